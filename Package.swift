@@ -1,5 +1,6 @@
 // swift-tools-version: 6.2
-// The tree names the processes: Services holds them, Shared the layers they stand on (each imports only what stands above it in `layers`).
+// Services holds the processes, Shared the layers that they use. A layer imports only layers listed before it in
+// `layers`.
 import PackageDescription
 
 let settings: [SwiftSetting] = [
@@ -10,7 +11,7 @@ let settings: [SwiftSetting] = [
   .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
-/// Debian's -dev packages, one module map (and the smallest shim that imports) each.
+/// Debian's -dev packages: a module map and a small importing header for each.
 let systemLibraries = ["CCurl", "CDeflate", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ"]
 
 func shared(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
@@ -29,7 +30,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
   .testTarget(name: "\(name)Tests", dependencies: dependencies, path: "Tests/\(name)", exclude: exclude, swiftSettings: settings)
 }
 
-/// Shared, from the bottom up.
+/// The layers of Shared, from the bottom up.
 let layers: [Target] = [
   shared("Crypto", ["COpenSSL", "CSodium"]),
   shared("Queues"),
@@ -78,7 +79,7 @@ let commands: [Target] = [
 ]
 
 let testTargets: [Target] = [
-  // What tests know of the sanitizer that they run with.
+  // The sanitizer that tests run with, if any.
   .target(name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift", "suppressions"], swiftSettings: settings),
   tests("Queues", ["Queues"]),
   tests("JSON", ["JSON"]),
@@ -95,7 +96,7 @@ let testTargets: [Target] = [
     name: "Convergence", dependencies: ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History"], path: "Tests/Convergence", exclude: ["seeds.txt"],
     swiftSettings: settings),
   .executableTarget(name: "convergence-runs", dependencies: ["Convergence"], path: "Tests/ConvergenceRuns", swiftSettings: settings),
-  // The real worker on a bus in memory, with naive clients.
+  // The real worker on a bus in memory, with simple clients.
   .target(
     name: "ServerWorld",
     dependencies: ["MirroringWorld", "SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "SQLite", "XCDataModel", "ObjectModel", "Records", "JSON"],
@@ -109,7 +110,7 @@ let testTargets: [Target] = [
     name: "MirroringTool", dependencies: ["Mirroring", "Records", "ObjectModel", "History"], path: "Tests/MirroringTool", swiftSettings: settings),
   .executableTarget(name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"], path: "Tests/RecordStoreTool", swiftSettings: settings),
   tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),
-  // SQLite's file system with faults.
+  // SQLite's file system with injected faults.
   .target(
     name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
     linkerSettings: [.linkedLibrary("sqlite3")]),
@@ -138,7 +139,8 @@ let testTargets: [Target] = [
     "Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"], exclude: ["chaos", "earlier.tar.gz", "network.c", "powerloss.c"]),
 ]
 
-/// Breaks installations under load, and checks that nothing was lost. Attacks installations, and checks that nobody else is slowed.
+/// Damages installations under load and checks that no data are lost; attacks installations and checks that nobody else
+/// is slowed.
 let chaos: [Target] = [
   .target(name: "Installations", dependencies: ["HTTPClient", "JSON"], path: "Tests/Installations", swiftSettings: settings),
   .executableTarget(name: "aquifer-chaos", dependencies: ["Installations", "HTTPClient", "JSON", "CLinux"], path: "Tests/Chaos", swiftSettings: settings),
@@ -150,10 +152,10 @@ let attacks: [Target] = [
     name: "aquifer-attacks", dependencies: ["Installations", "HTTPClient", "JSON", "Records"], path: "Tests/Attacks", exclude: ["run"], swiftSettings: settings)
 ]
 
-/// Tells what this compiler gets right of that which brings values across an await.
+/// Tells whether this compiler handles values across an await correctly.
 let compilerProbe: [Target] = [.executableTarget(name: "compiler-probe", path: "Tests/CompilerProbe", swiftSettings: settings)]
 
-/// The benchmark's load generator: no product, and no part of the services.
+/// The benchmark's load generator; no product, and no part of the services.
 let loadGenerator: [Target] = [
   .executableTarget(
     name: "aquifer-load", dependencies: ["Queues", "HTTPClient", "HTTPServer", "SQLite", "JSON", "Crypto", "CLinux"], path: "Tests/Load", exclude: ["postgres"],
@@ -161,7 +163,8 @@ let loadGenerator: [Target] = [
   .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "RecordStore", "SQLite", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
 ]
 
-/// What reads bytes from outside, fuzzed: Tests/Fuzz/run builds the program (AQUIFER_FUZZ=1, and then nothing that it doesn't need), the tests replay its corpus.
+/// Code that reads bytes from outside. Tests/Fuzz/run builds the fuzzer (AQUIFER_FUZZ=1 leaves out everything else);
+/// the tests replay its corpus.
 let fuzzed: [Target.Dependency] = [
   "Gateway", "Authentication", "ServiceKit", "HTTPServer", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "XCDataModel", "ObjectModel", "Sharing",
   "Indexing", "Records", "MessagePack", "JSON", "Crypto",
@@ -172,7 +175,7 @@ let fuzzing: Target =
   ? .executableTarget(name: "aquifer-fuzz", dependencies: fuzzed, path: "Tests/Fuzz", exclude: ["run", "Corpus", "Dictionaries", "Replay"], swiftSettings: settings)
   : tests("Fuzz", fuzzed, exclude: ["run", "Corpus", "Dictionaries", "Driver"])
 
-/// Counts what the hot functions cost: Tests/HotPaths/check.
+/// Measures the cost of hot functions: Tests/HotPaths/check.
 let hotPaths: [Target] = [
   .target(name: "HotPathsLoop", path: "Tests/HotPathsLoop", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
   .executableTarget(

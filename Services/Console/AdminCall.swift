@@ -1,4 +1,4 @@
-// The HTTP requests behind the commands: pure, from an invocation to method, path and body.
+// The HTTP requests behind the commands, as pure values: from an invocation to method, path and body.
 
 import JSON
 
@@ -22,10 +22,10 @@ struct AdminCall: Hashable, Sendable {
   }
 
   let method: String
-  /// Percent-encoded, with its query.
+  /// The path, percent-encoded, with its query.
   let target: String
   let body: [UInt8]
-  /// The answer is text; with `--json` it becomes the value of this key.
+  /// Set when the answer is plain text; with `--json` the text becomes the value of this key.
   var textKey: String?
 
   init(_ method: String, _ path: [String], query: [(String, String)] = [], body: [UInt8] = [], textKey: String? = nil) {
@@ -36,7 +36,7 @@ struct AdminCall: Hashable, Sendable {
     self.textKey = textKey
   }
 
-  /// - Parameter content: the bytes of the file or of standard input that the command takes, empty without one.
+  /// - Parameter content: the bytes of the file or of standard input that the command reads; empty without one.
   init(_ kind: Kind, _ invocation: Invocation, content: [UInt8] = []) {
     let argument = invocation.arguments.first ?? ""
     let container = invocation.value("container") ?? ""
@@ -112,7 +112,7 @@ struct AdminCall: Hashable, Sendable {
     }
   }
 
-  /// A call on a zone as a whole.
+  /// The path of a call on a whole zone.
   private static func zone(_ invocation: Invocation, _ call: String) -> [String] {
     [
       "admin", "1", "zone", invocation.value("container") ?? "", invocation.value("environment") ?? "development", invocation.value("owner") ?? "",
@@ -120,12 +120,12 @@ struct AdminCall: Hashable, Sendable {
     ]
   }
 
-  /// Which shares are meant; what is not said is not restricted.
+  /// Restricts a list of shares by the options given.
   private static func place(_ invocation: Invocation) -> [(String, String)] {
     given(invocation, "container", "environment", "owner", "zone")
   }
 
-  /// Options that are passed on under their own names, where they are given.
+  /// The given ones of these options, as query parameters of the same name.
   private static func given(_ invocation: Invocation, _ names: String...) -> [(String, String)] {
     names.compactMap { name in invocation.value(name).map { (name, $0) } }
   }
@@ -134,7 +134,7 @@ struct AdminCall: Hashable, Sendable {
     AdminCall("POST", zone(invocation, "end"), body: object { $0.member("reason", reason) })
   }
 
-  /// The journal of a zone.
+  /// A call on a zone's journal of conflicts.
   private init(conflicts kind: Kind, _ invocation: Invocation) {
     let path = Self.zone(invocation, "conflicts")
     guard kind != .listConflicts else {
@@ -145,13 +145,13 @@ struct AdminCall: Hashable, Sendable {
     let number = invocation.arguments.first ?? ""
     let body = Self.object { writer in
       writer.key("number")
-      // What is no number is refused by the server.
+      // The server refuses a text that is no number.
       if let number = Int64(number) { writer.integer(number) } else { writer.string(number) }
       writer.member("action", kind == .restoreConflict ? "restore" : "resolve")
       if let pick = invocation.value("pick") { writer.member("pick", pick) }
       guard let text = invocation.value("value") else { return }
       writer.key("value")
-      // Dropped because what is no JSON stands for itself.
+      // Dropped because a text that is no JSON is sent as a string.
       if let value = try? JSONValue(parsing: Array(text.utf8)) { writer.value(value) } else { writer.string(text) }
     }
     self.init("POST", path, body: body)
@@ -167,7 +167,7 @@ struct AdminCall: Hashable, Sendable {
     return AdminCall("PUT", path, query: query, body: contents)
   }
 
-  /// What changes of a schema may be asked besides.
+  /// Query parameters of a schema change that only ask for more information.
   private static func trial(_ invocation: Invocation) -> [(String, String)] {
     (invocation.flag("dry-run") ? [("dryRun", "true")] : []) + (invocation.flag("print-schema") ? [("printSchema", "true")] : [])
   }
@@ -199,7 +199,7 @@ struct AdminCall: Hashable, Sendable {
     if let name = invocation.value("family-name") { writer.member("familyName", name) }
   }
 
-  /// An empty text forgets.
+  /// An empty text removes the app's value.
   private static func appChange(_ invocation: Invocation) -> [UInt8] {
     object { writer in
       for (option, key) in [("display-name", "displayName"), ("app-url", "appURL")] {
@@ -228,7 +228,7 @@ struct AdminCall: Hashable, Sendable {
     }
   }
 
-  /// What is no number is sent as it is, and refused by the server.
+  /// A text that is no number of bytes is sent unchanged; the server refuses it.
   private static func quota(_ invocation: Invocation) -> [UInt8] {
     object { writer in
       writer.key("bytes")
@@ -254,7 +254,7 @@ struct AdminCall: Hashable, Sendable {
     return writer.bytes
   }
 
-  /// RFC 3986: everything but unreserved characters is encoded.
+  /// Encodes everything except RFC 3986's unreserved characters.
   static func encoded(_ text: String) -> String {
     var result = ""
     for byte in text.utf8 {

@@ -1,4 +1,4 @@
-// Turns a JSON answer into text for people: lists of objects become tables, the rest names and values.
+// Turns a JSON answer into text for people: lists of objects become tables, everything else names and values.
 
 import JSON
 
@@ -25,7 +25,7 @@ enum AnswerText {
     object.members.map { "\($0.key)=\(cell($0.value))" }.joined(separator: "  ")
   }
 
-  /// In the order they first come up.
+  /// The members' names in the order in which they first occur.
   private static func columns(_ objects: [JSONValue]) -> [String] {
     var names: [String] = []
     for object in objects {

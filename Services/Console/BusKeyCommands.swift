@@ -1,4 +1,4 @@
-// `aquifer bus-key`: makes the keys that processes on several machines know each other by.
+// `aquifer bus-key`: makes the keys by which processes on several machines recognise each other.
 
 import Glibc
 import ServiceBus
@@ -40,7 +40,7 @@ extension Console {
     }
   }
 
-  /// The file of known peers with one line more.
+  /// The text of the file of known peers, with one more line.
   private static func peers(_ path: String, adding line: KnownPeer) throws -> String {
     var text = access(path, F_OK) == 0 ? String(decoding: try ModelFile.read(path), as: UTF8.self) : ""
     if !text.isEmpty, !text.hasSuffix("\n") { text += "\n" }

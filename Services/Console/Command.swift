@@ -1,16 +1,16 @@
-// The words of the command line as values: one table feeds the parser, the help and the tests.
+// The commands as values: one table feeds the parser, the help and the tests.
 
-/// A command: what it is called, what it takes, what it does.
+/// A command: its name, its arguments and options, and its action.
 struct Command: Sendable {
   /// One or two words: noun and verb.
   let path: [String]
   let arguments: [Argument]
   let options: [Option]
-  /// One sentence without a final stop.
+  /// One sentence without a final full stop.
   let summary: String
-  /// What else there is to know; may be empty.
+  /// Further explanation; may be empty.
   let discussion: String
-  /// Lines that work as they stand.
+  /// Complete command lines that work.
   let examples: [String]
   let action: Action
 
@@ -35,10 +35,10 @@ struct Command: Sendable {
   struct Option: Hashable, Sendable {
     enum Kind: Hashable, Sendable {
       case flag
-      /// With the placeholder that help shows.
+      /// Carries the placeholder that help shows.
       case value(String)
       case values(String)
-      /// A number may follow; without one the second is meant.
+      /// An optional number may follow; without one, `standard` counts.
       case count(String, standard: Int)
     }
     let name: String
@@ -66,19 +66,19 @@ struct Command: Sendable {
     case call(AdminCall.Kind)
     case validateModel, pushModel, resetSchema, deleteUser, followEvents
     case exportZone, importZone, restoreZone
-    /// Begun by one request, and asked about until it has ended.
+    /// A job on the server: one request begins it, further requests ask for its state until it ends.
     case runJob(AdminCall.Kind)
     case restoreBackup
     case addEncryptionKey
     case addBusKey, showBusKey
     case health
     case dev
-    /// The process that ends what `dev` started when `dev` itself is gone.
+    /// The process that ends the children of `dev` after `dev` itself was killed.
     case guardGroup
   }
 }
 
-/// What a command line asks for.
+/// A parsed command line.
 struct Invocation: Sendable {
   let command: Command
   let arguments: [String]
@@ -97,11 +97,11 @@ struct Invocation: Sendable {
   func values(_ name: String) -> [String] { options[name] ?? [] }
 }
 
-/// A command line that can't be understood; exit code 2.
+/// A command line with a mistake; exit code 2.
 struct UsageError: Error, Hashable, Sendable {
-  /// One sentence that says what to change.
+  /// One sentence that tells the remedy.
   let reason: String
-  /// The words before the mistake, whose help is of use.
+  /// The words before the mistake, for whose help the message refers to.
   let path: [String]
 
   init(_ reason: String, path: [String] = []) {

@@ -1,4 +1,4 @@
-// Reads a command line against the table: pure, so that every mistake is a test case.
+// Reads a command line against the table. Pure, so that every mistake can be a test case.
 
 enum CommandLineParser {
   enum Outcome: Sendable {
@@ -8,6 +8,7 @@ enum CommandLineParser {
   }
 
   /// - Parameter words: the command line without the executable's name.
+  /// - Throws: `UsageError` for the first mistake.
   static func parse(_ words: [String], table: [Command] = Command.table) throws(UsageError) -> Outcome {
     var reader = Reader(words: words)
     try reader.readLeadingGlobals()
@@ -128,14 +129,14 @@ private struct Reader {
   }
 }
 
-/// The nearest known word to a misspelt one.
+/// Finds the known word nearest to a misspelt one.
 enum Suggestion {
   static func nearest(to word: String, among candidates: [String]) -> String? {
     let near = candidates.map { (word: $0, distance: distance(word, $0)) }.filter { $0.distance <= max(2, word.count / 3) }
     return near.min { ($0.distance, $0.word) < ($1.distance, $1.word) }?.word
   }
 
-  /// Levenshtein's: insertions, deletions and replacements of a character.
+  /// The Levenshtein distance: insertions, deletions and replacements of a character.
   static func distance(_ a: String, _ b: String) -> Int {
     let b = Array(b)
     var previous = Array(0...b.count)

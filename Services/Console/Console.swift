@@ -1,15 +1,15 @@
-// The command line, from words to an exit code.
+// Runs the command line: from words to an exit code.
 
 import Glibc
 import JSON
 
-/// `aquifer`: operates an installation over HTTP, checks models offline, and runs everything on one machine.
+/// `aquifer`: operates an installation over HTTP, checks models offline, and runs all services on one machine.
 public struct Console: Sendable {
   enum ExitCode {
     static let done: Int32 = 0
     static let refused: Int32 = 1
     static let notUnderstood: Int32 = 2
-    /// Of backups: done, but for some shards.
+    /// A backup that lacks some shards.
     static let partial: Int32 = 3
   }
 
@@ -19,7 +19,7 @@ public struct Console: Sendable {
   let terminal: Terminal
   let http: HTTPSender
 
-  /// The process's own streams and environment.
+  /// Uses the process's own streams and environment.
   public init() {
     let environment = ProcessEnvironment.variables
     self.init(environment: environment, terminal: .standard, http: .standard(trusting: environment["AQUIFER_CERTIFICATE_AUTHORITY"]))
@@ -32,7 +32,7 @@ public struct Console: Sendable {
   }
 
   /// - Parameter words: the command line without the executable's name.
-  /// - Returns: 0 done, 1 refused, 2 not understood.
+  /// - Returns: the exit code: 0 done, 1 refused, 2 not understood, 3 a backup without some shards.
   public func run(_ words: [String]) async -> Int32 {
     do throws(UsageError) {
       switch try CommandLineParser.parse(words) {
@@ -73,7 +73,7 @@ public struct Console: Sendable {
     }
   }
 
-  /// What a command sends besides its words.
+  /// The body that a command sends, from a file or from standard input.
   private func content(of kind: AdminCall.Kind, _ invocation: Invocation) throws(UsageError) -> [UInt8] {
     let path: String?
     switch kind {
@@ -125,7 +125,7 @@ public struct Console: Sendable {
   private func call(_ kind: AdminCall.Kind, _ invocation: Invocation, content: [UInt8]) async -> Int32 {
     let call = AdminCall(kind, invocation, content: content)
     if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) { return await watch(call, kind, invocation, every: seconds) }
-    // A document, to be imported again as it is.
+    // These answers are documents, printed so that they can be imported again.
     if kind == .importSchema { return await send(call, invocation) { showChange($0, invocation) } }
     if kind == .exportRules { return await send(call, invocation) { terminal.output(Self.line($0)) } }
     return await send(call, invocation, within: View.kinds.contains(kind) ? HTTPSender.viewLimit : HTTPSender.callLimit) {
@@ -133,17 +133,17 @@ public struct Console: Sendable {
     }
   }
 
-  /// Shows an answer by the call's own view, or by its shape.
+  /// Shows an answer with the call's own view, or by its JSON shape.
   func show(_ body: [UInt8], of kind: AdminCall.Kind, textKey: String?, _ invocation: Invocation) {
-    // Dropped because what is no JSON is shown as it came.
+    // Dropped because an answer that is no JSON is shown unchanged.
     guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), let text = View.text(of: kind, answer, now: terminal.now()) else {
       return show(body, textKey: textKey, invocation)
     }
     terminal.output(text)
   }
 
-  /// Shows an answer again and again: on a screen in place of the one before, elsewhere below it. A server that can't be reached is said so, and asked
-  /// again: who watches waits for it to come back.
+  /// Repeats a call and shows each answer: on a screen in place of the previous one, otherwise below it. When the
+  /// server can't be reached, it says so and keeps asking.
   func watch(_ call: AdminCall, _ kind: AdminCall.Kind, _ invocation: Invocation, every seconds: UInt32) async -> Int32 {
     var code = ExitCode.done
     repeat {
@@ -156,7 +156,7 @@ public struct Console: Sendable {
     return code
   }
 
-  /// - Parameter present: shows the body of an answer; nil: by its shape.
+  /// - Parameter present: shows the body of a successful answer; nil: shows it by its JSON shape.
   func send(
     _ call: AdminCall, _ invocation: Invocation, within limit: Duration = HTTPSender.callLimit, present: (([UInt8]) -> Void)? = nil
   ) async -> Int32 {
@@ -181,7 +181,7 @@ public struct Console: Sendable {
     return ExitCode.done
   }
 
-  /// Commands that servers of an earlier release don't know.
+  /// True for commands that servers of an earlier release don't know.
   private func isYoung(_ command: Command) -> Bool {
     ["quarantine", "backup", "scrub", "events", "stores", "zones", "zone", "audit", "conflicts", "subscriptions", "explain", "rules", "duplicates"]
       .contains(command.path[0])
@@ -203,15 +203,15 @@ public struct Console: Sendable {
       writer.endObject()
       return terminal.output(String(decoding: writer.bytes, as: UTF8.self))
     }
-    // Dropped because what is no JSON is shown as it came.
+    // Dropped because an answer that is no JSON is shown unchanged.
     if !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body) {
       return terminal.output(AnswerText.text(answer))
     }
-    // Dropped because what is no JSON is shown as it came.
+    // Dropped because an answer that is no JSON is shown unchanged.
     terminal.output(text)
   }
 
-  /// Without final line ends.
+  /// The text without final line ends.
   static func line(_ bytes: [UInt8]) -> String {
     var bytes = bytes[...]
     while bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }

@@ -1,4 +1,4 @@
-// `events`, once or for as long as one watches; `health` for container health checks.
+// `events`, once or continuously, and `health` for container health checks.
 
 import Glibc
 import JSON
@@ -7,7 +7,7 @@ extension Console {
   private static let followPause: UInt32 = 1
   private static let healthLimit: Duration = .seconds(2)
 
-  /// With `--follow` one line an event, until Ctrl-C.
+  /// With `--follow` prints one line for each event until Ctrl-C.
   func events(_ invocation: Invocation) async -> Int32 {
     let events = AdminCall(.events, invocation)
     if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) { return await watch(events, .events, invocation, every: seconds) }
@@ -36,18 +36,19 @@ extension Console {
   }
 }
 
-/// Which events were shown: workers answer those after a time, and several may end in one millisecond or be reported late.
+/// Remembers the events already shown. Workers answer events after a time, and several may end in one millisecond or
+/// arrive late.
 struct EventTail {
-  /// Events that a slow shard reports this much later are still shown. Unit: milliseconds.
+  /// An event that a slow shard reports this much later is still shown. Unit: milliseconds.
   private static let overlap: Int64 = 5_000
 
   /// Milliseconds since 1970.
   private(set) var after: Int64 = 0
   private var shown: Set<String> = []
 
-  /// The events of an answer that are new, oldest first.
+  /// The events of an answer that were not shown before, oldest first.
   mutating func fresh(in body: [UInt8]) -> [JSONValue] {
-    // Dropped because what is no JSON has no event in it.
+    // Dropped because an answer that is no JSON contains no events.
     let events = ((try? JSONValue(parsing: body))?["events"]?.elements ?? []).sorted { Self.time(of: $0) < Self.time(of: $1) }
     let fresh = events.filter { !shown.contains(Self.name(of: $0)) }
     shown = Set(events.map(Self.name))

@@ -2,7 +2,7 @@
 
 import HTTPClient
 
-/// Sends requests; tests give their own.
+/// Sends requests; tests replace it.
 struct HTTPSender: Sendable {
   struct Answer: Hashable, Sendable {
     let status: Int
@@ -12,10 +12,10 @@ struct HTTPSender: Sendable {
   struct Failure: Error, Hashable {
     let reason: String
     var security: HTTPClientError.Security?
-    /// The connection was made, and no answer came that is HTTP.
+    /// The connection was made, but no HTTP answer came.
     var isLost = false
 
-    /// What to try at a server; nil where the reason says it all.
+    /// A suggestion for the user; nil when the reason suffices.
     func hint(for server: String) -> String? {
       switch security {
       case .untrusted:
@@ -35,9 +35,9 @@ struct HTTPSender: Sendable {
       _ method: String, _ url: String, _ headers: [(name: String, value: String)], _ body: [UInt8], _ limit: Duration
     ) async -> Result<Answer, Failure>
 
-  /// An operator's call may take this long: a backup writes everything there is.
+  /// Time for an operator's call.
   static let callLimit: Duration = .seconds(60)
-  /// A look at the installation: who looks has to know soon that nobody answers.
+  /// Time for a look at the installation: the operator should learn soon that it does not answer.
   static let viewLimit: Duration = .seconds(10)
 
   let exchange: Exchange
@@ -49,8 +49,9 @@ struct HTTPSender: Sendable {
 
   func get(_ url: String, within limit: Duration) async throws(Failure) -> Answer { try await exchange("GET", url, [], [], limit).get() }
 
-  /// Over the network.
-  /// - Parameter certificateAuthorityFile: PEM of the authorities to trust instead of the system's; nil: the system's.
+  /// Sends requests over the network.
+  /// - Parameter certificateAuthorityFile: a PEM file of the authorities to trust instead of the system's; nil: the
+  ///   system's.
   static func standard(trusting certificateAuthorityFile: String?) -> HTTPSender {
     let client = HTTPClient(certificateAuthorityFile: certificateAuthorityFile)
     return HTTPSender { method, url, headers, body, limit in

@@ -1,7 +1,7 @@
-// Help texts, made from the table: at every level what there is, and lines to try.
+// Help texts, made from the table: at every level the commands, with examples.
 
 enum Help {
-  /// - Parameter path: the words that were given; none for the whole.
+  /// - Parameter path: the words given before the request for help; empty: the overview.
   static func text(for path: [String], table: [Command] = Command.table) -> String {
     if let command = table.first(where: { $0.path == path }) { return text(of: command) }
     let shown = table.filter { $0.path.starts(with: path) && $0.action != .guardGroup }

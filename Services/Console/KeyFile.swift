@@ -1,12 +1,12 @@
-// `aquifer encryption-key add`: makes the file that workers and gateways read their keys from, and rotates them.
+// `aquifer encryption-key add`: creates the file of keys that workers and gateways read, and rotates the keys.
 
 import Crypto
 import Glibc
 
 enum KeyFile {
-  /// Appends a new key, which seals from the next start of the processes on; the earlier ones go on opening what they sealed.
-  /// - Parameter unlessPresent: a file with a key stays as it is.
-  /// - Returns: whether a key was added. Readers see the old content or the new, and a crash leaves one of the two.
+  /// Appends a new key. Processes seal with it from their next start on; the earlier keys still open what they sealed.
+  /// - Parameter unlessPresent: true: a file that has a key stays as it is.
+  /// - Returns: true when a key was added. The file changes atomically.
   /// - Throws: for a file that can't be read or written, or is no key file; nothing was changed then.
   static func addKey(to path: String, unlessPresent: Bool) throws(SystemProblem) -> Bool {
     var text = ""

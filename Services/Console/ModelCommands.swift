@@ -54,9 +54,9 @@ extension Console {
     }
   }
 
-  /// The entities as a table: what they become, and how much of it is new.
+  /// Shows the entities as a table with their record types and the number of new fields.
   private func showModel(_ body: [UInt8], _ invocation: Invocation) {
-    // Dropped because what is no JSON is shown as it came.
+    // Dropped because an answer that is no JSON is shown unchanged.
     guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body) else {
       return terminal.output(Self.line(body))
     }

@@ -1,10 +1,10 @@
-// Finds the model file that a path means: a bundle's current version, a single version, or the file itself.
+// Finds the model file of a path: a bundle's current version, a single version, or the file itself.
 
 import FoundationEssentials
 import XCDataModel
 
 enum ModelFile {
-  /// Why a path leads to no model; one sentence that says what to change.
+  /// The reason why a path has no model: one sentence that tells the remedy.
   struct Problem: Error, Hashable {
     let reason: String
   }
@@ -21,7 +21,7 @@ enum ModelFile {
     return try read(path + "/" + (try currentVersion(in: path)) + "/contents")
   }
 
-  /// The folder of the version that `.xccurrentversion` names; a bundle with one version needs none.
+  /// The folder of the version that `.xccurrentversion` names; a bundle with a single version needs no such file.
   private static func currentVersion(in bundle: String) throws(Problem) -> String {
     let versions = try list(bundle).filter { $0.hasSuffix(".xcdatamodel") }.sorted()
     let plist = bundle + "/.xccurrentversion"

@@ -1,9 +1,9 @@
-// The environment this process was started with.
+// The environment that this process was started with.
 
 import Glibc
 
 enum ProcessEnvironment {
-  /// `NAME=value`, in their order.
+  /// `NAME=value`, in the environment's order.
   static var lines: [String] {
     var lines: [String] = []
     var pointer = environ
@@ -14,7 +14,7 @@ enum ProcessEnvironment {
     return lines
   }
 
-  /// Without empty ones, which count as absent, as they do for the services.
+  /// Without empty values, which count as absent, as they do for the services.
   static var variables: [String: String] {
     var variables: [String: String] = [:]
     for line in lines {

@@ -1,11 +1,11 @@
-// What a refusal says to people: the reason, all problems of a model, and what to try.
+// Text for a refused request: the reason, all problems of a model, and suggestions.
 
 import JSON
 
 enum Refusal {
-  /// - Parameter body: an error dictionary, or whatever a proxy answered in its place.
+  /// - Parameter body: an error dictionary, or a proxy's answer in its place.
   static func text(status: Int, body: [UInt8], server: String) -> String {
-    // Dropped because a body that is no JSON, as a proxy's page, has no reason in it that could be shown.
+    // Dropped because a body that is no JSON, such as a proxy's page, has no reason to show.
     guard let answer = try? JSONValue(parsing: body), let code = answer["serverErrorCode"]?.string else {
       return "\(server) answered \(status), and not as Aquifer does"
     }
@@ -16,7 +16,7 @@ enum Refusal {
     return lines.joined(separator: "\n")
   }
 
-  /// The problems of a model, one line each and a suggestion below.
+  /// The problems of a model, one line each, with a suggestion below.
   static func problems(_ answer: JSONValue) -> [String] {
     (answer["problems"]?.elements ?? []).flatMap { problem -> [String] in
       let place = [problem["entity"]?.string, problem["property"]?.string].compactMap(\.self).joined(separator: ".")

@@ -1,11 +1,11 @@
-// `schema import` and `schema reset`: what changes is said before it does.
+// `schema import` and `schema reset`, which tell the consequences of a change.
 
 import JSON
 
 extension Console {
-  /// The difference as lines, what else there is to know, and the schema if it was asked for.
+  /// Shows the difference as lines, then notes, and the schema if it was asked for.
   func showChange(_ body: [UInt8], _ invocation: Invocation) {
-    // Dropped because what is no JSON, and what a server of an earlier release answers, is shown as it came.
+    // Dropped because an answer that is no JSON, or comes from a server of an earlier release, is shown unchanged.
     guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), let diff = answer["diff"]?.string else { return show(body, invocation) }
     let lines = diff.split(separator: "\n").map { TextTable.printable(String($0)) }
     var parts = [lines.isEmpty ? "nothing changes" : lines.joined(separator: "\n")]
@@ -19,7 +19,7 @@ extension Console {
     return notes.isEmpty ? nil : notes.map { "! " + TextTable.printable($0) }.joined(separator: "\n")
   }
 
-  /// Counts what would go and refuses, or drops it and says how much it was.
+  /// Without `--yes` counts the records and refuses; with it drops them and tells how many there were.
   func resetSchema(_ invocation: Invocation) async -> Int32 {
     let container = invocation.value("container") ?? ""
     guard invocation.flag("yes") else {
@@ -27,7 +27,7 @@ extension Console {
       let query = [("container", container), ("environment", "development")]
       let code = await send(AdminCall("GET", ["admin", "1", "usage"], query: query), invocation) { body in
         if invocation.globals.isJSON { terminal.output(Self.line(body)) }
-        // Dropped because what can't be read has no figures.
+        // Dropped because an unreadable answer has no figures.
         held = Self.holdings(try? JSONValue(parsing: body))
       }
       guard code == ExitCode.done else { return code }
@@ -37,7 +37,7 @@ extension Console {
       return ExitCode.refused
     }
     return await send(AdminCall("POST", ["admin", "1", "schema", container, "development", "reset"]), invocation) { body in
-      // Dropped because what is no JSON is shown as it came.
+      // Dropped because an answer that is no JSON is shown unchanged.
       guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), answer["before"] != nil else { return show(body, invocation) }
       terminal.output("dropped \(Self.holdings(answer["before"])); left: \(Self.holdings(answer["after"]))")
     }

@@ -1,4 +1,4 @@
-// The commands on shares.
+// The commands for shares.
 
 extension Command {
   static let sharing: [Command] = [

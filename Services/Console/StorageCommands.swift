@@ -1,19 +1,19 @@
-// `backup` and `scrub`, which take their time on the server, and `restore`, which needs none.
+// `backup` and `scrub`, which run as jobs on the server, and `restore`, which works without a server.
 
 import Glibc
 import JSON
 import RecordStore
 
 extension Console {
-  /// Between two questions for a job's progress.
+  /// Seconds between two questions about a job's progress.
   private static let pollSeconds: UInt32 = 1
-  /// Milliseconds before progress is told, and between two lines of it.
+  /// Milliseconds before the first line of progress, and between two lines.
   private static let quietTime: Int64 = 2000
 
-  /// Begins a job and waits for its end. Problems that it found are told, and make the exit code 1; shards that a backup lacks are, too, and make it 3.
+  /// Begins a job and waits for its end. Problems found make the exit code 1; shards that a backup lacks make it 3.
   func runJob(_ kind: AdminCall.Kind, _ invocation: Invocation) async -> Int32 {
     var answer: JSONValue?
-    // Dropped because what is no JSON has no state: the job is given up as if it had failed.
+    // Dropped because an answer that is no JSON has no state: the job counts as failed.
     let take: ([UInt8]) -> Void = { answer = try? JSONValue(parsing: $0) }
     var code = await send(AdminCall(kind, invocation, content: Array(Self.absolute(invocation.arguments.first).utf8)), invocation, present: take)
     var told = terminal.now()
@@ -37,7 +37,7 @@ extension Console {
       terminal.problem("aquifer: the backup is without shard \(shard["shard"]?.int64 ?? -1): \(shard["reason"]?.string ?? "")")
     }
     var members = ["shards", "records", "bytes", "assets"].compactMap { name in answer[name]?.int64.map { (name, $0) } }
-    // Nothing is wrong with most.
+    // Usually 0, so they are shown only when there are any.
     for (name, label) in [("looseLinks", "loose links"), ("removedLinks", "removed links")] {
       if let count = answer[name]?.int64, count > 0 { members.append((label, count)) }
     }
@@ -59,14 +59,14 @@ extension Console {
     show(writer.bytes, invocation)
   }
 
-  /// The server's working folder is not this one.
+  /// An absolute path, because the server's working folder differs from this process's.
   private static func absolute(_ path: String?) -> String {
     guard let path, !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path ?? "" }
     defer { free(folder) }
     return String(cString: folder) + "/" + path
   }
 
-  /// Offline: no server is asked, none may use the folders.
+  /// Works on the folders directly; no service may use them meanwhile.
   func restoreBackup(_ invocation: Invocation) -> Int32 {
     var gaps = BackupRestore.Gaps.refused
     if invocation.flag("without-missing") { gaps = .empty }

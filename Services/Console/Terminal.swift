@@ -1,4 +1,4 @@
-// Where the console reads and writes: the process's own streams, or a test's buffers.
+// The console's input and output: the process's own streams, or a test's buffers.
 
 import CLinux
 import Glibc
@@ -8,12 +8,12 @@ struct Terminal: Sendable {
   let output: @Sendable (String) -> Void
   let problem: @Sendable (String) -> Void
   let input: @Sendable () -> [UInt8]
-  /// Somebody looks at the output, and not another program.
+  /// True when the output goes to a terminal.
   var isScreen = false
   /// Milliseconds since 1970.
   var now: @Sendable () -> Int64 = Terminal.wallClock
-  /// Waits so many seconds.
-  /// - Returns: false to go on no more.
+  /// Waits for a number of seconds.
+  /// - Returns: false when the command must stop.
   var pause: @Sendable (UInt32) -> Bool = { seconds in
     sleep(seconds)
     return true
@@ -25,7 +25,7 @@ struct Terminal: Sendable {
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 
-  /// One line each, written at once and whole.
+  /// Writes each line at once and whole.
   static let standard = Terminal(
     output: { write($0 + "\n", to: STDOUT_FILENO) }, problem: { write($0 + "\n", to: STDERR_FILENO) }, input: { readAll(from: STDIN_FILENO) },
     isScreen: isatty(STDOUT_FILENO) == 1)
@@ -35,7 +35,7 @@ struct Terminal: Sendable {
     while !bytes.isEmpty {
       let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
       if count < 0, errno == EINTR { continue }
-      // Dropped because nobody is left to be told when the terminal is gone.
+      // Dropped because there is no place to report to when the terminal is gone.
       guard count > 0 else { return }
       bytes = bytes.dropFirst(count)
     }

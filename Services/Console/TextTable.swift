@@ -1,11 +1,12 @@
-// Aligned columns for people; programs ask for --json.
+// Aligned columns for people; programs use --json.
 
 enum TextTable {
-  /// - Parameter rows: as many cells as there are columns. A column whose cells are all numbers is aligned to the right.
+  /// - Parameter rows: as many cells as there are columns. A column whose cells are all numbers is aligned to the
+  ///   right.
   static func text(columns: [String], rows: [[String]]) -> String {
     guard !rows.isEmpty else { return "none" }
     let widths = columns.indices.map { column in rows.reduce(columns[column].count) { max($0, $1[column].count) } }
-    // Dashes and gaps stand for numbers that nobody knows.
+    // Dashes and empty cells stand for unknown numbers.
     let isNumeric = columns.indices.map { column in
       rows.allSatisfy { ["", "-"].contains($0[column]) || Double($0[column]) != nil } && rows.contains { Double($0[column]) != nil }
     }
@@ -19,7 +20,7 @@ enum TextTable {
     return ([columns.map { $0.uppercased() }] + rows).map(line).joined(separator: "\n")
   }
 
-  /// Without control characters: no name that somebody chose can look like another line or speak to the terminal.
+  /// Replaces control characters, so that no user-chosen name can fake a line or control the terminal.
   static func printable(_ text: String) -> String {
     String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
   }

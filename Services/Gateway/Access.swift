@@ -1,12 +1,12 @@
-// Who may ask what: pure decisions between a route, credentials and the directory's answer.
+// Access decisions as pure functions of a route, the request's credentials and the directory's answer.
 
 import Authentication
 import Records
 import ServiceBus
 
-/// Whom a route serves.
+/// The kind of caller that a route requires.
 enum Need: Hashable, Sendable {
-  /// Carries its own authority.
+  /// The request carries its own authority.
   case nothing
   /// An app: its API token, or a user's bearer token in its place.
   case app
@@ -37,13 +37,13 @@ extension Route.Target {
   }
 }
 
-/// What a path says about the place it addresses.
+/// The container, environment and scope that a path names.
 struct Address: Hashable, Sendable {
   let container: ContainerID?
   let environment: Environment?
   let scope: DatabaseScope?
 
-  /// - Throws: `badRequest` naming the segment that can't be.
+  /// - Throws: `badRequest` with the rule for the first segment that breaks its rule.
   init(_ match: RouteMatch) throws(RecordError) {
     container = try Self.read(match.container, "The container identifier has 1 to 255 characters of A-Z, a-z, 0-9, '.', '_' and '-'", ContainerID.init(rawValue:))
     environment = try Self.read(match.environment, "The environment is 'development' or 'production'", Environment.init(rawValue:))
@@ -58,9 +58,9 @@ struct Address: Hashable, Sendable {
 }
 
 enum Access {
-  /// What to ask the directory; nil when the route needs nothing.
-  /// - Throws: `authenticationFailed` without the credentials the route needs at least.
-  /// - Parameter takesServerKeys: of the route.
+  /// The question for the directory; nil when the route needs no credentials.
+  /// - Parameter takesServerKeys: true when the route accepts a server's signature.
+  /// - Throws: `authenticationFailed` when the request lacks the credentials that the route requires.
   static func question(
     need: Need, takesServerKeys: Bool = false, address: Address, credentials: Credentials
   ) throws(RecordError) -> Authenticator.Question? {
@@ -74,7 +74,7 @@ enum Access {
       guard let token = credentials.userToken, credentials.isBearer else {
         throw RecordError(.authenticationFailed, "This call needs an operator token: Authorization: Bearer <token>")
       }
-      // Not asked about the container: an operator makes containers, and is told by the directory which ones exist.
+      // The question names no container: operators create containers, and the directory tells them which ones exist.
       return Authenticator.Question(container: nil, environment: nil, apiToken: nil, userToken: token)
     case .app, .user:
       guard credentials.apiToken != nil || credentials.isBearer else {
@@ -85,19 +85,20 @@ enum Access {
     }
   }
 
-  /// Why a signed request is refused is the caller's to find out: any reason would help somebody who guesses.
+  /// One reason for every refused signature: a more precise one would help somebody who guesses.
   static let signatureRefusal = RecordError(.authenticationFailed, "Authentication failed")
 
-  /// Judges the directory's answer; a signature is left to be verified.
-  /// - Throws: `authenticationRequired` where a user could sign in; the caller adds where.
+  /// Judges the directory's answer. Verifying a signature is left to the caller.
+  /// - Throws: `authenticationRequired` where a user could sign in; the calling function adds the address of the page.
   static func caller(_ reply: Authenticate.Reply, need: Need, credentials: Credentials, origin: String?) throws(RecordError) -> Caller {
     if credentials.signature != nil, reply.refusal != nil { throw signatureRefusal }
-    // First, so that no page of another origin is offered to sign in.
+    // This check comes first, so that a page of a foreign origin is never offered a sign-in.
     guard CORS.allows(origin, allowed: reply.allowedOrigins) else { throw RecordError(.accessDenied, "The API token is not for pages of this origin") }
     switch reply.refusal {
     case .container: throw RecordError(.notFound, "The container does not exist")
     case .apiToken: throw RecordError(.authenticationFailed, "The API token is not valid for this container and environment")
-    // A browser keeps a session's token for two weeks: it is sent to sign in again, and not told that all is lost.
+    // A browser keeps a session's token for two weeks. This answer sends it to sign in again instead of failing for
+    // good.
     case .userToken where !credentials.isBearer && credentials.userToken?.hasPrefix(Credentials.sessionPrefix) == true:
       throw RecordError(.authenticationRequired, "The session has ended")
     case .userToken: throw RecordError(.authenticationFailed, need == .operatorToken ? "The operator token is not valid" : "The web auth token is not valid")

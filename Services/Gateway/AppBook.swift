@@ -1,4 +1,4 @@
-// What the pages tell people of the app that they deal with.
+// The name and link of the app behind a container, as the gateway's pages show them.
 
 import Authentication
 import Records
@@ -6,17 +6,17 @@ import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// A cache over `LookUpApp`. While the share service is away, the last answer is good.
+/// A cache over `LookUpApp`. While the share service is away, the last answer stays good.
 final class AppBook: Sendable {
-  /// When more containers than this are known, all are asked about again.
+  /// The cache is emptied when it would hold more containers than this.
   static let entryLimit = 1000
   private static let lifetime = Duration.seconds(60)
-  /// A page does without rather than wait longer.
+  /// A page goes without the app's name rather than wait longer.
   private static let patience = Duration.seconds(2)
 
   private struct State {
     var apps: [ContainerID: (app: LookUpApp.Reply, expiry: ContinuousClock.Instant)] = [:]
-    /// Rises when the directory changes: what was asked before is not kept.
+    /// Rises when the directory changes. An answer to a question asked before the change is not kept.
     var generation = 0
   }
 
@@ -33,7 +33,8 @@ final class AppBook: Sendable {
     do throws(RecordError) {
       app = try await share.call(LookUpApp(container: container), within: Self.patience)
     } catch {
-      // Dropped because a page without the app's name is as good; a share service of an earlier release doesn't know the question.
+      // Dropped because a page works without the app's name, and a share service of an earlier release doesn't know the
+      // question.
       return known?.app ?? LookUpApp.Reply()
     }
     state.withLock { state in
@@ -44,7 +45,8 @@ final class AppBook: Sendable {
     return app
   }
 
-  /// The directory changed: what is known is asked about again, and good until that is answered.
+  /// Marks all entries as outdated after a change of the directory. Each stays in use until its next lookup is
+  /// answered.
   func expire() {
     let now = timing.now()
     state.withLock { state in
@@ -57,6 +59,6 @@ final class AppBook: Sendable {
 }
 
 extension Gateway {
-  /// What is known of a container's app; never fails.
+  /// The known facts about a container's app; empty when the share service is away. Never fails.
   func app(of container: ContainerID) async -> LookUpApp.Reply { await state.apps.app(of: container, from: share) }
 }

@@ -8,22 +8,24 @@ import ServiceKit
 import Synchronization
 import WebServices
 
-/// A file as it is served.
+/// An asset's file, ready to be sent.
 struct ServedFile: Sendable {
-  /// Of the content.
+  /// Length of the content, not of the sealed file.
   let byteCount: UInt64
   let content: any HTTPContent
 }
 
-/// Where asset files are, and what it takes to fetch one.
+/// Answers downloads from the folder of asset files.
 struct AssetDownloads: Sendable {
   /// nil: this gateway serves no assets.
   let directory: String?
   let find: @Sendable (_ path: String) throws(RecordError) -> ServedFile?
 
+  /// Reads and verifies the address of a download.
   /// - Parameters:
   ///   - key: the installation's signing key.
   ///   - now: seconds since 1970.
+  /// - Throws: `accessDenied` when the address was altered or has expired.
   static func url(of request: HTTPRequest, key: [UInt8], now: Int64) throws(RecordError) -> AssetURL {
     guard let url = AssetURL(segments: request.pathSegments, signedWith: key, now: now) else {
       throw RecordError(.accessDenied, "The asset's address was altered or has expired")
@@ -33,7 +35,7 @@ struct AssetDownloads: Sendable {
 
   func response(to request: HTTPRequest, of url: AssetURL) throws(RecordError) -> HTTPResponse {
     guard let directory else { throw RecordError(.notFound, "This gateway serves no assets") }
-    // Made of hexadecimal digits, it can't leave the folder.
+    // The path consists of hexadecimal digits, so it can't leave the folder.
     let path = "\(directory)/\(Asset(hash: url.hash, byteCount: 0).relativePath(inShard: url.shard))"
     guard let file = try find(path) else { throw RecordError(.notFound, "The asset does not exist") }
     let byteCount = file.byteCount
@@ -42,7 +44,7 @@ struct AssetDownloads: Sendable {
     if let known = request.header("if-none-match"), known == "*" || known.split(separator: ",").contains(where: { Self.tag($0) == tag }) {
       return HTTPResponse(status: 304, headers: headers)
     }
-    // A part is of the content the client has another part of, or the whole is sent.
+    // A range is only sent when the client's other part is of the same content; otherwise the whole file is sent.
     let isSame = request.header("if-range").map { $0 == tag } ?? true
     let range = ByteRange(isSame ? request.header("range") : nil, of: byteCount)
     let contentRange = (name: "Content-Range", value: range.contentRange(of: byteCount))
@@ -54,21 +56,22 @@ struct AssetDownloads: Sendable {
     }
   }
 
-  /// A tag of `If-None-Match`, which compares weak ones as strong.
+  /// An entity tag of `If-None-Match`, without `W/`: that header compares weak tags like strong ones.
   private static func tag(_ text: Substring) -> Substring {
     let tag = text.drop { $0 == " " || $0 == "\t" }
     let end = tag.lastIndex { $0 != " " && $0 != "\t" }.map { tag.index(after: $0) } ?? tag.endIndex
     return tag[..<end].hasPrefix("W/") ? tag[..<end].dropFirst(2) : tag[..<end]
   }
 
-  /// The content is the uploader's: a browser must neither guess its type nor show it as a page of ours.
+  /// The content comes from an uploader: a browser must neither guess its type nor show it as a page of this server.
   private static let headers: [(name: String, value: String)] = [
     ("Content-Type", "application/octet-stream"), ("Accept-Ranges", "bytes"), ("Content-Disposition", "attachment"), ("X-Content-Type-Options", "nosniff"),
     ("Cache-Control", "private, max-age=900, immutable"),
   ]
 }
 
-/// A file's content, opened while it is sent: each piece of a sealed file vouches for itself, another file is compared with its name first.
+/// A file's content, opened while it is sent. Each piece of a sealed file is authenticated; an unsealed file is first
+/// compared with its name, which is its hash.
 private final class VerifiedContent: HTTPContent {
   private let file: AssetFile
   private let log: Log
@@ -95,9 +98,9 @@ private final class VerifiedContent: HTTPContent {
 }
 
 extension ServedFile {
-  /// Looks a file up; called on a request's own thread, and a look at a file's head does not wait for long.
-  /// - Returns: nil when there is none.
-  /// - Throws: `TRY_AGAIN_LATER` while this process lacks the key, `INTERNAL_ERROR` for a file that is damaged.
+  /// Looks a file up. It reads only the file's head, so it may run on a request's own thread.
+  /// - Returns: nil when the file does not exist.
+  /// - Throws: `TRY_AGAIN_LATER` while this process lacks the key, `INTERNAL_ERROR` for a damaged file.
   static func find(_ path: String, keys: KeyRing, log: Log) throws(RecordError) -> ServedFile? {
     do throws(AssetError) {
       guard let file = try AssetFile(path: path, keys: keys) else { return nil }
@@ -109,6 +112,6 @@ extension ServedFile {
     }
   }
 
-  /// Until an operator has done something.
+  /// Long, because an operator has to supply the key first. Unit: seconds.
   private static let keyRetrySeconds = 60
 }

@@ -1,4 +1,4 @@
-// Whether a participant may still fetch what their addresses lead to: asked at each download, because who is removed is out at once.
+// Checks at each download that a participant still has access to the asset: a removed participant loses it at once.
 
 import JSON
 import Records
@@ -7,8 +7,9 @@ import ServiceKit
 import WebServices
 
 extension Gateway {
-  /// Asks the worker that holds the owner's database, which has who takes part; an owner's own addresses cost no question.
-  /// - Throws: `ACCESS_DENIED` for whoever does not take part any more; what keeps the worker from answering.
+  /// Asks the worker that holds the owner's database, because that database lists the participants. Addresses made for
+  /// the owner have no reader and cost no question.
+  /// - Throws: `ACCESS_DENIED` when the user takes part no longer; the worker's error when it can't answer.
   func check(_ reader: AssetURL.Reader) async throws(RecordError) {
     let database = DatabaseID(container: reader.container, environment: reader.environment, owner: reader.owner)
     var body = JSONWriter()

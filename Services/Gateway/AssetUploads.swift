@@ -11,21 +11,21 @@ import ServiceKit
 import Synchronization
 import WebServices
 
-/// Takes content for the workers, who adopt it when a record names it.
+/// Writes uploaded content to the spool. Workers adopt it when a record names it.
 struct AssetUploads: Sendable {
   struct Limits: Sendable {
-    /// Uploads at a time; a further one is told to come again.
+    /// Uploads at a time; the next one gets `tryAgainLater`.
     var count = 512
-    /// Of one user.
+    /// Limits of one user.
     var book = UploadBook.Limits()
-    /// What uploads leave free of the file system, for the records; with less, none is taken.
+    /// Bytes of the file system that uploads leave free for records. With less free space no upload is accepted.
     var reserveByteCount: Int64 = 1_000_000_000
   }
 
-  /// Half a dozen syncs at a time keep a disk busy; more would only make each slower.
+  /// Six syncs at a time keep a disk busy; more would only slow each other down.
   private static let writerCount = 6
 
-  /// nil: this gateway takes no assets.
+  /// nil: this gateway accepts no assets.
   private let store: AssetStore?
   private let byteLimit: Int
   private let limits: Limits
@@ -40,8 +40,8 @@ struct AssetUploads: Sendable {
   private let bytes: Counter
 
   /// - Parameters:
-  ///   - obstacle: why the folder is not used, for operators; nil: it is.
-  ///   - freeByteCount: of the file system of the assets; nil when nobody knows.
+  ///   - obstacle: the reason, for operators, why the folder is not in use; nil when it is in use.
+  ///   - freeByteCount: free bytes of the assets' file system; nil when unknown.
   init(
     store: AssetStore?, byteLimit: Int, limits: Limits = Limits(), obstacle: @escaping @Sendable () -> String? = { nil },
     freeByteCount: @escaping @Sendable () -> Int64? = { nil }, log: Log, metrics: Metrics
@@ -59,9 +59,9 @@ struct AssetUploads: Sendable {
     metrics.collect("asset_uploads", "Uploads under way.") { [Metrics.Sample(Double(writers.uploadCount))] }
   }
 
-  /// What takes the content that is posted to an upload's address.
+  /// The sink for the content that a client posts to an upload address.
   /// - Parameters:
-  ///   - byteCount: what the client says it will send; nil: it doesn't.
+  ///   - byteCount: the length that the client announces; nil without one.
   ///   - key: the installation's signing key, if it is known already.
   ///   - take: counts the upload as a request of its user; throws when there were too many.
   func sink(
@@ -105,7 +105,7 @@ struct AssetUploads: Sendable {
     return error
   }
 
-  /// The receipt of content that has arrived.
+  /// The receipt for content that has arrived completely.
   func receipt(of sink: AssetUploadSink) async throws(RecordError) -> AssetReceipt {
     do throws(AssetError) {
       let asset = try await sink.upload.finish()
@@ -129,14 +129,15 @@ struct AssetUploads: Sendable {
     }
   }
 
-  /// - Throws: when the folder is not the installation's: what is asked for is somewhere, and what is sent would be lost.
+  /// - Throws: `tryAgainLater` when the folder does not belong to this installation. The content asked for is elsewhere
+  ///   then, and uploaded content would be lost.
   func checkFolder() throws(RecordError) {
     if obstacle() == nil { return }
     throw RecordError(.tryAgainLater, "Assets are out of service; the server's operator has been told why", retryAfter: RecordError.noSpace.retryAfter)
   }
 }
 
-/// One upload's body.
+/// The body of one upload.
 final class AssetUploadSink: HTTPBodySink {
   let user: AssetUser
   let expiry: Int64
@@ -171,9 +172,9 @@ final class AssetUploadSink: HTTPBodySink {
   }
 }
 
-/// What uploads under way will take of the file system, for all threads that read sockets.
+/// The bytes of disk space that uploads under way have reserved, for all threads that read sockets.
 ///
-/// What has arrived counts no more: the file system tells of it.
+/// Bytes that have arrived no longer count here, because the file system's free space reflects them.
 fileprivate final class ExpectedBytes: Sendable {
   final class Share: Sendable {
     private let rest: Mutex<Int64>
@@ -198,7 +199,7 @@ fileprivate final class ExpectedBytes: Sendable {
 
   private let total = Mutex<Int64>(0)
 
-  /// - Parameter room: bytes that uploads may take in all.
+  /// - Parameter room: bytes that all uploads together may reserve.
   func take(_ byteCount: Int64, of room: Int64) -> Share? {
     total.withLock { total in
       guard room >= 0, byteCount <= room, total <= room - byteCount else { return nil }
@@ -208,7 +209,7 @@ fileprivate final class ExpectedBytes: Sendable {
   }
 }
 
-/// The book, for all threads that read sockets.
+/// The upload book, shared by all threads that read sockets.
 fileprivate final class SharedUploadBook: Sendable {
   private let book: Mutex<UploadBook>
 
@@ -228,7 +229,7 @@ fileprivate final class SharedUploadBook: Sendable {
   }
 }
 
-/// A user's place among the uploads, given back once.
+/// A user's place among the uploads, given back exactly once.
 fileprivate final class UploadSlot: Sendable {
   private let end: Mutex<(@Sendable (_ byteCount: Int64) -> Void)?>
 
@@ -245,7 +246,7 @@ fileprivate final class UploadSlot: Sendable {
 }
 
 extension Gateway {
-  /// `assets/upload`.
+  /// `assets/upload`: hands out upload addresses.
   func uploadTokens(_ exchange: Exchange, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment else { throw RecordError(.internalError, "The route has no database") }
     _ = try uploads.existingStore
@@ -258,12 +259,12 @@ extension Gateway {
     let key = try await secrets.signingKey()
     let url = AssetUploadURL(
       user: AssetUser(container: container, environment: environment, userRecordName: user), expiry: wallClock.now / 1000 + AssetLifetime.urlSeconds)
-    // One for all: what is uploaded to it is told apart by its content.
+    // One address serves all tokens of the request: the hash tells the uploaded contents apart.
     let text = options.publicAddress.url(for: exchange.request) + url.path(signedWith: key)
     return Self.json(request.answer { text })
   }
 
-  /// The content has arrived in the request's sink.
+  /// Answers the upload itself; the content has already arrived in the request's sink.
   func upload(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
     guard let sink = request.sink as? AssetUploadSink else { throw RecordError(.internalError, "The content went astray") }
     let receipt = try await uploads.receipt(of: sink)

@@ -1,4 +1,4 @@
-// Whose request it is: the gateway's part of it, around what the directory knows and `Access` decides.
+// Identifies the caller of a request: asks the directory, lets `Access` decide, and verifies signatures.
 
 import Authentication
 import Crypto
@@ -9,15 +9,15 @@ import ServiceKit
 import WebServices
 
 extension Gateway {
-  /// How long a sign-in may take from the 421 to the password (cloudkit.js asks anew after 14 minutes). Unit: milliseconds.
+  /// Time from the 421 answer to the typed password; cloudkit.js asks again after 14 minutes. Unit: milliseconds.
   private static let signInTime: Int64 = 900_000
 
-  /// Who makes a request; counted for him.
+  /// Identifies the caller and counts the request towards the caller's rate limit.
   func authenticate(
     _ question: Authenticator.Question?, _ credentials: Credentials, _ need: Need, _ exchange: inout Exchange
   ) async throws(RecordError) -> Caller {
     guard let question else { return Caller(userRecordName: nil) }
-    // Guesses are counted for the address they come from: each is another credential.
+    // Unknown credentials count towards the sender's address, because each guess is a new credential.
     if limiter.isActive, state.authenticator.known(question) == nil { try take(.address(exchange.request.remoteAddress)) }
     let caller = try await check(question, credentials, need, &exchange)
     if let signature = credentials.signature {
@@ -29,7 +29,7 @@ extension Gateway {
     return caller
   }
 
-  /// Whether the credentials hold, now; a signature is left to be verified.
+  /// Checks that the credentials hold at this moment. Verifying a signature is left to the caller.
   @discardableResult
   func check(
     _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ exchange: inout Exchange
@@ -48,7 +48,8 @@ extension Gateway {
     }
   }
 
-  /// - Throws: `throttled`.
+  /// Counts one request for the key.
+  /// - Throws: `throttled`, with the seconds to wait.
   func take(_ key: RateLimiter.Key) throws(RecordError) {
     guard let seconds = limiter.take(key) else { return }
     metrics.countThrottled(by: key.kind)
@@ -57,7 +58,8 @@ extension Gateway {
 
   // MARK: Signatures
 
-  /// - Throws: `authenticationFailed`, whatever the reason; `tryAgainLater` while nobody knows whether the signature was used before.
+  /// - Throws: `authenticationFailed` for every kind of bad signature; `tryAgainLater` while the share service can't
+  ///   say whether the signature was used before.
   private func verify(_ signature: RequestSignature, _ exchange: Exchange) async throws(RecordError) {
     guard let key = exchange.authentication?.reply.publicKey,
       let proof = signature.proof(for: exchange.request, by: P256PublicKey(der: key), now: wallClock.now)
@@ -71,14 +73,14 @@ extension Gateway {
 
   // MARK: Sessions
 
-  /// The successor of the session's token that a good answer hands out.
+  /// The next token of a session, which successful answers carry; nil when the token stays.
   func successor(_ exchange: Exchange) async -> String? {
     guard let (question, reply) = exchange.authentication else { return nil }
     return await state.authenticator.successor(of: question, reply, from: share)
   }
 
-  /// Where a user signs in for the app and page that asked.
-  /// - Returns: nil for a request without an API token: the page could not say for which app.
+  /// The address of the sign-in page for the app and page that asked.
+  /// - Returns: nil for a request without an API token, because the page could not name the app.
   private func signInURL(_ question: Authenticator.Question, _ reply: Authenticate.Reply, _ request: HTTPRequest) async throws(RecordError) -> String? {
     guard question.apiToken != nil, let container = question.container, let environment = question.environment else { return nil }
     let signIn = SignInState(
@@ -87,10 +89,10 @@ extension Gateway {
     return "\(options.publicAddress.url(for: request))/signin?state=\(signIn.text(signedWith: try await secrets.signingKey()))"
   }
 
-  /// The page that a token may be handed to; nil when it is none, or none that a message can be addressed to.
+  /// The origin of the page that may receive the token; nil when there is none that a message can be addressed to.
   private func requestingOrigin(_ request: HTTPRequest, allowed: [String]) -> String? {
     if let origin = request.header("origin") { return PageOrigin.isOrigin(origin) ? origin : nil }
-    // A page that this gateway's own address serves asks without an origin.
+    // A browser sends no Origin header for a GET from a page of the gateway's own address.
     guard request.header("sec-fetch-site") == "same-origin" else { return nil }
     let own = PageOrigin.origin(of: options.publicAddress.url(for: request))
     return CORS.allows(own, allowed: allowed) ? own : nil
@@ -100,7 +102,7 @@ extension Gateway {
 
   static func preflight(_ request: HTTPRequest) -> HTTPResponse {
     let isMirror = request.pathSegments.first == "mirror" || request.pathSegments.first == "admin"
-    // Both planes take a bearer token and an idempotency key.
+    // Both planes accept a bearer token and an idempotency key.
     let headers = "content-type, authorization, X-Request-ID, X-Apple-Request-UUID, traceparent"
     return CORS.preflight(
       methods: isMirror ? "GET, POST, PUT, DELETE, OPTIONS" : "GET, POST, OPTIONS", headers: isMirror ? headers : "\(headers), \(signatureHeaders)")
@@ -109,11 +111,11 @@ extension Gateway {
   private static let signatureHeaders = "X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1"
 }
 
-/// Origins of pages, as browsers write them.
+/// Origins of pages as browsers write them: scheme, host and port.
 enum PageOrigin {
   private static let byteLimit = 512
 
-  /// Scheme, host and port; not `null`, which any sandboxed page has.
+  /// True for scheme, host and port; false for `null`, which every sandboxed page sends.
   static func isOrigin(_ text: String) -> Bool {
     guard text.utf8.count <= byteLimit, let mark = text.firstRange(of: "://"), mark.lowerBound > text.startIndex else { return false }
     let host = text[mark.upperBound...]
@@ -121,7 +123,7 @@ enum PageOrigin {
       && text[..<mark.lowerBound].utf8.allSatisfy { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0 | 0x20) || "0123456789+-.".utf8.contains($0) }
   }
 
-  /// The origin of an absolute URL, as it would be written there.
+  /// The origin of an absolute URL, spelled as in an Origin header.
   static func origin(of url: String) -> String {
     guard let mark = url.firstRange(of: "://") else { return url }
     let host = url[mark.upperBound...].prefix { !"/?#".contains($0) }

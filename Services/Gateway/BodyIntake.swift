@@ -1,4 +1,4 @@
-// Which bodies are collected: those that somebody known sends to a place that takes them. All of that stands in a request's head.
+// Decides from a request's head whether its body is read: only a known caller may send one to a route that takes it.
 
 import Authentication
 import HTTPServer
@@ -7,14 +7,14 @@ import ServiceBus
 import ServiceKit
 
 extension Route.Target {
-  /// The longest body that a call can need.
-  /// - Parameter path: what follows the database.
+  /// The longest body that a call can need. Unit: bytes.
+  /// - Parameter path: the segments behind the database.
   func bodyByteLimit(_ method: HTTPMethod, _ path: [String]) -> Int {
     switch self {
     case .signIn, .sharePage: return BodyIntake.smallByteCount
     case .operatorCall, .operatorZone: return Limit.requestByteCount
     case .recordPlane: return path.last == "modify" || path.last == "import" ? Limit.requestByteCount : BodyIntake.callByteLimit
-    // What is saved, and the model that a store is set up with.
+    // Saved objects, and the model in a store's set-up.
     case .objectPlane: return method == .put || path.last == "transactions" || path.last == "import" ? Limit.requestByteCount : BodyIntake.callByteLimit
     default: return BodyIntake.callByteLimit
     }
@@ -22,14 +22,14 @@ extension Route.Target {
 }
 
 enum BodyIntake {
-  /// Bodies up to this length are collected unseen: they cost less than to look whose they are, and their request is looked at a moment later.
+  /// Bodies up to this length are read without a check: reading costs less than authenticating, which follows anyway.
   static let smallByteCount = 16 * 1024
-  /// Of calls that carry names, and no records.
+  /// Limit for calls that carry names and no records.
   static let callByteLimit = 1024 * 1024
 }
 
 extension Gateway {
-  /// What becomes of a body, by its request's path, method and credentials.
+  /// Decides by path, method and credentials whether a body is collected or refused.
   func bodyIntake(of request: HTTPRequest) -> HTTPBodyIntake {
     if let length = request.header("content-length").flatMap({ Int($0) }), length <= BodyIntake.smallByteCount { return .collect() }
     do throws(RecordError) {
@@ -48,7 +48,7 @@ extension Gateway {
         need: need, takesServerKeys: target.takesServerKeys(in: address.scope), address: address, credentials: credentials)
       guard let question else { return .collect(byteLimit: limit) }
       if let reply = state.authenticator.known(question),
-        // Dropped because what is refused is asked about below, and refused in full.
+        // Dropped because refused credentials are asked about below, and get their full answer there.
         let caller = try? Access.caller(reply, need: need, credentials: credentials, origin: request.header("origin"))
       {
         return .collect(byteLimit: limit, party: Self.party(of: caller, in: address))
@@ -65,7 +65,7 @@ extension Gateway {
     RecordError(.badRequest, "This endpoint takes \(route.methods.map(\.rawValue).joined(separator: ", "))", httpStatus: 405)
   }
 
-  /// Asks whose credentials they are: not known yet, or refused.
+  /// Asks the directory about credentials that are unknown here or were refused.
   private func asked(
     _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ address: Address, _ request: HTTPRequest, _ limit: Int
   ) async -> HTTPBodyIntake {
@@ -80,7 +80,7 @@ extension Gateway {
     }
   }
 
-  /// Who pays for what a caller's requests hold, wherever they come from; nil: the address.
+  /// The party whose memory budget pays for the caller's requests; nil: the sender's address pays.
   static func party(of caller: Caller, in address: Address) -> String? {
     guard caller.userRecordName != nil, let container = address.container else { return nil }
     return caller.party(in: container)

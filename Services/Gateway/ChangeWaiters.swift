@@ -1,18 +1,19 @@
-// Long polls that wait for a database or a store to change: woken by the pushes of workers, by their time, or by the client hanging up.
+// Long polls that wait for a database or a store to change. A worker's push, a timeout or a client's hang-up ends
+// them.
 
 import Records
 import ServiceBus
 import ServiceKit
 
-/// Who waits for what.
+/// The long polls under way, by the database or store that each waits for.
 ///
-/// A hint only: a lost push makes a poll answer late, never wrong. Between `register` and `leave` no change is missed: one that comes
-/// while nobody is parked is remembered.
+/// Pushes are hints: a lost one makes a poll answer late, never wrong. No change between `register` and `leave` is
+/// missed: a change that comes while no task is suspended is remembered.
 actor ChangeWaiters {
   enum Subject: Hashable, Sendable {
     /// Records of a database.
     case database(DatabaseID)
-    /// What a mirrored store does: its events, its imports.
+    /// Events and imports of a mirrored store.
     case store(DatabaseID, String)
   }
 
@@ -31,7 +32,7 @@ actor ChangeWaiters {
     var parked: CheckedContinuation<Void, Never>?
   }
 
-  /// More long polls than this are answered at once.
+  /// Long polls beyond this number are answered at once.
   private let limit: Int
   private let timing: Timing
   private var waiters: [Subject: [Int: Waiter]] = [:]
@@ -44,10 +45,10 @@ actor ChangeWaiters {
     self.timing = timing
   }
 
-  /// Nobody else may wait: as many do as may, or the gateway is stopping.
+  /// True when no more polls may wait: the limit is reached, or the gateway is stopping.
   var isFull: Bool { count >= limit || isClosed }
 
-  /// - Returns: nil when as many wait as may, or the gateway is stopping.
+  /// - Returns: nil when the limit is reached or the gateway is stopping.
   func register(for subject: Subject) -> Registration? {
     if isFull { return nil }
     nextNumber += 1
@@ -62,7 +63,8 @@ actor ChangeWaiters {
     if waiters[registration.subject]?.isEmpty == true { waiters[registration.subject] = nil }
   }
 
-  /// Waits for a change since the last call; returns also when `limit` is over, the task is cancelled, or the gateway stops.
+  /// Waits for a change since the last call. Returns early when `limit` is over, the task is cancelled or the gateway
+  /// stops.
   nonisolated func wait(_ registration: Registration, within limit: Duration) async -> Reason {
     await withTaskGroup(of: Void.self) { group in
       let timing = timing
@@ -74,13 +76,14 @@ actor ChangeWaiters {
       let reason = await self.park(registration)
       group.cancelAll()
       await group.waitForAll()
-      // Only now, when this wait's timer can't end the next one.
+      // Rearmed only here, because this wait's timer can't end the next wait any more.
       await self.rearm(registration)
       return reason
     }
   }
 
-  /// Wakes whoever waits for a database that one of the changes shows up in: its owner's, and the participants' shared databases.
+  /// Wakes the polls that wait for a changed database: the owner's, and the shared databases of the zone's
+  /// participants.
   func notice(_ changes: [ZoneChange]) {
     if waiters.isEmpty { return }
     for change in changes { notice(change) }
@@ -93,7 +96,7 @@ actor ChangeWaiters {
     }
   }
 
-  /// Wakes whoever waits for a store.
+  /// Wakes the polls that wait for a changed store.
   func notice(_ changes: [StoreChange]) {
     if waiters.isEmpty { return }
     for change in changes { notice(change) }
@@ -101,7 +104,7 @@ actor ChangeWaiters {
 
   func notice(_ change: StoreChange) { wake(.store(change.database, change.storeIdentifier)) }
 
-  /// Ends all waits and takes no more.
+  /// Ends all waits and accepts no more.
   func close() {
     isClosed = true
     for (subject, registered) in waiters {

@@ -1,11 +1,11 @@
-// What a gateway says of itself to whoever finds it: `/`, and the description of its calls.
+// The gateway's own documents: a welcome at `/`, and the OpenAPI description of its calls.
 
 import COpenAPI
 import HTTPServer
 import ServiceKit
 
 extension Gateway {
-  /// Services/openapi.json of this release.
+  /// The text of this release's Services/openapi.json.
   static let openAPI = Array(UnsafeBufferPointer(start: aquifer_openapi_start(), count: Int(aquifer_openapi_byte_count)))
 
   static let openAPIResponse = HTTPResponse(status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "public, max-age=300")], body: .bytes(openAPI))

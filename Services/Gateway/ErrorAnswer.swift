@@ -8,7 +8,8 @@ import WebServices
 enum ErrorAnswer {
   static let jsonHeader = (name: "Content-Type", value: "application/json")
 
-  /// - Parameter showsCKErrorCode: on the mirror API; clients of the record plane refuse keys that Apple never sends.
+  /// - Parameter showsCKErrorCode: true on the mirror API; clients of the record plane refuse keys that Apple never
+  ///   sends.
   static func response(_ error: RecordError, uuid: String, showsCKErrorCode: Bool) -> HTTPResponse {
     var writer = JSONWriter()
     writer.beginObject()

@@ -1,10 +1,10 @@
-// What a browser sends for a form: `application/x-www-form-urlencoded`.
+// The body that a browser sends for a form: `application/x-www-form-urlencoded`.
 
-/// The fields of a form, by name; of a name that comes twice the first counts.
+/// The fields of a form by name. The first of several values with one name counts.
 struct FormBody: Sendable {
   private let fields: [String: String]
 
-  /// nil for what no browser would send: bad percent-encoding, or bytes that are not UTF-8.
+  /// nil for text that no browser sends: bad percent-encoding, or bytes that are not UTF-8.
   init?(_ body: [UInt8]) {
     var fields: [String: String] = [:]
     for field in body.split(separator: UInt8(ascii: "&")) {

@@ -1,15 +1,15 @@
-// Carries requests to the worker that holds the shard, again and again within the client's time until one answers.
+// Carries requests to the worker that holds the shard, and retries until one answers or the client's time is over.
 
 import Records
 import ServiceBus
 import ServiceKit
 
-/// The way from an authenticated request to a worker's answer.
+/// Sends authenticated requests to workers.
 struct Forwarding: Sendable {
   /// The time of `wait=export` (docs/protocol/mirror-api.md#saves) and a little more; a large move takes as long.
   static let longLimit: Duration = .seconds(32)
 
-  /// What is posted to a store and may move, or copy, all of its objects.
+  /// Last path segments of calls that may move or copy all objects of a store.
   private static let moves: Set<String> = ["shares", "move", "purge"]
 
   let bus: any Bus
@@ -20,7 +20,7 @@ struct Forwarding: Sendable {
 
   var calls: ShardCalls { ShardCalls(bus: bus, cluster: cluster, timing: timing) }
 
-  /// Forwards once and retries; the body's bytes pass through untouched, both ways.
+  /// Forwards a request, with retries. The bytes of both bodies pass through unchanged.
   func forward(_ request: DatabaseRequest, body: [UInt8]) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let limit = Self.mayTakeLong(request) ? max(limit, Self.longLimit) : limit
     return try await calls.ask(request, body: body, holderOf: request.database, within: limit)
@@ -31,10 +31,10 @@ struct Forwarding: Sendable {
     return request.plane == .object && request.method == "POST" && request.path.count == 3 && request.path[0] == "stores" && moves.contains(request.path[2])
   }
 
-  /// Forwards, and as long as the worker says that there is nothing yet waits for a change and asks again.
+  /// Forwards a request. While the worker answers that there is nothing yet, waits for a change and asks again.
   /// - Parameters:
-  ///   - wait: how long the client wants to wait; over, the last answer is good.
-  ///   - subject: what is waited for.
+  ///   - wait: the time that the client wants to wait; the last answer counts when it is over.
+  ///   - subject: the database or store to wait for.
   func forward(
     _ request: DatabaseRequest, body: [UInt8], waiting wait: Duration, for subject: ChangeWaiters.Subject
   ) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
@@ -44,12 +44,13 @@ struct Forwarding: Sendable {
     do throws(RecordError) {
       var reason = ChangeWaiters.Reason.changed
       while reason == .changed {
-        // At once after registering, too: the change may have come between the first answer and the registration.
+        // The first round asks at once: a change may have come between the first answer and the registration.
         answer = try await forward(request, body: body)
         let left = wait - (timing.now() - start)
         guard answer.reply.mayWait == true, left > .zero, !Task.isCancelled else { break }
         reason = await waiters.wait(registration, within: left)
-        // The last look makes a lost push harmless; nobody reads the answer of a client that hung up.
+        // This last request makes a lost push harmless. After a hang-up it is left out, because nobody reads the
+        // answer.
         if reason == .timeUp, !Task.isCancelled { answer = try await forward(request, body: body) }
       }
     } catch {

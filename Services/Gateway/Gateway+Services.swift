@@ -1,4 +1,4 @@
-// The answers that other services give: workers for both planes, the share service for operators.
+// Requests that other services answer: workers answer both planes, the share service answers operators.
 
 import Authentication
 import Crypto
@@ -16,8 +16,8 @@ extension Gateway {
     guard let container = address.container, let environment = address.environment, let scope = address.scope else {
       throw RecordError(.internalError, "The route has no database")
     }
-    // A participant's shared database is answered by the shard of his own: it knows his stores, and asks the owners' for their zones. His records
-    // there are his owners': those requests are for their workers.
+    // The caller's own shard answers for the object plane of the shared database: it knows the caller's stores, and
+    // asks the owners' shards for their zones. Record requests go to the owners' workers, which hold the records.
     let owner = scope == .public ? DatabaseID.publicOwner : caller.userRecordName ?? DatabaseID.publicOwner
     let request = DatabaseRequest(
       plane: plane, method: exchange.request.method.rawValue, path: match.path, query: Self.query(of: exchange.request),
@@ -47,8 +47,8 @@ extension Gateway {
     return Self.response(answer)
   }
 
-  /// `/admin/1/zone/{container}/{environment}/{owner}/{zone}/{call}`, straight to the worker that holds the owner's shard; the owner `public` means
-  /// the public database.
+  /// `/admin/1/zone/{container}/{environment}/{owner}/{zone}/{call}`: asks the worker that holds the owner's shard. The
+  /// owner `public` stands for the public database.
   func operatorZone(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment, match.path.count == 8 else {
       throw RecordError(.internalError, "The route has no zone")
@@ -62,8 +62,8 @@ extension Gateway {
     return Self.response(try await forwarding.forward(request, body: exchange.request.body))
   }
 
-  /// `POST /admin/1/zone/{container}/{environment}/{owner}/{zone}/unshare` with the name of a share's record, or `{}` for the zone's own: deletes it as
-  /// its owner would.
+  /// `POST /admin/1/zone/{container}/{environment}/{owner}/{zone}/unshare`: deletes a share as its owner would. The
+  /// body names the share's record; `{}` stands for the share of the whole zone.
   func unshare(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment, match.path.count == 8, match.path[5] != DatabaseScope.public.rawValue else {
       throw RecordError(.badRequest, "Zones of private databases are shared")
@@ -100,7 +100,7 @@ extension Gateway {
     return HTTPResponse(status: answer.reply.status, headers: headers, body: .bytes(answer.body))
   }
 
-  /// What a held request of the object plane waits for; nil for calls that are not held.
+  /// The database or store that a held request of the object plane waits for; nil for calls that are never held.
   private static func waitingSubject(of request: DatabaseRequest) -> ChangeWaiters.Subject? {
     guard request.path.count == 3 else { return nil }
     switch request.path[2] {
@@ -110,7 +110,7 @@ extension Gateway {
     }
   }
 
-  /// What an operator looks at when something is wrong: he is not to wait as long as clients do.
+  /// Calls that operators look at in trouble. They fail sooner than clients' calls.
   private static let views: Set<String> = ["status", "workers", "shards", "stores", "zones", "events", "quarantine"]
   private static let viewLimit = Duration.seconds(4)
 
@@ -136,14 +136,14 @@ extension Gateway {
     return HTTPResponse(status: answer.reply.status, headers: headers, body: .bytes(answer.body))
   }
 
-  /// The query without credentials; of a name that comes twice the first value.
+  /// The query without credentials. The first of several values with one name counts.
   static func query(of request: HTTPRequest) -> [String: String] {
     var query: [String: String] = [:]
     for (name, value) in request.query where !Credentials.queryNames.contains(name) && query[name] == nil { query[name] = value }
     return query
   }
 
-  /// The idempotency key: the client's own, kept apart from other users', or one of ours.
+  /// The idempotency key: the client's, prefixed with the user so that users can't collide, or a generated one.
   static func requestID(_ exchange: Exchange, _ caller: Caller) throws(RecordError) -> String {
     guard let own = exchange.request.header("x-request-id") else { return "gateway:" + exchange.uuid }
     guard HTTPRequest.isTraceID(own) else {
@@ -152,16 +152,17 @@ extension Gateway {
     return (caller.userRecordName ?? "-") + ":" + own
   }
 
-  /// A name for what the client leaves to the server to name: the same in every repetition of the request, and nobody else's.
+  /// A name for an object that the client lets the server name: the same in every repetition of a request, otherwise
+  /// unique.
   static func name(drawnFor requestID: String) -> String { SpelledDigest(digest: SHA256.hash(requestID)).uuid() }
 
-  /// Lends a digest the random source's spelling of a UUID.
+  /// Spells a digest as a UUID by posing as a random source.
   private struct SpelledDigest: RandomSource {
     let digest: [UInt8]
     func bytes(_ count: Int) -> [UInt8] { Array(digest.prefix(count)) }
   }
 
-  /// The seconds of a long poll; nil without one. More than the limit is cut to it.
+  /// The seconds of a long poll, at most `longestWaitSeconds`; nil without a wait.
   static func wait(_ text: String?) throws(RecordError) -> Duration? {
     guard let text else { return nil }
     guard let seconds = Int(text), seconds >= 0 else { throw RecordError(.badRequest, "wait is a number of seconds, at most \(longestWaitSeconds)") }

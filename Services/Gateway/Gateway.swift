@@ -1,4 +1,4 @@
-// One HTTP request, from its first byte to its answer: route, credentials, the service that answers, and what every answer carries.
+// Answers one HTTP request: finds the route, checks the credentials, asks a service, and adds the common headers.
 
 import Authentication
 import HTTPServer
@@ -7,22 +7,22 @@ import ServiceBus
 import ServiceKit
 import WebServices
 
-/// The HTTP face of an installation. Owns nothing durable: what it knows it can ask again.
+/// The HTTP face of an installation. It stores nothing: everything it remembers can be asked for again.
 struct Gateway: HTTPHandler {
   /// Addresses and limits.
   struct Options: Sendable {
     let publicAddress: PublicAddress
-    /// How clients reach the notifier, without a final slash.
+    /// The address at which clients reach the notifier, without a final slash.
     let notifierURL: String
-    /// The folder of asset files; nil: none are served.
+    /// The folder of asset files; nil: this gateway serves no assets.
     let assetDirectory: String?
-    /// How long a client's request is retried before it is told to come again.
+    /// How long the gateway retries a client's request before it answers `tryAgainLater`.
     let requestLimit: Duration
-    /// nil: as much as everybody likes.
+    /// nil: no limit.
     var rate: TokenBucket.Rate?
-    /// Requests under way.
+    /// Limits for requests under way.
     var places = PlaceBook.Limits()
-    /// Requests to several owners of the shared database.
+    /// Limits for requests of the shared database that go to several owners.
     var parts = PartBudget.Limits()
   }
 
@@ -47,8 +47,8 @@ struct Gateway: HTTPHandler {
   let table = RouteTable()
 
   /// - Parameters:
-  ///   - bus: with the handlers of `state`.
-  ///   - uploads: where what clients send goes to.
+  ///   - bus: the bus that has the handlers of `state`.
+  ///   - uploads: takes the content that clients send.
   ///   - findFile: the asset's file at a path; nil when there is none.
   init(
     options: Options, state: GatewayState, bus: any Bus, wallClock: any WallClock, random: any RandomSource, metrics: GatewayMetrics, uploads: AssetUploads,
@@ -100,7 +100,7 @@ struct Gateway: HTTPHandler {
     return response
   }
 
-  /// Requests for databases: a look at the request, a call, and its answer passed on.
+  /// Database requests run on the bus's executor: they only read the request, make one call and pass its answer on.
   func executor(for request: HTTPRequest) -> (any TaskExecutor)? {
     switch request.pathSegments.first {
     case "database", "mirror": forwarding.bus.executor
@@ -124,7 +124,7 @@ struct Gateway: HTTPHandler {
 
   func refusal(status: Int, reason: String) -> HTTPResponse { refusal(RecordError(refusedWith: status, reason: reason)) }
 
-  /// The answer to a request that nobody is asked about.
+  /// The answer to a request that is refused before any service is asked.
   func refusal(_ error: RecordError, showsCKErrorCode: Bool = false) -> HTTPResponse {
     let uuid = random.uuid()
     var response = ErrorAnswer.response(error, uuid: uuid, showsCKErrorCode: showsCKErrorCode)
@@ -156,7 +156,7 @@ struct Gateway: HTTPHandler {
     exchange.party = Self.party(of: caller, in: address)
     exchange.place = try place(for: caller, exchange, match, address)
     let response = try await respond(exchange, match, address, caller)
-    // Whoever lost his credentials while his answer was held must not get it; nothing is asked while nothing changed.
+    // A caller whose credentials ended while the answer was held must not get it. Without changes this asks nobody.
     if let question, request.method == .get, request.query("wait") != nil { try await check(question, credentials, need, &exchange) }
     return response
   }
@@ -197,26 +197,26 @@ struct Gateway: HTTPHandler {
   static func json(_ bytes: [UInt8]) -> HTTPResponse { HTTPResponse(status: 200, headers: [ErrorAnswer.jsonHeader], body: .bytes(bytes)) }
 }
 
-/// What is known of a request while it is answered.
+/// The facts about a request that is being answered.
 struct Exchange: Sendable {
   let request: HTTPRequest
-  /// Drawn here, so nobody else's: what the directory tells repetitions of one request by.
+  /// Drawn by the gateway, so it is unique. The directory recognises repetitions of a request by it.
   let uuid: String
-  /// What logs and the answer call it: the client's word, if it has one.
+  /// The identifier in logs and in the answer: the client's, if it sent one.
   let traceID: String
-  /// The route's pattern, for metrics.
+  /// The route's pattern, a label of metrics.
   var route = GatewayMetrics.unknownRoute
-  /// Of the API token, once it is known.
+  /// The origins that the API token allows, once they are known.
   var allowedOrigins: [String] = []
-  /// For the `Allow` header of a 405.
+  /// The value of the `Allow` header of a 405 answer.
   var allowedMethods: String?
-  /// What the directory was asked, and its answer, once it is known.
+  /// The question to the directory and its answer, once it is known.
   var authentication: (question: Authenticator.Question, reply: Authenticate.Reply)?
-  /// For people, not for other pages' scripts.
+  /// True for HTML pages: scripts of other pages get no CORS headers for them.
   var isPage = false
-  /// Among the requests under way, once its caller is known.
+  /// The request's place among those under way, once its caller is known.
   var place: RequestPlaces.Place?
-  /// Who pays for the memory of its answer; nil: the address it came from.
+  /// The party whose memory budget pays for the answer; nil: the sender's address pays.
   var party: String?
 
   init(request: HTTPRequest, uuid: String, traceID: String) {
@@ -225,7 +225,7 @@ struct Exchange: Sendable {
     self.traceID = traceID
   }
 
-  /// For who asks again later, and must not keep the request's place.
+  /// A copy for streams that check credentials again later, and must not keep the request's place.
   var withoutPlace: Exchange {
     var exchange = self
     exchange.place = nil

@@ -1,4 +1,4 @@
-// What the gateway counts: requests by route and status code, and how long they took.
+// The gateway's metrics: requests by route and status code, and their durations.
 
 import ServiceKit
 
@@ -9,7 +9,7 @@ final class GatewayMetrics: Sendable {
     let isHeld: Bool
   }
 
-  /// Labels of requests that match no row of the table, or that the server refused before.
+  /// Route labels of requests that match no row of the table, and of requests that the server refused before routing.
   static let unknownRoute = "unknown"
   static let refusedRoute = "refused"
 
@@ -17,7 +17,7 @@ final class GatewayMetrics: Sendable {
   private let durations: Family<Histogram>
   private let holds: Family<Histogram>
   private let throttled: Family<Counter>
-  /// Those that were counted before: to put their labels together again costs more than to count.
+  /// Figures looked up before: assembling their labels again costs more than the count itself.
   private let known = Memo<Ending, (requests: Counter, durations: Histogram)>()
 
   init(_ metrics: Metrics) {
@@ -32,7 +32,7 @@ final class GatewayMetrics: Sendable {
 
   func countThrottled(by kind: String) { throttled[kind].increment() }
 
-  /// - Parameter isHeld: the client asked to wait for something.
+  /// - Parameter isHeld: true when the client asked to wait for a change; holds have their own histogram.
   func count(route: String, status: Int, took duration: Duration, isHeld: Bool) {
     let (requests, durations) = figures(of: Ending(route: route, status: status, isHeld: isHeld))
     requests.increment()

@@ -1,4 +1,4 @@
-// The gateway as a service: its options, its parts, its end.
+// The gateway as a service: its options, its start and its stop.
 
 import Assets
 import Authentication
@@ -9,7 +9,7 @@ public import ServiceBus
 public import ServiceKit
 
 public struct GatewayService: Service {
-  /// Of the process's stop.
+  /// Part of the time that the process has to stop.
   private static let drainLimit: Duration = .seconds(8)
 
   public static let options: [Option] =
@@ -50,7 +50,7 @@ public struct GatewayService: Service {
 
   public static let examples = ["aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"]
 
-  /// Before the process counts as started, which it does all the same: what needs no folder is served.
+  /// How long the start waits for the data folder. Then the gateway starts without it, since most calls need no folder.
   private static let folderPatience = Duration.seconds(2)
 
   private let gateway: Gateway
@@ -58,7 +58,7 @@ public struct GatewayService: Service {
   private let claiming: Task<Void, Never>
   private let server: HTTPServer
 
-  /// Makes the parts; the service starts with the bus.
+  /// Makes the parts. The service starts once the bus runs.
   /// - Throws: `ExitError` when the key file can't be used.
   public static func prepare(_ context: ServiceContext, _ handlers: inout BusHandlers) throws -> ServiceProcess.Start {
     let keys = try EncryptionKeys.ring(context.options)
@@ -115,7 +115,7 @@ public struct GatewayService: Service {
     listeningURL = ClientListening.url(configuration, port: server.port)
     publicAddress.listens(at: listeningURL)
     claiming = Task { [secrets = gateway.secrets] in
-      // Dropped because a gateway that ends no longer claims anything; until then it is tried again and again.
+      // Dropped because only a stopping gateway ends the attempts, and it needs no folder any more.
       try? await folders.claim(on: bus) { InstallationID(signingKey: try await secrets.signingKey()) }
     }
   }
@@ -166,7 +166,7 @@ public struct GatewayService: Service {
     ]
   }
 
-  /// Held polls are answered, then what is in hand.
+  /// Answers held polls, then finishes the requests under way.
   public func drain() async {
     await gateway.state.waiters.close()
     await server.drain(within: Self.drainLimit)

@@ -1,11 +1,11 @@
-// What a gateway knows from others' pushes: who holds which shard, who waits for changes, whom it authenticated.
+// The gateway's knowledge from pushes: holders of shards, waiting polls, authenticated users.
 
 import Authentication
 import Records
 import ServiceBus
 import ServiceKit
 
-/// Made before the bus, which needs its handlers; everything in it is a hint that can be asked for again.
+/// Made before the bus, which needs its handlers. Everything in it is a hint that can be asked for again.
 struct GatewayState: Sendable {
   let cluster: Cluster
   let authenticator: Authenticator
@@ -14,8 +14,8 @@ struct GatewayState: Sendable {
   let timing: Timing
 
   /// - Parameters:
-  ///   - cluster: of this process, with its handlers registered.
-  ///   - waiterLimit: how many long polls may wait; more are answered at once.
+  ///   - cluster: this process's cluster, with its handlers registered.
+  ///   - waiterLimit: long polls that may wait; further ones are answered at once.
   init(cluster: Cluster, timing: Timing, waiterLimit: Int = 20_000) {
     self.cluster = cluster
     self.timing = timing
@@ -24,7 +24,7 @@ struct GatewayState: Sendable {
     waiters = ChangeWaiters(limit: waiterLimit, timing: timing)
   }
 
-  /// Serves what the share service and workers push.
+  /// Serves the pushes of the share service and of workers.
   func serve(on handlers: inout BusHandlers) {
     handlers.serve(authenticator) { [apps] in apps.expire() }
     handlers.on(PushZoneChanges.self) { message, _, _ in
@@ -39,7 +39,7 @@ struct GatewayState: Sendable {
 }
 
 extension Cluster {
-  /// Why not every database can be served; nil when all can.
+  /// The reason why some databases can't be served; nil when all can.
   var obstacle: String? {
     guard let map = current, map.shardCount > 0 else { return "no cluster map from the share service yet" }
     let orphans = map.holders.count { $0 == nil }

@@ -13,8 +13,8 @@ import WebServices
 extension Gateway {
   static let clientIDByteLimit = 255
 
-  /// - Parameter isNew: `create`, which implies registration. `register` lets a courier that the user has already also deliver what
-  ///   happens in this container, and know this client as one of those that poll it.
+  /// - Parameter isNew: true for `create`, which also registers. `register` makes the user's courier deliver this
+  ///   container's notifications too, and adds this client to those that poll it.
   func pushToken(_ exchange: Exchange, isNew: Bool, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
     let request = exchange.request
     guard let container = address.container, let environment = address.environment else { throw RecordError(.internalError, "The route has no container") }
@@ -31,7 +31,7 @@ extension Gateway {
       ).text(signedWith: try await secrets.signingKey())
     } else {
       guard let token = document["apnsToken"]?.string else { throw RecordError(.badRequest, "apnsToken is missing or not a string") }
-      // Another service's token is taken note of, as everywhere; only nothing is delivered by it here.
+      // As with CloudKit, another service's token is accepted; nothing is delivered to it here.
       guard let known = try await own(token, of: user) else { return Self.json(Array("{}".utf8)) }
       courier = known
     }
@@ -40,16 +40,16 @@ extension Gateway {
     var writer = JSONWriter()
     writer.beginObject()
     writer.member("apnsEnvironment", apnsEnvironment)
-    // What stands for the device with Apple's push service: opaque to clients, the same for the same client, and enough to register it
-    // elsewhere.
+    // Takes the place of Apple's device token: opaque to clients, the same for the same client, and sufficient for
+    // `register`.
     writer.member("apnsToken", Base64.encode(Array(courier.utf8)))
     writer.member("webcourierURL", "\(options.notifierURL)/courier/1/\(courier)")
     writer.endObject()
     return Self.json(writer.bytes)
   }
 
-  /// The courier that an `apnsToken` of ours stands for.
-  /// - Returns: nil when it was not made here, or for another user, or has expired.
+  /// The courier that an `apnsToken` of this installation stands for.
+  /// - Returns: nil for a token that was made elsewhere or for another user, or that has expired.
   private func own(_ apnsToken: String, of user: String) async throws(RecordError) -> String? {
     guard let bytes = Base64.decode(apnsToken), let text = String(validating: bytes, as: UTF8.self) else { return nil }
     guard let token = CourierToken(text: text, verifiedWith: try await secrets.signingKey(), now: wallClock.now), token.userRecordName == user else { return nil }
@@ -63,14 +63,15 @@ extension Gateway {
   }
 }
 
-/// How couriers' queues come to be at every notifier before the client has the address.
+/// Opens the queue of a courier at every notifier before the client learns the courier's address.
 struct Couriers: Sendable {
   let bus: any Bus
 
   private static let deadline = Duration.seconds(1)
 
-  /// Asks all notifiers that are connected. One that does not answer makes the queue at the first poll, and knows nothing of what came before.
-  /// - Throws: `throttled` when the user has as many couriers as he may.
+  /// Asks all connected notifiers. One that does not answer makes the queue at the first poll, and misses earlier
+  /// notifications.
+  /// - Throws: `throttled` when the user has as many couriers as allowed.
   func open(_ message: OpenCourier) async throws(RecordError) {
     let bus = bus
     let isFull = await withTaskGroup(of: Bool.self) { group in
@@ -79,7 +80,7 @@ struct Couriers: Sendable {
           do throws(BusError) {
             return !(try await bus.call(message, to: .peer(peer.name), within: Self.deadline).isOpen)
           } catch {
-            // Dropped because a notifier that is away, or starting, is no reason to refuse the client.
+            // Dropped because a notifier that is away or starting is no reason to refuse the client.
             return false
           }
         }

@@ -1,23 +1,23 @@
-// How many requests a credential may make: token buckets, in a table that can't grow without end.
+// Limits the requests of each credential: token buckets in a table of bounded size.
 
 import ServiceKit
 import Synchronization
 
-/// A bucket that fills at a steady rate; every request takes one token. A value: it is told the time.
+/// A bucket that fills at a steady rate; every request takes one token. It has no clock: the caller passes the time.
 struct TokenBucket: Sendable {
   struct Rate: Hashable, Sendable {
     let perSecond: Int
-    /// As many as a full bucket holds, ≥ 1.
+    /// Tokens in a full bucket, ≥ 1.
     let burst: Int
   }
 
-  /// When it would be full: the only thing to remember.
+  /// The time at which the bucket would be full; this is its whole state.
   private var full: ContinuousClock.Instant
 
   init(now: ContinuousClock.Instant) { full = now }
 
   /// Takes a token.
-  /// - Returns: how long until there is one; nil when it was taken.
+  /// - Returns: nil when a token was taken; otherwise the time until there is one.
   mutating func take(_ rate: Rate, now: ContinuousClock.Instant) -> Duration? {
     let one = Duration.seconds(1) / rate.perSecond
     let next = max(full, now) + one
@@ -30,19 +30,19 @@ struct TokenBucket: Sendable {
   func isFull(at now: ContinuousClock.Instant) -> Bool { full <= now }
 }
 
-/// A bucket for everybody who sends requests to this gateway.
+/// One bucket for each sender of requests to this gateway.
 final class RateLimiter: Sendable {
-  /// What requests are counted for.
+  /// The credential or address that a request counts towards.
   enum Key: Hashable, Sendable {
-    /// Tokens the directory knows: of an app, and of a user where there is one.
+    /// Tokens that the directory knows: an app's, with a user's where there is one.
     case tokens(api: String?, user: String?)
     case serverKey(String)
-    /// Content sent to upload addresses, which carry no token but name the user.
+    /// Uploads: their addresses carry no token but name the user.
     case uploads(user: String)
-    /// Tries with credentials that nobody knows yet.
+    /// Attempts with credentials that this gateway does not know yet.
     case address(String)
 
-    /// For metrics.
+    /// A label of metrics.
     var kind: String {
       switch self {
       case .tokens: "tokens"
@@ -53,7 +53,8 @@ final class RateLimiter: Sendable {
     }
   }
 
-  /// When there are more, full buckets are dropped, and where that is not enough any.
+  /// Beyond this number full buckets are dropped; if that is not enough, half of the limit are dropped, whichever they
+  /// are.
   static let bucketLimit = 50_000
 
   private let rate: TokenBucket.Rate?
@@ -69,7 +70,7 @@ final class RateLimiter: Sendable {
   var isActive: Bool { rate != nil }
   var count: Int { buckets.withLock(\.count) }
 
-  /// - Returns: whole seconds to wait, ≥ 1; nil: go on.
+  /// - Returns: nil when the request may go on; otherwise whole seconds to wait, ≥ 1.
   func take(_ key: Key) -> Int? {
     guard let rate else { return nil }
     let now = timing.now()

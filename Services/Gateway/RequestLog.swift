@@ -1,10 +1,10 @@
-// What is counted and logged of a request once it is answered.
+// Counts and logs each request once it is answered.
 
 import HTTPServer
 import Records
 import ServiceKit
 
-/// Every request at the level debug; at the usual one those that failed here, or took long, and not more than some a second.
+/// Logs every request at debug level. At the usual level it logs failed and slow requests, and only a few a second.
 struct RequestLog: Sendable {
   let log: Log
   let metrics: GatewayMetrics
@@ -17,7 +17,7 @@ struct RequestLog: Sendable {
     self.clock = clock
   }
 
-  /// Worth a line, unless the client asked to be held.
+  /// Slower requests get a line, unless the client asked to be held.
   private static let slowLimit = Duration.seconds(2)
 
   func tell(of exchange: Exchange, status: Int, took duration: Duration) {

@@ -1,4 +1,5 @@
-// How many requests are under way at a time, for whom: a user's crowd is told to come later before it takes the places of others.
+// Limits requests under way per user and container: one user's crowd is refused before it takes the places of
+// others.
 
 import Authentication
 import HTTPServer
@@ -7,30 +8,32 @@ import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// Who sends requests, as those under way are counted.
+/// A sender of requests, as the limits count it.
 struct Requester: Hashable, Sendable {
   let container: ContainerID
-  /// A user, a server key, or the address that an app's users without a name come from.
+  /// A user, a server key, or an API token with an address for requests without a user.
   let name: String
 }
 
-/// Requests under way. A value: every entry stands for requests that are, so that it is no longer than connections are many.
+/// Requests under way. The book is no longer than the number of connections, since every entry stands for open
+/// requests.
 struct PlaceBook: Sendable {
   struct Limits: Sendable {
-    /// Requests of one requester; nil: any number. Fewer than a worker's window on the bus takes, so that nobody fills it alone.
+    /// Requests of one requester; nil: no limit. Below the bus window of a worker, so that no requester fills it alone.
     var perUser: Int? = 64
-    /// Requests of one requester that ask to be held (`wait`, streams of events): they take no place on the bus while they are.
+    /// Held requests of one requester (`wait`, event streams), which take no place on the bus; nil: no limit.
     var heldPerUser: Int? = 128
-    /// Requests of one container that are not held.
+    /// Requests of one container that are not held; nil: no limit.
     var perContainer: Int? = 1024
   }
 
-  /// What there is no further place for.
+  /// The limit that a request would exceed.
   enum Refusal: String, Sendable {
     case user, held, container
   }
 
-  /// The last quarter of a container's places is for requesters with fewer than that many under way: a crowd of many users leaves room, too.
+  /// The last quarter of a container's places is kept for requesters with fewer requests under way than this, so that
+  /// even a crowd of many users leaves room.
   static let fewCount = 4
 
   private let limits: Limits
@@ -40,12 +43,12 @@ struct PlaceBook: Sendable {
 
   init(limits: Limits) { self.limits = limits }
 
-  /// Requesters of which something is under way or held.
+  /// Requesters with a request under way, plus requesters with a held one.
   var requesterCount: Int { underWay.count + held.count }
   var underWayCount: Int { containers.values.reduce(0, +) }
   var heldCount: Int { held.values.reduce(0, +) }
 
-  /// - Returns: nil when it has its place.
+  /// - Returns: nil when the request has its place.
   mutating func begin(_ requester: Requester, isHeld: Bool) -> Refusal? {
     if isHeld {
       if let limit = limits.heldPerUser, held[requester, default: 0] >= limit { return .held }
@@ -78,9 +81,9 @@ extension Dictionary where Value == Int {
   }
 }
 
-/// The book, for all tasks that answer requests.
+/// The book for all tasks that answer requests.
 final class RequestPlaces: Sendable {
-  /// A request's place, given back when nobody holds it any more.
+  /// The place of a request, given back when its last reference goes.
   final class Place: Sendable {
     private let giveBack: @Sendable () -> Void
     fileprivate init(_ giveBack: @escaping @Sendable () -> Void) { self.giveBack = giveBack }
@@ -104,7 +107,7 @@ final class RequestPlaces: Sendable {
 }
 
 extension Gateway {
-  /// The place of a request whose caller is known; nil for operators, who look after what goes wrong.
+  /// Takes a place for a request whose caller is known; nil for operators, who repair things and need no limit.
   /// - Throws: `throttled`.
   func place(for caller: Caller, _ exchange: Exchange, _ match: RouteMatch, _ address: Address) throws(RecordError) -> RequestPlaces.Place? {
     guard !caller.isOperator, let container = address.container else { return nil }
@@ -117,7 +120,7 @@ extension Gateway {
     }
   }
 
-  /// Whether the client asks to wait until something happens: then nobody works for it most of the time.
+  /// True when the client asks to wait for an event: such a request costs next to nothing most of the time.
   private static func isHeld(_ request: HTTPRequest, _ match: RouteMatch) -> Bool {
     guard match.route.target == .objectPlane, request.method == .get else { return false }
     return wantsStream(request) || request.query("wait").map { $0 != "0" } ?? false

@@ -1,32 +1,32 @@
-// The gateway's routes as one table: what a path means, which methods it takes, and who answers it.
+// The gateway's routes in one table: pattern, methods, and the service that answers.
 
 package import HTTPServer
 
 /// One row of the table.
 package struct Route: Sendable {
   enum Target: Hashable, Sendable {
-    /// The worker that holds the database's shard.
+    /// Answered by the worker that holds the database's shard.
     case recordPlane, objectPlane
-    /// The workers whose shards the request's short GUIDs name.
+    /// Answered by the workers whose shards the request's short GUIDs name.
     case resolveShares, acceptShares, declineShares, requestShareAccess
-    /// The share service, for operators.
+    /// Answered by the share service, for operators.
     case operatorCall
-    /// The object plane of somebody's database, for operators.
+    /// The object plane of any user's database, for operators.
     case operatorZone
-    /// A share's end, by an operator.
+    /// Ends a share for an operator.
     case operatorUnshare
-    /// The directory's people.
+    /// Users, answered from the directory.
     case userCaller, userCurrent, userDiscovery, userLookup
     case createPushToken, registerPushToken
-    /// Addresses to upload to, content for one, and a file of the assets folder.
+    /// Addresses for uploads, uploaded content, and files of the assets folder.
     case assetTokens, assetUpload, asset
     case signIn, sharePage
-    /// What the gateway says of itself.
+    /// The gateway's own documents.
     case welcome, openAPI
   }
 
-  /// How the path is spelled, also the label of the route's metrics. `{container}`, `{environment}` and `{database}` are captured, other
-  /// names in braces match any segment, `{…}` at the end matches one segment or more.
+  /// The path's spelling, also a label of metrics. `{container}`, `{environment}` and `{database}` are captured. Other
+  /// names in braces match any segment; `{…}` at the end matches one segment or more.
   let pattern: String
   let methods: [HTTPMethod]
   let target: Target
@@ -53,14 +53,14 @@ package struct Route: Sendable {
   }
 }
 
-/// A request's path, read by the table.
+/// A request's path as the table reads it.
 package struct RouteMatch: Sendable {
   let route: Route
   /// As the client spelled them; nil where the pattern has none.
   let container: String?
   let environment: String?
   let database: String?
-  /// What follows `{database}/`, or the whole path where the pattern has no database.
+  /// The segments behind `{database}/`, or the whole path where the pattern has no database.
   package let path: [String]
 }
 
@@ -142,7 +142,7 @@ extension RouteTable {
     + ["subscriptions/lookup", "subscriptions/modify", "assets/rereference"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
     + [Route([.post], "\(record)/assets/upload", .assetTokens)]
     + ["zones/list", "subscriptions/list"].map { Route([.get, .post], "\(record)/\($0)", .recordPlane) }
-    // Known to CloudKit JS only, which expects BAD_REQUEST where they are not offered.
+    // Only CloudKit JS knows these; it expects BAD_REQUEST from a server without them.
     + ["records/zip/prepare", "records/copy/start", "records/copy/status"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
 
   private static let userRoutes: [Route] = [
@@ -154,13 +154,14 @@ extension RouteTable {
     Route([.get, .post], "\(record)/users/lookup/contacts", .userLookup),
   ]
 
-  /// Three spellings: what CloudKit JS calls, what the reference documents, and what hand-written clients make of it.
+  /// Three spellings: CloudKit JS's, the reference's, and one that hand-written clients derive.
   private static let pushTokenRoutes: [Route] =
     ["/device/1/{container}/{environment}", "/database/1/{container}/{environment}", record].flatMap {
       [Route([.post], "\($0)/tokens/create", .createPushToken), Route([.post], "\($0)/tokens/register", .registerPushToken)]
     }
 
-  /// A zone as a whole: its owner's calls, and the operator's for anybody's. Before the other calls of operators, which take any path.
+  /// Calls for a whole zone, for its owner and for operators. They stand before the operators' other calls, which match
+  /// any path.
   private static func zoneRoutes(_ zone: String, _ target: Route.Target) -> [Route] {
     ["export", "audit"].map { Route([.get], "\(zone)/\($0)", target) } + ["import", "restore", "assets"].map { Route([.post], "\(zone)/\($0)", target) }
       + [Route([.get, .post], "\(zone)/conflicts", target)]

@@ -1,4 +1,4 @@
-// records/resolve and records/accept: the gateway asks the shards that short GUIDs name, and puts the results in the request's order.
+// records/resolve and records/accept: asks the shards that the short GUIDs name, and answers in the request's order.
 
 import Authentication
 import HTTPServer
@@ -9,7 +9,7 @@ import ServiceKit
 import WebServices
 
 extension Gateway {
-  /// - Throws: `BAD_REQUEST` off the public path; what is wrong with one short GUID is its result.
+  /// - Throws: `BAD_REQUEST` off the public path. A fault of one short GUID becomes that item's result.
   func resolve(
     _ exchange: Exchange, _ purpose: ResolveShortGUIDs.Purpose, _ address: Address, _ caller: Caller
   ) async throws(RecordError) -> HTTPResponse {
@@ -22,7 +22,7 @@ extension Gateway {
       guard let shard = ShortGUID(reference.value)?.shard else { continue }
       places[shard, default: []].append(index)
     }
-    // What is not known yet is no answer: of a shard that does not exist there is no share, but how many there are must be known.
+    // A shard number beyond the last shard has no share, but the number of shards must be known to say so.
     let start = forwarding.timing.now()
     let shardCount = places.isEmpty ? 0 : try await forwarding.shardCount(since: start)
     let messages = places.filter { $0.key < shardCount }.sorted { $0.key < $1.key }.map { shard, indices in
@@ -40,7 +40,7 @@ extension Gateway {
     let holding = PartBudget.Holding(parts, of: caller.userRecordName ?? exchange.request.remoteAddress)
     let answers = await askAll(messages) { [places] message throws(RecordError) in
       let found = try await self.found(message, since: start)
-      // As bytes, and not as parsed documents, which take many times their memory.
+      // As bytes, since parsed documents take many times their memory.
       let items = zip(places[message.shard] ?? [], found).map { index, item in item.isNull ? nil : Self.item(references[index], item) }
       try holding.grow(by: items.reduce(0) { $0 + ($1?.count ?? 0) })
       return items
@@ -54,7 +54,7 @@ extension Gateway {
         for index in places { results[index] = .failure(error) }
       }
     }
-    // One shard that is away is the answer for what it has; all of them are the request's.
+    // A shard that is away fails its items only; if all are away, the request fails.
     if let failure = failures.first, failures.count == messages.count { throw failure }
     return Self.json(Self.answer(references, results))
   }
@@ -110,9 +110,9 @@ extension Gateway {
 }
 
 extension Forwarding {
-  /// How many shards the installation has, once the cluster's map says so.
-  /// - Throws: `tryAgainLater` when it does not within the client's time.
-  /// - Parameter start: when the client's time began.
+  /// The number of shards of the installation, once the cluster's map tells it.
+  /// - Parameter start: the start of the client's time.
+  /// - Throws: `tryAgainLater` when the map does not tell it within the client's time.
   func shardCount(since start: ContinuousClock.Instant) async throws(RecordError) -> Int {
     var plan = RetryPlan(limit: limit)
     while true {
@@ -124,7 +124,7 @@ extension Forwarding {
     }
   }
 
-  /// Asks the holder of a shard, again and again within the client's time.
+  /// Asks the holder of a shard, with retries until the client's time is over.
   func ask<M: Message>(_ message: M, holderOf shard: Int, since start: ContinuousClock.Instant) async throws(RecordError) -> Answer<M.Reply> {
     try await calls.ask(message, holderOf: shard, within: limit, since: start)
   }

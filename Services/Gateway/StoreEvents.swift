@@ -1,4 +1,4 @@
-// A store's events as they happen: a body that is pulled piece by piece, from the worker that holds the store.
+// A store's events as a stream: a body that is pulled piece by piece from the worker that holds the store.
 
 import Authentication
 import HTTPServer
@@ -8,16 +8,16 @@ import ServiceBus
 import ServiceKit
 
 extension Gateway {
-  /// Whether a request for events wants them as they come.
+  /// True when a request for events accepts `text/event-stream`.
   static func wantsStream(_ request: HTTPRequest) -> Bool {
     (request.header("accept") ?? "").split(separator: ",").contains { type in
       type.prefix { $0 != ";" }.trimmingSpaces().lowercased() == "text/event-stream"
     }
   }
 
-  /// `GET stores/{id}/events` with `Accept: text/event-stream`. Begins after `Last-Event-ID`, else after `after`, else with the oldest event
-  /// that is kept.
-  /// - Throws: what the first page is refused with.
+  /// `GET stores/{id}/events` with `Accept: text/event-stream`. Begins after the event in `Last-Event-ID`, else after
+  /// `after`, else with the oldest event kept.
+  /// - Throws: the refusal of the first page.
   func eventStream(_ request: DatabaseRequest, _ exchange: Exchange, recheck: @escaping StoreEvents.Recheck) async throws(RecordError) -> HTTPResponse {
     guard request.query["resultType"] == nil, request.query["wait"] == nil else {
       throw RecordError(.badRequest, "A stream takes neither resultType nor wait")
@@ -36,21 +36,21 @@ extension Gateway {
   }
 }
 
-/// One stream. Its task sleeps among the long polls, is woken by what workers tell of the store, and looks at each heartbeat besides.
+/// One stream. Its task sleeps among the long polls; workers' pushes wake it, and it looks again at each heartbeat.
 actor StoreEvents {
-  /// Asks again whether the stream's credentials hold; throws when they don't.
+  /// Checks again that the stream's credentials hold; throws when they don't.
   typealias Recheck = @Sendable () async throws(RecordError) -> Void
 
-  /// What a stream has that has nothing to tell.
+  /// Interval of the comment lines that an idle stream sends.
   static let heartbeat = Duration.seconds(15)
 
   private let original: DatabaseRequest
   private let forwarding: Forwarding
   private let recheck: Recheck
-  /// Among the requests that are held, as long as the stream is.
+  /// The stream's place among the held requests.
   private var place: RequestPlaces.Place?
   private var text = EventStreamText()
-  /// What was read and not sent yet.
+  /// Bytes read but not sent yet.
   private var waiting: [UInt8] = []
   private var moreComing = false
   private var registration: ChangeWaiters.Registration?
@@ -63,7 +63,7 @@ actor StoreEvents {
     self.recheck = recheck
   }
 
-  /// The request for what comes after an event; the worker tells of the store for a while because of `wait`.
+  /// The request for events after another one. With `wait` the worker pushes the store's changes for a while.
   nonisolated func request(after: String?) -> DatabaseRequest {
     var query = original.query
     query["after"] = after
@@ -85,7 +85,7 @@ actor StoreEvents {
       return waiting
     }
     do throws(RecordError) {
-      // What happened before it is registered is in the page that is read now.
+      // Registered before the page is read, so that every earlier event is in the page.
       if registration == nil {
         registration = await forwarding.waiters.register(for: .store(original.database, original.path[1]))
         guard registration != nil else { return await finished() }
@@ -99,13 +99,13 @@ actor StoreEvents {
       guard answer.reply.status == 200, let piece = take(answer.body) else { return await finished() }
       return piece.isEmpty ? EventStreamText.heartbeat : piece
     } catch {
-      // The worker or the directory is away: the stream lives on and looks again.
+      // The worker or the directory is away: the stream goes on and looks again later.
       if error.code == .tryAgainLater { return EventStreamText.heartbeat }
       return await finished()
     }
   }
 
-  /// The client is gone, or the stream has come to its end.
+  /// Ends the stream: the client is gone, or the stream is over.
   func end() async {
     hasEnded = true
     place = nil
@@ -119,9 +119,9 @@ actor StoreEvents {
     return nil
   }
 
-  /// nil for what is no page of events.
+  /// nil for an answer that is no page of events.
   private func take(_ page: [UInt8]) -> [UInt8]? {
-    // Dropped because the worker's answers are JSON; one that is not ends the stream.
+    // Dropped because the worker's answers are JSON; any other answer ends the stream.
     guard let page = try? JSONValue(parsing: page), page["events"]?.kind == .array else { return nil }
     moreComing = page["moreComing"]?.bool == true
     return text.pieces(of: page)
@@ -133,9 +133,10 @@ struct EventStreamText {
   static let greeting = Array(": connected\n\n".utf8)
   static let heartbeat = Array(": \n\n".utf8)
 
-  /// The number of the last event that was written: what `Last-Event-ID` will say.
+  /// The number of the last event written, which a client repeats as `Last-Event-ID`.
   private(set) var last: String?
-  /// Events whose start was written and whose end was not, the oldest first. An older one than these is started again with its end.
+  /// Events whose start was written but not their end, oldest first. When an event beyond the limit ends, its start is
+  /// written again.
   private var begun: [String] = []
   private static let begunLimit = 100
 
@@ -168,7 +169,7 @@ struct EventStreamText {
     return writer.bytes
   }
 
-  /// The event as it was posted when it began.
+  /// The event as it was posted when it began: without an end and an error.
   private static func start(of event: JSONValue) -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()

@@ -1,28 +1,28 @@
-// Who uploads how much: so that one user neither takes every slot nor fills the spool. A value: it is told the time.
+// Accounts for uploads per user, so that one user neither takes every slot nor fills the spool.
 
-/// Uploads under way and bytes that wait in the spool, by user.
+/// Uploads under way and recently uploaded bytes, by user. It has no clock: the caller passes the time.
 struct UploadBook: Sendable {
   struct Limits: Hashable, Sendable {
     /// Uploads of one user at a time.
     var countPerUser = 16
-    /// Bytes that one user may upload within the time of a receipt; nil: any number.
+    /// Bytes that one user may upload within the lifetime of a receipt; nil: no limit.
     var byteCountPerUser: Int64? = 10_000_000_000
   }
 
   enum Refusal: Hashable, Sendable {
     /// Too many uploads at a time.
     case slots
-    /// Too many bytes; seconds until some of them are forgotten, ≥ 1.
+    /// Too many bytes; `retryAfter`: seconds until the oldest of them no longer count, ≥ 1.
     case bytes(retryAfter: Int)
   }
 
   private struct Row {
     var activeCount = 0
-    /// Bytes that arrived, by the hour; ascending.
+    /// Bytes that arrived, by hours since 1970, ascending.
     var hours: [(hour: Int64, byteCount: Int64)] = []
   }
 
-  /// When there are more users, those are forgotten first who upload nothing now.
+  /// Beyond this number, users without an upload under way are forgotten.
   static let userLimit = 20_000
 
   private let limits: Limits
@@ -30,7 +30,7 @@ struct UploadBook: Sendable {
   private let memory: Int64
   private var rows: [String: Row] = [:]
 
-  /// - Parameter memory: whole hours.
+  /// - Parameter memory: how long uploaded bytes count. Unit: hours.
   init(limits: Limits, memory: Int64) {
     self.limits = limits
     self.memory = memory
@@ -40,6 +40,7 @@ struct UploadBook: Sendable {
 
   /// Takes a slot.
   /// - Parameter now: seconds since 1970.
+  /// - Returns: nil when the user has the slot.
   mutating func begin(_ user: String, now: Int64) -> Refusal? {
     if rows[user] == nil, rows.count >= Self.userLimit { rows = rows.filter { $0.value.activeCount > 0 } }
     var row = rows[user] ?? Row()
@@ -54,7 +55,7 @@ struct UploadBook: Sendable {
   }
 
   /// Gives the slot back.
-  /// - Parameter byteCount: what is in the spool now because of it.
+  /// - Parameter byteCount: the bytes that this upload left in the spool.
   mutating func end(_ user: String, byteCount: Int64, now: Int64) {
     guard var row = rows[user] else { return }
     row.activeCount -= 1

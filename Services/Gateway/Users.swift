@@ -7,9 +7,9 @@ import Records
 import ServiceBus
 import WebServices
 
-/// Renders people as the two shapes that clients read.
+/// Writes users in the two shapes that clients read.
 enum UserAnswer {
-  /// The identity at top level (CloudKit JS) and as the only element of `users` (the reference).
+  /// The identity at the top level (CloudKit JS) and as the only element of `users` (the reference).
   static func caller(_ user: LookUpUser.Reply) -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()
@@ -41,7 +41,7 @@ enum UserAnswer {
       writeName(found.user, to: &writer)
       writer.key("lookupInfo")
       writer.beginObject()
-      // What was asked by, and nothing that was not known before.
+      // Only the key of the question, so that the answer reveals nothing else.
       if let address = found.lookup.emailAddress {
         writer.member("emailAddress", address)
       } else if let number = found.lookup.phoneNumber {
@@ -102,12 +102,12 @@ enum UserAnswer {
   }
 }
 
-/// Asks the share service about people.
+/// Asks the share service about users.
 struct People: Sendable {
   static let lookupLimit = 200
   static let textByteLimit = 320
 
-  /// Somebody, and how he was asked for.
+  /// A user and the key of the question that found them.
   struct Found: Sendable {
     let lookup: DiscoverUsers.Lookup
     let user: LookUpUser.Reply
@@ -117,14 +117,15 @@ struct People: Sendable {
 
   func user(_ name: String) async throws(RecordError) -> LookUpUser.Reply { try await share.call(LookUpUser(userRecordName: name)) }
 
-  /// `users/discover`: those of the body that can be found; the others are left out, as the protocol wants it.
+  /// `users/discover`: the users that can be found. The protocol leaves the others out.
   func discover(_ request: HTTPRequest, caller: String) async throws(RecordError) -> [UInt8] {
-    // The GET form asks for the people of an address book; the server has none.
+    // The GET form searches the caller's address book; the server has none.
     if request.method == .get { return UserAnswer.discovered([]) }
     return UserAnswer.discovered(try await find(try Self.lookups(request.body, list: "lookupInfos", by: ["userRecordName", "emailAddress", "phoneNumber"]), caller))
   }
 
-  /// `users/lookup/email`, `users/lookup/id` and, of the address book that there is none of, `users/lookup/contacts`.
+  /// `users/lookup/email`, `users/lookup/id`, and `users/lookup/contacts`, which is always empty: there is no address
+  /// book.
   func lookUp(_ request: HTTPRequest, caller: String) async throws(RecordError) -> [UInt8] {
     switch request.pathSegments.last {
     case "email": UserAnswer.lookedUp(try await find(try Self.lookups(request.body, list: "users", by: ["emailAddress"]), caller))
@@ -139,7 +140,8 @@ struct People: Sendable {
     return zip(lookups, users).compactMap { lookup, user in user.map { Found(lookup: lookup, user: $0) } }
   }
 
-  /// Reads `{"<list>":[{"<key>":…}]}`; of several keys in one item the first of `keys` counts. Nobody is found by nothing.
+  /// Reads `{"<list>":[{"<key>":…}]}`. Of several keys in one item the first of `keys` counts; items without a key are
+  /// left out.
   static func lookups(_ body: [UInt8], list: String, by keys: [String]) throws(RecordError) -> [DiscoverUsers.Lookup] {
     let document = try JSONValue.request(body)
     guard let items = document[list], items.kind == .array else { throw RecordError(.badRequest, "\(list) is missing or not an array") }
@@ -149,7 +151,7 @@ struct People: Sendable {
     for element in elements {
       guard let key = keys.first(where: { element[$0]?.isNull == false }) else { continue }
       guard let text = element[key]?.string else { throw RecordError(.badRequest, "\(key) must be a string") }
-      // Nobody has longer ones.
+      // No user has a longer one.
       guard text.utf8.count <= textByteLimit else { continue }
       switch key {
       case "userRecordName": lookups.append(DiscoverUsers.Lookup(userRecordName: text))

@@ -5,7 +5,7 @@ import Records
 import ServiceKit
 import Synchronization
 
-/// One courier token's mailbox.
+/// The mailbox of one courier token.
 final class Courier: PingReceiver {
   private struct Waiter {
     let id: Int
@@ -15,21 +15,21 @@ final class Courier: PingReceiver {
 
   private struct State {
     var pending = PendingPings()
-    /// The sequence that was delivered last, here or by another notifier, by the ping's key.
+    /// The sequence delivered last, here or by another notifier, for each key of pings.
     var delivered = RecentValues<Int64>(limit: 1000)
     var waiter: Waiter?
     var nextWaiterID = 0
     var lastPoll: ContinuousClock.Instant
     var isReleased = false
-    /// Forgotten: nothing comes here any more.
+    /// The courier was forgotten; nothing is put here any more.
     var isRetired = false
   }
 
-  /// How a poll ended.
+  /// The end of a poll.
   enum Outcome: Sendable {
-    /// nil: none came, the task was cancelled, or the next poll took over.
+    /// nil: no ping came, the task was cancelled, or a later poll took over.
     case notification(Ping?)
-    /// The courier was forgotten before the poll: there may be another of its token by now.
+    /// The courier was forgotten before the poll; another one may hold its token by now.
     case retired
   }
 
@@ -43,7 +43,7 @@ final class Courier: PingReceiver {
 
   /// Waits for a notification until `deadline`.
   func poll(now: ContinuousClock.Instant, until deadline: ContinuousClock.Instant) async -> Outcome {
-    // From here on it is not idle, so that it can't be forgotten under this poll.
+    // From here on the courier is not idle, so it can't be forgotten during this poll.
     let id = state.withLock { state -> Int? in
       if state.isRetired { return nil }
       state.nextWaiterID += 1
@@ -73,7 +73,8 @@ final class Courier: PingReceiver {
     return .notification(ping)
   }
 
-  /// A notification that a poll took, whose client hung up before it was answered: the next poll gets it, unless there is a later one.
+  /// Takes back a notification whose client hung up before the answer. The next poll gets it, unless a later one of its
+  /// key exists.
   func takeBack(_ ping: Ping) {
     state.withLock { state in
       if state.delivered[ping.key] == ping.sequence { state.delivered.set(ping.sequence - 1, for: ping.key) }
@@ -84,7 +85,7 @@ final class Courier: PingReceiver {
   func put(_ ping: Ping) {
     let (waiter, outcome) = state.withLock { state -> (CheckedContinuation<Ping?, Never>?, PendingPings.Outcome) in
       if let delivered = state.delivered[ping.key], ping.sequence <= delivered { return (nil, .coalesced) }
-      // What it was taken to have subscribed to before somebody subscribed in earnest.
+      // Removes pings that were implied before the user subscribed; the subscription replaces them.
       if let superseded = ping.superseding { state.pending.remove(keysFrom: superseded) }
       if let waiter = state.waiter {
         state.waiter = nil
@@ -97,12 +98,13 @@ final class Courier: PingReceiver {
     metrics.count(outcome)
   }
 
-  /// What waits of a container's environment is nobody's business here any more.
+  /// Drops the waiting pings of a container's environment.
   func forget(_ container: ContainerID, _ environment: Environment) {
     state.withLock { $0.pending.remove { $0.isOf(container, environment) } }
   }
 
-  /// Another notifier delivered the key's notifications up to `sequence`: the client that polls both need not get them twice.
+  /// Notes that another notifier delivered the key's pings up to `sequence`, so that a client of both does not get them
+  /// twice.
   func wasDelivered(_ key: String, through sequence: Int64) {
     state.withLock { state in
       state.delivered.raise(to: sequence, for: key)
@@ -110,8 +112,8 @@ final class Courier: PingReceiver {
     }
   }
 
-  /// Answers a poll whose time has come.
-  /// - Returns: whether nobody polls, and nobody has since `instant`.
+  /// Answers a poll whose deadline has passed.
+  /// - Returns: true when nobody polls, and nobody has polled since `instant`.
   @discardableResult func expire(at now: ContinuousClock.Instant, idleSince instant: ContinuousClock.Instant) -> Bool {
     answer(nil) { $0.deadline <= now }
     return state.withLock { $0.waiter == nil && $0.lastPoll < instant }
@@ -132,7 +134,8 @@ final class Courier: PingReceiver {
     continuation?.resume(returning: ping)
   }
 
-  /// Whether nobody polls, and nobody has since `instant`; then nobody does any more.
+  /// Retires the courier if nobody polls and nobody has polled since `instant`.
+  /// - Returns: true when it is retired.
   func retire(ifIdleSince instant: ContinuousClock.Instant) -> Bool {
     state.withLock { state in
       if state.waiter == nil && state.lastPoll < instant { state.isRetired = true }
@@ -140,7 +143,7 @@ final class Courier: PingReceiver {
     }
   }
 
-  /// Says that somebody has to do with it: a courier that was just made, or registered again, is not idle.
+  /// Counts a courier as used: one that was just made or registered again is not idle.
   /// - Returns: false when it was forgotten before.
   func touch(now: ContinuousClock.Instant) -> Bool {
     state.withLock { state in

@@ -1,9 +1,9 @@
-// Notifiers tell one another what couriers got: each has every courier's queue, and its client may poll any of them.
+// Reports deliveries to the other notifiers: each has every courier's queue, and a client may poll any of them.
 
 import ServiceBus
 import Synchronization
 
-/// Reports of deliveries on their way to the other notifiers; while there are none, nothing is kept.
+/// Reports on their way to the other notifiers. Without other notifiers nothing is kept.
 final class DeliveryReports: Sendable {
   private struct Key: Hashable {
     let courier: String
@@ -13,12 +13,12 @@ final class DeliveryReports: Sendable {
   private let pushes = Mutex<ConflatedPush<Key, NotificationsDelivered.Delivery>?>(nil)
 
   private static let deadline = Duration.seconds(2)
-  /// Reports that wait for one notifier at most; a client whose report is dropped may be told something twice.
+  /// Reports waiting for one notifier, at most. A client whose report is dropped may get a notification twice.
   private static let limit = 20_000
 
   func tell(_ delivery: NotificationsDelivered.Delivery) { pushes.withLock { $0 }?.push(delivery) }
 
-  /// Follows which notifiers there are, until the bus closes or the task is cancelled.
+  /// Follows the other notifiers until the bus closes or the task is cancelled.
   func run(on bus: any Bus) async {
     let pushes = ConflatedPush<Key, NotificationsDelivered.Delivery>(
       limit: Self.limit,

@@ -1,4 +1,4 @@
-// A device's event stream: a body that the HTTP server pulls from, so that a slow reader holds one map of zones and nothing else.
+// A device's event stream: a body that the HTTP server pulls, so that a slow reader costs one map of zones and no more.
 
 import Authentication
 import HTTPServer
@@ -14,13 +14,13 @@ final class EventStream: HTTPBodySource, PingReceiver {
     var wake: (@Sendable () -> Void)?
   }
 
-  /// What the stream was opened with, to be asked again when the directory changes.
+  /// The stream's credentials, checked again when the directory changes.
   let question: Authenticator.Question
   private let metrics: NotifierMetrics
   private let onDetach: @Sendable (EventStream) -> Void
   private let state = Mutex(State())
 
-  /// What is sent in one piece at most.
+  /// The most pings in one piece.
   private static let pingsPerPiece = 64
   private static let greeting = Array(": connected\n\n".utf8)
   private static let heartbeat = Array(": \n\n".utf8)
@@ -36,7 +36,7 @@ final class EventStream: HTTPBodySource, PingReceiver {
     metrics.count(outcome)
   }
 
-  /// Says something, so that proxies and clients see that the connection lives.
+  /// Sends a heartbeat, so that proxies and clients see that the connection lives.
   func beat() { change { $0.isHeartbeatDue = true } }
 
   func end() { change { $0.hasEnded = true } }

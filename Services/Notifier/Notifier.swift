@@ -1,4 +1,4 @@
-// The notifier's HTTP side: event streams and the web courier. It owns nothing that lasts: losing every ping loses no data.
+// The notifier's HTTP side: event streams and the web courier. It stores nothing durable: lost pings lose no data.
 
 import Authentication
 import HTTPServer
@@ -8,25 +8,26 @@ import ServiceKit
 import Synchronization
 import WebServices
 
-/// Answers devices, and hands them the changes that workers push.
+/// Serves devices, and gives them the changes that workers push.
 public final class Notifier: Sendable {
-  /// How long things may take.
+  /// Times and counts that bound the notifier's work.
   public struct Limits: Sendable {
-    /// Of a courier's poll, before it is answered without a notification.
+    /// Time of a courier's poll before it is answered without a notification.
     public var courierHold = Duration.seconds(50)
-    /// Without a poll, after which a courier is forgotten.
+    /// Time without a poll after which a courier is forgotten.
     public var courierIdle = Duration.seconds(600)
-    /// Between two signs of life on a stream that has nothing to tell.
+    /// Time between two heartbeats of a stream.
     public var heartbeat = Duration.seconds(25)
-    /// After which streams are asked about again even when no change of the directory was heard of: the message may have been lost.
+    /// Time after which streams' credentials are checked again even without a change of the directory: its message may
+    /// be lost.
     public var recheck = Duration.seconds(60)
-    /// Of one user; client names are the clients' choice, and each is kept for the idle time.
+    /// Couriers of one user. Clients choose their names, and each courier is kept for the idle time.
     public var couriersPerUser = 256
     /// Event streams of one user at a time.
     public var streamsPerUser = 256
-    /// Of a question to the share service, its repetitions included.
+    /// Time for a question to the share service, including retries.
     public var directoryCall = Duration.seconds(5)
-    /// Between two looks at what is due; > 0.
+    /// Time between two rounds of due work; > 0.
     public var tick = Duration.milliseconds(500)
 
     public init() {}
@@ -34,7 +35,7 @@ public final class Notifier: Sendable {
 
   private struct State {
     var streams: [ObjectIdentifier: (stream: EventStream, id: PingBoard.ListenerID, user: String)] = [:]
-    /// Those that are being opened, too.
+    /// Includes streams that are being opened.
     var streamCounts: [String: Int] = [:]
     var couriers: [String: CourierEntry] = [:]
     var courierCounts: [String: Int] = [:]
@@ -46,9 +47,9 @@ public final class Notifier: Sendable {
     let courier: Courier
     let id: PingBoard.ListenerID
     let token: CourierToken
-    /// By what it hears of other containers than its token's.
+    /// The grants by which the courier hears of containers other than its token's.
     var grants: [PingBoard.Scope: VerifyGrant] = [:]
-    /// What it heard of until the credentials for it ended.
+    /// Containers that the courier heard of until the credentials ended.
     var lost: Set<PingBoard.Scope> = []
   }
 
@@ -62,14 +63,14 @@ public final class Notifier: Sendable {
   let deliveries = DeliveryReports()
   private let state = Mutex(State())
   let authenticator: Authenticator
-  /// Set once, when there is a bus.
+  /// Set once the bus exists.
   private let directoryBox = Mutex<Directory?>(nil)
 
-  /// The share service, as the notifier asks it.
+  /// The notifier's access to the share service.
   private struct Directory {
     let share: ShareCalls
     let secrets: Secrets
-    /// The bus's own.
+    /// The bus's executor.
     let executor: (any TaskExecutor)?
   }
 
@@ -88,7 +89,7 @@ public final class Notifier: Sendable {
     }
   }
 
-  /// Streams, and couriers that are known (polled now, or within the idle time).
+  /// Open streams, and couriers polled now or within the idle time.
   var counts: (streams: Int, couriers: Int) { state.withLock { ($0.streams.count, $0.couriers.count) } }
 
   func attach(_ bus: any Bus) {
@@ -96,7 +97,8 @@ public final class Notifier: Sendable {
     directoryBox.withLock { $0 = Directory(share: share, secrets: Secrets(share: share), executor: bus.executor) }
   }
 
-  /// Where devices' requests go on when what they wait for has come: a thousand of them are answered by one thread, without waking another for each.
+  /// The executor on which waiting requests resume: one thread answers a thousand of them without waking another for
+  /// each.
   var executor: (any TaskExecutor)? { directoryBox.withLock { $0?.executor } }
 
   private func directory() throws(RecordError) -> Directory {
@@ -104,7 +106,7 @@ public final class Notifier: Sendable {
     return directory
   }
 
-  /// The user behind credentials.
+  /// The user of the credentials, with the origins that the API token allows.
   /// - Throws: `authenticationFailed`, `authenticationRequired`, `notFound`, `tryAgainLater`.
   private func user(of question: Authenticator.Question) async throws(RecordError) -> (userRecordName: String, allowedOrigins: [String]) {
     guard question.apiToken != nil || question.userToken != nil else { throw RecordError(.authenticationFailed, "The request has no credentials.") }
@@ -144,16 +146,16 @@ public final class Notifier: Sendable {
     }
   }
 
-  /// What another notifier has delivered.
+  /// Drops pings that another notifier has delivered.
   func forget(_ deliveries: [NotificationsDelivered.Delivery]) {
     for delivery in deliveries {
       state.withLock { $0.couriers[delivery.courier]?.courier }?.wasDelivered(delivery.key, through: delivery.sequence)
     }
   }
 
-  /// Makes a courier's queue before its first poll, and lets it hear of another container or know another of its clients.
-  /// - Returns: false when its user has as many as he may.
-  /// - Throws: `BusError.refused` for what is no courier's token.
+  /// Makes a courier's queue before its first poll, and registers it for another container and another client.
+  /// - Returns: false when the user has as many couriers as allowed.
+  /// - Throws: `BusError.refused` for a text that is no courier's token.
   func open(_ message: OpenCourier) async throws -> Bool {
     let now = timing.now()
     guard let token = try await token(of: message.courier) else { throw BusError(.refused, "no courier has this token") }
@@ -197,7 +199,7 @@ public final class Notifier: Sendable {
       state.streamCounts[user] = count + 1
     }
     let stream = EventStream(question: question, metrics: metrics) { [weak self] in self?.closed($0) }
-    // Connected before the first byte is sent: what changes after a client has read that byte reaches it.
+    // Connected before the first byte is sent, so that a client that has read that byte misses no later change.
     let scope = PingBoard.Scope(container: container, environment: environment)
     let id = switchboard.connect(PingBoard.Listener(scope: scope, userRecordName: user, device: request.query("device")), stream)
     let isDraining = state.withLock { state in
@@ -232,7 +234,7 @@ public final class Notifier: Sendable {
       courier = try self.courier(text, token, start).courier
       outcome = await courier.poll(now: start, until: start + limits.courierHold)
     }
-    // Whoever lost his credentials while his poll was held is told nothing any more; nothing is asked while nothing changed.
+    // A caller whose credentials ended during the poll gets nothing. Without changes this asks nobody.
     try await requireGrant(of: token)
     guard case .notification(var ping) = outcome else { throw Self.noCourier }
     try await withdrawScopes(of: text)
@@ -249,13 +251,13 @@ public final class Notifier: Sendable {
       status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []), body: .bytes(ping?.json ?? []))
   }
 
-  /// Lets a courier hear no more of other containers than its token's, where the credentials it was registered with hold no more.
+  /// Withdraws containers other than the token's from a courier when the credentials for them no longer hold.
   private func withdrawScopes(of text: String) async throws(RecordError) {
     let entry = state.withLock { state in state.couriers[text]?.grants.isEmpty == false ? state.couriers[text] : nil }
     guard let entry else { return }
     for (scope, grant) in entry.grants where await !authenticator.holds(grant, from: try directory().share) {
       state.withLock { state in
-        // It may have been registered anew meanwhile.
+        // The courier may have been registered again meanwhile.
         guard state.couriers[text]?.grants[scope] == grant else { return }
         state.couriers[text]?.grants[scope] = nil
         state.couriers[text]?.lost.insert(scope)
@@ -265,28 +267,29 @@ public final class Notifier: Sendable {
     }
   }
 
-  /// Whether a courier may deliver the ping, which may have come just before it lost its scope.
+  /// True when the courier may deliver the ping, which may have come just before its container was withdrawn.
   private func mayDeliver(_ ping: Ping, by text: String) -> Bool {
     state.withLock { state in !(state.couriers[text]?.lost.contains { ping.isOf($0.container, $0.environment) } ?? false) }
   }
 
-  /// What a courier's token says. It is verified once while its courier is known: an installation's signing key never changes.
-  /// - Returns: nil for what is no courier's token, or has expired.
+  /// A courier's verified token. It is verified once while its courier is known: an installation's signing key never
+  /// changes.
+  /// - Returns: nil for a text that is no courier's token, or that has expired.
   private func token(of text: String) async throws(RecordError) -> CourierToken? {
     if let known = state.withLock({ $0.couriers[text]?.token }) { return wallClock.now < known.expiry ? known : nil }
     return CourierToken(text: text, verifiedWith: try await directory().secrets.signingKey(), now: wallClock.now)
   }
 
-  /// The same whatever the reason: who has no credentials any more is nobody.
+  /// The same error for every reason, so that it reveals nothing to callers without credentials.
   private static let noCourier = RecordError(.notFound, "There is no such courier.")
 
-  /// - Throws: `notFound` when the credentials the courier was asked for with hold no more.
+  /// - Throws: `notFound` when the credentials that the courier was made with no longer hold.
   private func requireGrant(of token: CourierToken) async throws(RecordError) {
     let grant = VerifyGrant(container: token.container, environment: token.environment, userRecordName: token.userRecordName, grant: token.grant)
     guard await authenticator.holds(grant, from: try directory().share) else { throw Self.noCourier }
   }
 
-  /// - Throws: `throttled` when the user has as many as he may.
+  /// - Throws: `throttled` when the user has as many couriers as allowed.
   private func courier(
     _ text: String, _ token: CourierToken, _ now: ContinuousClock.Instant
   ) throws(RecordError) -> (courier: Courier, id: PingBoard.ListenerID) {
@@ -306,12 +309,12 @@ public final class Notifier: Sendable {
     }
   }
 
-  // MARK: What is due
+  // MARK: Due work
 
-  /// Until the task is cancelled: answers polls whose time has come, forgets couriers nobody polls, keeps streams alive, and asks again for
-  /// their users when the directory has changed.
+  /// Runs until the task is cancelled: ends polls at their deadlines, forgets idle couriers, sends heartbeats, and
+  /// checks streams' credentials when the directory has changed.
   func run() async {
-    // Asking takes as long as the directory takes; heartbeats and polls don't wait for it.
+    // A task of its own, so that heartbeats and polls don't wait for the directory.
     let (rechecks, recheck) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     await withTaskGroup(of: Void.self) { group in
       group.addTask {
@@ -334,7 +337,7 @@ public final class Notifier: Sendable {
         defer { state.isRecheckDue = false }
         return (state.streams.values.map { $0 }, state.couriers.map { (text: $0.key, courier: $0.value.courier) }, state.isRecheckDue)
       }
-      // A part of the streams at each tick, so that ten thousand heartbeats don't come at once.
+      // A part of the streams at each tick, so that ten thousand heartbeats are not sent at once.
       for entry in streams where entry.id % beats == tick % beats { entry.stream.beat() }
       let idle = now - limits.courierIdle
       for entry in couriers where entry.courier.expire(at: now, idleSince: idle) { forget(entry.text, ifIdleSince: idle) }
@@ -342,7 +345,7 @@ public final class Notifier: Sendable {
     }
   }
 
-  /// In one step with the look whether it is idle: a poll that comes now either keeps it or finds another.
+  /// Checks and forgets in one step: a poll that comes now either keeps the courier or finds another.
   private func forget(_ text: String, ifIdleSince instant: ContinuousClock.Instant) {
     let id = state.withLock { state -> PingBoard.ListenerID? in
       guard let entry = state.couriers[text], entry.courier.retire(ifIdleSince: instant) else { return nil }
@@ -354,7 +357,7 @@ public final class Notifier: Sendable {
     if let id { switchboard.disconnect(id) }
   }
 
-  /// Ends the streams whose credentials don't hold any more; the others, and all while the directory is away, go on.
+  /// Ends the streams whose credentials no longer hold. While the directory is away all streams go on.
   private func recheckStreams() async {
     for stream in state.withLock({ $0.streams.values.map(\.stream) }) {
       do {
@@ -364,7 +367,7 @@ public final class Notifier: Sendable {
           stream.end()
           continue
         }
-        // The others would wait for it in vain, too.
+        // The other streams' checks would fail in the same way.
         state.withLock { $0.isRecheckDue = true }
         return
       }

@@ -1,4 +1,4 @@
-// Routes, errors and what browsers need: the notifier's face to HTTP.
+// The notifier's HTTP interface: routes, errors and CORS headers.
 
 import Authentication
 import HTTPServer
@@ -14,7 +14,7 @@ extension Authenticator.Question {
   }
 }
 
-/// Answers of the notifier's HTTP server.
+/// Answers requests of the notifier's HTTP server.
 struct NotifierHandler: HTTPHandler {
   let notifier: Notifier
 
@@ -49,7 +49,7 @@ struct NotifierHandler: HTTPHandler {
 
   func releaseHeldRequests() { notifier.releaseAll() }
 
-  /// Errors can be read from any page: they tell nothing of anybody.
+  /// Pages of every origin may read errors, which contain no data of any user.
   private func answer(_ error: RecordError, route: String, traceID: String) -> HTTPResponse {
     notifier.metrics.count(route: route, status: error.status)
     var headers = [ErrorAnswer.jsonHeader, ("X-Apple-Request-UUID", traceID)] + CORS.headers(origin: nil, allowed: [])

@@ -1,4 +1,4 @@
-// What an operator sees of the notifier's work.
+// The notifier's metrics for operators.
 
 import ServiceKit
 
@@ -13,7 +13,7 @@ struct NotifierMetrics: Sendable {
   let coalesced: Counter
   let dropped: Counter
   let changes: Counter
-  /// By what became of them: `told` to at least one device, `unheard` by any, `repeated`.
+  /// By outcome: `told` to at least one device, `unheard` by any, `repeated`.
   let notifications: Family<Counter>
   let refused: Family<Counter>
   private let requests: Family<Counter>

@@ -1,4 +1,4 @@
-// The notifier as a process: its options, its handlers on the bus, its start and its end.
+// The notifier as a process: its options, its handlers on the bus, its start and its stop.
 
 import Authentication
 import HTTPServer
@@ -6,7 +6,7 @@ public import ServiceBus
 public import ServiceKit
 
 extension Notifier {
-  /// What `aquifer-notifier` can be told, besides what every process can.
+  /// The options of `aquifer-notifier` besides those of every process.
   public static let options: [Option] =
     [
       Option("http", .address, default: "127.0.0.1:8081", help: "Where devices connect: event streams and the web courier. Port 0: any free one."),
@@ -21,8 +21,8 @@ extension Notifier {
       Option("heartbeat", .seconds(0.1...3600), default: "25", help: "How often an event stream that has nothing to tell shows that it lives."),
     ] + ClientListening.options
 
-  /// A notifier that a process's options describe.
-  /// - Parameter adjust: changes the limits that are no options.
+  /// Makes the notifier from the process's options.
+  /// - Parameter adjust: changes limits that have no option.
   public convenience init(_ context: ServiceContext, adjust: (inout Limits) -> Void = { _ in }) {
     var limits = Limits()
     if let hold = context.options.duration("courier-hold") { limits.courierHold = hold }
@@ -33,13 +33,13 @@ extension Notifier {
     self.init(limits: limits, metrics: context.metrics, timing: context.timing, wallClock: context.clock, random: context.random, log: context.log)
   }
 
-  /// What a held connection costs at most, its stream or poll included.
+  /// The most memory of a held connection with its stream or poll.
   private static let connectionByteCount = 12 * 1024
 
-  /// How many connections three quarters of the memory hold.
+  /// The number of connections that three quarters of the memory can hold.
   static func connectionLimit(memoryByteCount: Int) -> Int { memoryByteCount / 4 * 3 / connectionByteCount }
 
-  /// What workers and the share service tell.
+  /// Registers handlers for the messages of workers and of the share service.
   public func register(in handlers: inout BusHandlers) {
     handlers.on(PushZoneChanges.self) { [self] message, _, _ in
       deliver(message.changes)
@@ -65,7 +65,7 @@ extension Notifier {
     var configuration = try ClientListening.configuration(context)
     configuration.connectionLimit = min(
       options.integer("connections") ?? configuration.connectionLimit, Self.connectionLimit(memoryByteCount: MemoryLimit(options, role: context.role).byteCount))
-    // Nothing here has a body; small buffers make ten thousand held connections cheap.
+    // No call has a body, and small buffers make ten thousand held connections cheap.
     configuration.bodyByteLimit = 64 * 1024
     configuration.headerByteLimit = 8 * 1024
     let server: HTTPServer
@@ -87,13 +87,14 @@ struct RunningNotifier: Service {
   let server: HTTPServer
   let url: String
   let publicURL: String?
-  /// Tasks that outlive the call that made them: they are the process's own, and end with `drain`.
+  /// The process's long-lived tasks; `drain` ends them.
   let housekeeping: Task<Void, Never>
   let telling: Task<Void, Never>
 
   var addresses: [String: String] { ["http": url, "publicURL": publicURL ?? url] }
 
-  /// Devices reconnect to another notifier, or to this one's successor; what they miss meanwhile they find by their tokens.
+  /// Devices reconnect to another notifier, or to this one's successor. Change tokens reveal what they missed
+  /// meanwhile.
   func drain() async {
     housekeeping.cancel()
     telling.cancel()

@@ -1,24 +1,26 @@
-// What a device is told: that a zone changed, never what; or what a subscription of its user says.
+// Notifications for devices: a silent ping that names a changed zone without its content, or a subscription's
+// notification.
 
 import JSON
 package import Records
 package import ServiceBus
 
-/// One notification, encoded once for everybody who gets it.
+/// One notification, encoded once for all its recipients.
 package struct Ping: Sendable {
-  /// What pings merge by, the same at every notifier.
+  /// Pings with the same key merge. A ping has the same key at every notifier.
   let key: String
   let sequence: Int64
-  /// Where the keys of those pings begin that a courier gets only while nobody has subscribed to the database; nil: it makes none of them needless.
+  /// The common beginning of the keys of pings that this one replaces: those that a courier gets only while nobody has
+  /// subscribed to the database. nil: it replaces none.
   let superseding: String?
-  /// It is one of them.
+  /// True for a ping that a subscription's notification may replace.
   let isSupersedable: Bool
   /// `{"aps":…,"ck":…}` (docs/protocol/mirror-api.md#pings, docs/protocol/record-plane.md#web-courier).
   package let json: [UInt8]
 
   /// A silent ping for a zone that changed.
   /// - Parameters:
-  ///   - scope: as what its recipients address the database.
+  ///   - scope: the scope of the database as its recipients address it.
   ///   - notificationID: a fresh UUID.
   package init(_ change: ZoneChange, as scope: DatabaseScope, notificationID: String) {
     let database = change.database
@@ -43,7 +45,7 @@ package struct Ping: Sendable {
     writer.member("zid", change.zoneName)
     writer.member("zoid", database.owner)
     writer.member("sid", ReservedName.mirrorSubscription(scope))
-    // An addition to Apple's form: a device that has this token already need not ask.
+    // An addition to Apple's form: a device that has this token already need not fetch changes.
     writer.member("tok", change.syncToken)
     writer.endObject()
     writer.endObject()
@@ -51,14 +53,14 @@ package struct Ping: Sendable {
     json = writer.bytes
   }
 
-  /// What a subscription says. Those that tell of a zone merge by subscription and zone, the others stand for themselves.
+  /// The notification of a subscription. Those about a zone merge by subscription and zone; the others never merge.
   init(_ notification: SubscriptionNotification) {
     let parts =
       notification.zone.map { [notification.scope.rawValue, notification.subscriptionID, $0.ownerName, $0.zoneName] } ?? [notification.notificationID]
     key = Self.key(notification.zone == nil ? "record" : "subscription", notification.container, notification.environment, parts)
     sequence = notification.sequence
     isSupersedable = false
-    // Of a shared database no other pings come here, and those of the private one are not its business.
+    // A shared database has no other pings for couriers, and those of the private database stay.
     superseding =
       switch notification.scope {
       case .shared: nil
@@ -68,12 +70,12 @@ package struct Ping: Sendable {
     json = notification.json
   }
 
-  /// Whether it tells of something in the container's environment.
+  /// True for a ping about the container's environment.
   func isOf(_ container: ContainerID, _ environment: Environment) -> Bool {
     key.split(separator: Self.separator, maxSplits: 3).dropFirst().prefix(2).elementsEqual([container.rawValue[...], environment.rawValue[...]])
   }
 
-  /// No part of a key has this character.
+  /// No part of a key contains this character.
   private static let separator: Character = "\u{1f}"
 
   private static func key(_ kind: String, _ container: ContainerID, _ environment: Environment, _ parts: [String]) -> String {
@@ -81,24 +83,24 @@ package struct Ping: Sendable {
   }
 }
 
-/// What one device still has to be told: at most one ping a key, the latest; in the order in which the keys first came.
+/// The pings that wait for one device: the latest of each key, in the order in which the keys first came.
 struct PendingPings: Sendable {
-  /// What putting a ping did.
+  /// The effect of adding a ping.
   enum Outcome: Hashable, Sendable {
     case added
-    /// Merged with one of the same key, or known already.
+    /// Merged with one of the same key, or already known.
     case coalesced
-    /// Added, and the oldest forgotten: a hint less, which loses no data.
+    /// Added, and the oldest ping dropped. Pings are hints, so no data are lost.
     case displaced
   }
 
   private var pings: [String: Ping] = [:]
   private var order: [String] = []
-  /// Pings that a subscription's may supersede.
+  /// Waiting pings that a subscription's notification may replace.
   private var supersedableCount = 0
   let limit: Int
 
-  /// - Parameter limit: of keys; > 0.
+  /// - Parameter limit: the most keys; > 0.
   init(limit: Int = 1000) {
     precondition(limit > 0, "a device can be told of at least one zone, not \(limit)")
     self.limit = limit
@@ -123,7 +125,7 @@ struct PendingPings: Sendable {
     return outcome
   }
 
-  /// The oldest ones, at most `count`.
+  /// The oldest pings, at most `count`.
   mutating func take(_ count: Int) -> [Ping] {
     let keys = Array(order.prefix(count))
     order.removeFirst(keys.count)
@@ -139,7 +141,7 @@ struct PendingPings: Sendable {
     return ping
   }
 
-  /// Forgets the pings whose keys begin so.
+  /// Drops the pings whose keys begin with `prefix`.
   mutating func remove(keysFrom prefix: String) {
     if supersedableCount > 0 { remove { $0.key.hasPrefix(prefix) } }
   }
@@ -149,7 +151,7 @@ struct PendingPings: Sendable {
     order.removeAll { pings[$0] == nil }
   }
 
-  /// Forgets the ping of a key unless it is later than `sequence`.
+  /// Drops the ping of a key unless it is later than `sequence`.
   mutating func remove(_ key: String, through sequence: Int64) {
     guard let known = pings[key], known.sequence <= sequence else { return }
     _ = forget(key)
@@ -157,14 +159,14 @@ struct PendingPings: Sendable {
   }
 }
 
-/// The last things that were said, so that none of them is said again: bounded, the oldest is forgotten.
+/// The latest values by key, in bounded memory: the oldest key is forgotten first.
 struct RecentValues<Value: Sendable>: Sendable {
   private var values: [String: Value] = [:]
   private var ring: [String] = []
   private var next = 0
   private let limit: Int
 
-  /// - Parameter limit: of keys; > 0.
+  /// - Parameter limit: the most keys; > 0.
   init(limit: Int) {
     precondition(limit > 0, "at least one value can be remembered, not \(limit)")
     self.limit = limit

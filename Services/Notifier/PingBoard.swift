@@ -1,9 +1,9 @@
-// Decides who is pinged for a change: a pure value, so that every rule of audience and exclusion is a line in a table test.
+// Decides which connections are pinged for a change. A pure value, so that table tests cover every rule.
 
 import Records
 import ServiceBus
 
-/// Who is connected, found by user and by container without looking at anybody else.
+/// The connected listeners, indexed by user and by container.
 struct PingBoard: Sendable {
   /// A container's environment.
   struct Scope: Hashable, Sendable {
@@ -12,19 +12,20 @@ struct PingBoard: Sendable {
   }
 
   struct Listener: Hashable, Sendable {
-    /// How it listens: an event stream is told of every zone, a courier of what its user subscribed to.
+    /// An event stream is told of every zone, a courier of its user's subscriptions.
     enum Kind: Hashable, Sendable {
       case stream, courier
     }
 
     let kind: Kind
-    /// One at first; a courier may be registered with others.
+    /// One at first; a courier may be registered for others.
     fileprivate(set) var scopes: [Scope]
     let userRecordName: String
-    /// The store identifier (or the clients of a courier) whose own changes it is not told of.
+    /// Identifiers of the listener itself, whose own changes it is not told of: a store's identifier, or clients of a
+    /// courier.
     fileprivate(set) var devices: [String]
 
-    /// Of each of its lists; client names and containers are the clients' choice.
+    /// Bounds each of a listener's lists, because clients choose names and containers.
     static let listLimit = 32
 
     init(_ kind: Kind = .stream, scope: Scope, userRecordName: String, device: String?) {
@@ -35,7 +36,7 @@ struct PingBoard: Sendable {
     }
   }
 
-  /// Rises from connection to connection, never used twice.
+  /// Rises from connection to connection and is never reused.
   typealias ListenerID = Int
 
   /// Listeners who get the same ping, ascending.
@@ -50,7 +51,7 @@ struct PingBoard: Sendable {
   }
 
   private var listeners: [ListenerID: Listener] = [:]
-  // Ascending, because identifiers only rise.
+  // Ascending lists, because identifiers only rise.
   private var byUser: [User: [ListenerID]] = [:]
   private var byScope: [Scope: [ListenerID]] = [:]
   private var nextID = 0
@@ -67,7 +68,8 @@ struct PingBoard: Sendable {
     return nextID
   }
 
-  /// Lets a listener hear of another scope, too, and not of another device's changes. Beyond `Listener.listLimit` nothing is added.
+  /// Registers a listener for another scope and for another device of its own. Lists at `Listener.listLimit` stay as
+  /// they are.
   mutating func extend(_ id: ListenerID, with scope: Scope, device: String) {
     guard var listener = listeners[id] else { return }
     if !listener.devices.contains(device), listener.devices.count < Listener.listLimit { listener.devices.append(device) }
@@ -79,7 +81,7 @@ struct PingBoard: Sendable {
     listeners[id] = listener
   }
 
-  /// Lets a listener hear of a scope no more.
+  /// Unregisters a listener from a scope.
   mutating func withdraw(_ scope: Scope, from id: ListenerID) {
     guard var listener = listeners[id], let position = listener.scopes.firstIndex(of: scope) else { return }
     listener.scopes.remove(at: position)
@@ -92,7 +94,7 @@ struct PingBoard: Sendable {
     Self.remove(id, scope, &byScope)
   }
 
-  /// Does nothing for one who is gone already.
+  /// Does nothing for a listener that is gone already.
   mutating func disconnect(_ id: ListenerID) {
     guard let listener = listeners.removeValue(forKey: id) else { return }
     for scope in listener.scopes { leave(scope, id, listener) }
@@ -111,7 +113,7 @@ struct PingBoard: Sendable {
     lists[key] = list
   }
 
-  /// Where it stands in an ascending list, or would.
+  /// The index of an identifier in an ascending list, or the index at which to insert it.
   private static func position(of id: ListenerID, in list: [ListenerID]) -> Int {
     var (low, high) = (0, list.count)
     while low < high {
@@ -121,9 +123,9 @@ struct PingBoard: Sendable {
     return low
   }
 
-  /// Whom to tell of a change, and as what of theirs: the owner's devices of their private database, other participants' of their shared
-  /// one, everybody in the container and environment of the public one; never the device that made the change. Of a database that somebody
-  /// has subscribed to, couriers are told by subscriptions only (`listeners(to:)`); of a shared one by who knows the participant's subscriptions.
+  /// The recipients of a change, with the scope that they know the database by: the owner's devices as private, other
+  /// participants' as shared, and everybody in the container and environment as public. The device that made the change
+  /// is left out. Couriers are left out when subscriptions tell them (`listeners(to:)`).
   func deliveries(of change: ZoneChange) -> [Delivery] {
     let scope = Scope(container: change.database.container, environment: change.database.environment)
     let isSubscribed = change.hasSubscriptions ?? false
@@ -146,7 +148,7 @@ struct PingBoard: Sendable {
     listeners.isEmpty ? [] : [Delivery(databaseScope: scope, listeners: listeners)]
   }
 
-  /// Whom to tell what a subscription says: its user's devices but the one that made the change.
+  /// The recipients of a subscription's notification: the user's devices except the one that made the change.
   func listeners(to notification: SubscriptionNotification) -> [ListenerID] {
     let scope = Scope(container: notification.container, environment: notification.environment)
     let told = others(
@@ -154,7 +156,7 @@ struct PingBoard: Sendable {
     return notification.isForCouriersOnly == true ? told.filter { listeners[$0]?.kind == .courier } : told
   }
 
-  /// - Parameter origin: a device, and whose it is; nil: anybody's of that name.
+  /// - Parameter origin: a device and its user; nil as its user: the device of that name of any user.
   private func others(than origin: (device: String, user: String?)?, _ ids: [ListenerID], withoutCouriers: Bool) -> [ListenerID] {
     if origin == nil, !withoutCouriers { return ids }
     return ids.filter { id in

@@ -1,11 +1,11 @@
-// Carries changes to connections: the board decides under its lock, everything else happens outside of it.
+// Carries changes to connections. The board decides under its lock; everything else happens outside of it.
 
 import Records
 import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// Somebody who is told of pings. Called from any thread; must be quick.
+/// A connection that gets pings. Called from any thread; must return quickly.
 protocol PingReceiver: AnyObject, Sendable {
   func put(_ ping: Ping)
 }
@@ -14,7 +14,8 @@ final class Switchboard: Sendable {
   private struct State {
     var board = PingBoard()
     var receivers: [PingBoard.ListenerID: any PingReceiver] = [:]
-    /// Notifications that were delivered: a push that is repeated because its acknowledgement was lost tells nobody again.
+    /// Identifiers of delivered notifications, so that a push repeated after a lost acknowledgement is not delivered
+    /// again.
     var recent = RecentValues<Void>(limit: 20_000)
   }
 
@@ -44,8 +45,8 @@ final class Switchboard: Sendable {
     }
   }
 
-  /// Each recipient has the ping, or has it waiting, when this returns.
-  /// - Returns: how many it is for.
+  /// Delivers a change. When this returns, each recipient has the ping or has it waiting.
+  /// - Returns: the number of recipients.
   @discardableResult func deliver(_ change: ZoneChange) -> Int {
     let groups = state.withLock { state in
       state.board.deliveries(of: change).map { delivery in
@@ -59,8 +60,8 @@ final class Switchboard: Sendable {
     return groups.reduce(0) { $0 + $1.receivers.count }
   }
 
-  /// As above.
-  /// - Returns: how many it was for; nil for a repetition, which nobody is told of.
+  /// Delivers a subscription's notification.
+  /// - Returns: the number of recipients; nil for a repetition, which nobody gets.
   func deliver(_ notification: SubscriptionNotification) -> Int? {
     let receivers = state.withLock { state -> [any PingReceiver]? in
       if state.recent[notification.notificationID] != nil { return nil }

@@ -1,28 +1,29 @@
-// Tells everybody that cached answers went stale, and those who may have missed it how far the directory has changed.
+// Tells all peers that cached answers are stale, and late peers the directory's latest version.
 
 import ServiceBus
 import Synchronization
 
-/// Pushes `DirectoryChanged`, and `PublishDirectoryVersion` to gateways and notifiers that connect (again) or did not answer in time.
+/// Pushes `DirectoryChanged` to all peers. Gateways and notifiers that connect (again), and peers that did not answer
+/// in time, get `PublishDirectoryVersion`.
 actor Announcer {
-  /// Longer, and an operator would wait for a peer that hangs.
+  /// Short, so that an operator does not wait for a peer that hangs.
   private static let deadline = Duration.seconds(2)
 
   private var bus: (any Bus)?
   private var pendingSchemas: Set<String> = []
   private var version: DirectoryVersion
-  /// One value a peer: the latest version.
+  /// Holds one value for each peer: the latest version.
   private var versions: ConflatedPush<Int, DirectoryVersion>?
   private let wake: AsyncStream<Void>.Continuation
   private let wakes: AsyncStream<Void>
 
-  /// - Parameter epoch: drawn at start.
+  /// - Parameter epoch: a random number, drawn at start.
   init(epoch: UInt64) {
     version = DirectoryVersion(epoch: epoch, count: 0)
     (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
-  /// Before this nobody is told, because nobody can have asked.
+  /// Sets the bus. Announcements before this call reach no peer, and no peer can have cached an answer yet.
   func attach(_ bus: any Bus) {
     self.bus = bus
     versions = ConflatedPush(
@@ -37,7 +38,7 @@ actor Announcer {
       }, key: { _ in 0 }, merge: { _, later in later })
   }
 
-  /// Returns when all peers that answer in time know.
+  /// Announces a change to all peers. Returns when those that answer in time know of it.
   func announce(_ change: DirectoryChanged) async {
     guard let bus else { return }
     version = DirectoryVersion(epoch: version.epoch, count: version.count + 1)
@@ -56,17 +57,17 @@ actor Announcer {
       }
       return await group.reduce(into: [Peer]()) { missed, peer in if let peer { missed.append(peer) } }
     }
-    // Not the version of this change: others may have followed.
+    // The latest version, not the one of this change: other changes may have followed.
     for peer in missed { versions?.push(version, to: peer) }
   }
 
-  /// Announces an environment soon, without making the caller wait; several that wait are one message.
+  /// Announces an environment soon without making the caller wait. Several waiting announcements become one message.
   func announceSoon(_ environment: String) {
     pendingSchemas.insert(environment)
     wake.yield()
   }
 
-  /// Sends what `announceSoon` left, and tells newcomers the version, until the task is cancelled.
+  /// Sends the announcements of `announceSoon` and tells connecting peers the version, until the task is cancelled.
   func run() async {
     await withTaskGroup(of: Void.self) { group in
       group.addTask { await self.announceSchemas() }

@@ -5,7 +5,7 @@ import FoundationEssentials
 import Glibc
 import ServiceKit
 
-/// The folder of everything that lasts.
+/// The folder of all durable files.
 struct DataFolder {
   let path: String
 
@@ -14,7 +14,7 @@ struct DataFolder {
 
   private static let minimumTokenCharacterCount = 16
 
-  /// Makes the folder when it is missing.
+  /// Creates the folder when it is missing.
   /// - Throws: `InstallationProblem`.
   init(_ path: String) throws(InstallationProblem) {
     do {
@@ -25,8 +25,8 @@ struct DataFolder {
     self.path = path
   }
 
-  /// Makes the directory's file before SQLite does, readable by its owner only: it holds the signing key. SQLite gives its other files
-  /// the same permissions.
+  /// Creates the directory's file before SQLite does, readable by its owner only: it holds the signing key. SQLite
+  /// gives its other files the same permissions.
   func protectDirectory() throws(InstallationProblem) {
     let file = open(directoryPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard file >= 0 else { throw InstallationProblem("\(directoryPath) can't be written (\(Self.reason)): check the folder's owner and its free space.") }
@@ -34,9 +34,9 @@ struct DataFolder {
     guard fchmod(file, 0o600) == 0 else { throw InstallationProblem("\(directoryPath) belongs to somebody else (\(Self.reason)): check its owner.") }
   }
 
-  /// The token operators present: the given one, or the folder's, made at first start.
-  /// - Parameter given: counts instead of the folder's, which is then left alone.
-  /// - Throws: `InstallationProblem` for a token too short to keep anyone out, or a file that can't be read or written.
+  /// The token that operators present: the given one, or the folder's, which is made at the first start.
+  /// - Parameter given: replaces the folder's token, which stays as it is.
+  /// - Throws: `InstallationProblem` for a token that is too short, or a file that can't be read or written.
   func operatorToken(given: String?, random: any RandomSource) throws(InstallationProblem) -> String {
     if let given { return try Self.check(given, from: "The operator token") }
     if FileManager.default.fileExists(atPath: operatorTokenPath) {
@@ -60,7 +60,8 @@ struct DataFolder {
     return token
   }
 
-  /// Whole or not at all, durable, and readable by its owner only.
+  /// Writes the file atomically and durably, readable by its owner only.
+  /// - Returns: false when any step failed.
   private static func write(_ text: String, to path: String) -> Bool {
     let draft = path + ".new"
     let file = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
@@ -70,7 +71,7 @@ struct DataFolder {
     return Glibc.close(file) == 0 && isWritten && rename(draft, path) == 0 && sync(folderOf: path)
   }
 
-  /// Makes the folder's entries durable: without them a power cut takes a file along whose content was synced.
+  /// Makes the folder's entries durable: without this a power cut can lose a file whose content was synced.
   private static func sync(folderOf path: String) -> Bool {
     let parent = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
     let folder = open(parent.isEmpty ? "/" : parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)

@@ -1,10 +1,10 @@
-// The share service as a process: its options, its start on a bus, its end.
+// The share service as a process: its options, its start on a bus, and its stop.
 
 public import ServiceBus
 public import ServiceKit
 
 extension ShareService {
-  /// What `aquifer-share` can be told, besides what every process can.
+  /// The options of `aquifer-share` besides those of every process.
   public static let options = [
     Option("data", .path, isRequired: true, help: "The folder of everything that lasts; made when it is missing."),
     Option(
@@ -19,7 +19,7 @@ extension ShareService {
       help: "How long a sign-in's token counts after its successor was handed out; 0, and rotation 0: each token is good for one answer."),
   ]
 
-  /// The service that a process's options describe.
+  /// Makes the service from the process's options.
   public convenience init(_ context: ServiceContext) throws {
     var configuration = Configuration(
       dataPath: context.options.requiredText("data"), shardCount: context.options.integer("shards"), operatorToken: context.options.text("operator-token"))
@@ -28,14 +28,14 @@ extension ShareService {
     try self.init(configuration, clock: context.clock, random: context.random, log: context.log)
     context.metrics.addDisk(of: configuration.dataPath)
     context.metrics.collect("shared_zones", "Accesses of users to zones of others: those that hold, and those that ended and are remembered.") { [directory] in
-      // Dropped because a scrape says only what is known; the health check tells of a directory that can't be read.
+      // Dropped because a scrape reports only known values; the health check tells that the directory can't be read.
       guard let counts = try? await directory.sharedZoneCounts() else { return [] }
       return [
         Metrics.Sample(Double(counts.active), labels: [("state", "active")]), Metrics.Sample(Double(counts.ended), labels: [("state", "ended")]),
       ]
     }
     context.metrics.collect("departing_users", "Users who were deleted and whose data are still being removed.") { [directory] in
-      // Dropped because a scrape says only what is known.
+      // Dropped because a scrape reports only known values.
       guard let count = try? await directory.departures().count else { return [] }
       return [Metrics.Sample(Double(count))]
     }
@@ -59,7 +59,7 @@ extension ShareService {
 }
 
 extension ShareService {
-  /// What the map says of the installation.
+  /// Adds metrics about the cluster map.
   private static func add(_ publisher: ClusterMapPublisher, to metrics: Metrics) {
     let version = Metrics.Description("cluster_map_version", "Version of the cluster map that this process goes by.")
     let shards = Metrics.Description("cluster_shards", "Shards, by whether a worker has them.")
@@ -85,14 +85,15 @@ extension ShareService {
 
 private struct RunningShareService: Service {
   let share: ShareService
-  /// The one task that outlives the call that made it: it is the process's own, and ends with `drain`.
+  /// The process's one long-lived task; `drain` ends it.
   let publishing: Task<Void, Never>
 
   var checks: [HealthCheck] {
     [HealthCheck("directory") { [share] in await share.directory.isReadable ? nil : "the directory can't be read" }]
   }
 
-  /// Others go on with the last map; that this process leaves changes nothing in it.
+  /// Stops publishing. The other processes go on with the last map, in which the share service's absence changes
+  /// nothing.
   func drain() async {
     publishing.cancel()
     await publishing.value

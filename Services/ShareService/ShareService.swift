@@ -1,23 +1,23 @@
-// The share service's parts put together: built by the command, by `aquifer dev`'s tests and by the service's own.
+// Puts the share service together, for the command, for `aquifer dev`'s tests and for the service's own tests.
 
 public import Crypto
 import Records
 public import ServiceBus
 public import ServiceKit
 
-/// The directory and the cluster map behind the bus.
+/// The directory and the publisher of the cluster map, connected to the bus.
 public final class ShareService: Sendable {
   public struct Configuration: Sendable {
-    /// The folder of everything that lasts; made when it is missing.
+    /// The folder of all durable files; created when it is missing.
     public var dataPath: String
-    /// nil: as created, or the default for a new installation.
+    /// nil: the installation's number, or the default for a new installation.
     public var shardCount: Int?
-    /// nil: the one in the data folder.
+    /// nil: the token in the data folder.
     public var operatorToken: String?
-    /// Of tokens that the sign-in page gives out: their age from which answers hand out a successor, and how long they count afterwards.
+    /// The age of a sign-in token from which answers carry its successor, and the time for which it counts afterwards.
     public var tokenRotation: Duration?
     public var tokenGrace: Duration?
-    /// Of passwords.
+    /// The cost of hashing passwords.
     public var passwordCost: PasswordHash = .interactive
 
     public init(dataPath: String, shardCount: Int? = nil, operatorToken: String? = nil) {
@@ -48,7 +48,7 @@ public final class ShareService: Sendable {
   private let log: Log
 
   /// Opens the data folder.
-  /// - Throws: an error whose description is one sentence that says what to change.
+  /// - Throws: an error whose description is one sentence that tells the operator the remedy.
   public init(_ configuration: Configuration, clock: any WallClock, random: any RandomSource, log: Log) throws {
     let folder = try DataFolder(configuration.dataPath)
     try folder.protectDirectory()
@@ -67,7 +67,7 @@ public final class ShareService: Sendable {
     self.log = log
   }
 
-  /// Serves the directory's messages; to be called before the bus is made that `run` is called with.
+  /// Registers the directory's handlers; to be called before the bus is made that `run` uses.
   public func register(in handlers: inout BusHandlers) {
     let (directory, announcer, log) = (directory, announcer, log)
     handlers.on(Authenticate.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.authenticate(message) }) }
@@ -130,11 +130,12 @@ public final class ShareService: Sendable {
     await run(publisher)
   }
 
-  /// What can fail before anything runs.
+  /// Does the part of the start that can fail, before anything runs.
   func publisher(on bus: any Bus) async throws -> ClusterMapPublisher {
     let (directory, log) = (directory, log)
     let stored = try await directory.clusterMap()
-    // By the time, because whoever runs on may know greater versions than a directory that was taken back from a backup.
+    // The version starts at the current time: processes that kept running may know higher versions than a directory
+    // restored from a backup.
     let publisher = ClusterMapPublisher(
       bus: bus, shardCount: directory.shardCount, persisted: stored.map, startVersion: stored.version, leastVersion: clock.now,
       persist: { try await directory.store($0) }, report: { log.warning("cluster map not kept", ["reason": .text($0)]) })
@@ -144,7 +145,7 @@ public final class ShareService: Sendable {
     await cluster.attach(
       ClusterReports(
         bus: bus, shardCount: directory.shardCount, map: { publisher.current },
-        // Dropped because a count that can't be read is left out.
+        // Dropped because an unreadable count is left out of the report.
         sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }))
     return publisher
   }
@@ -154,19 +155,19 @@ public final class ShareService: Sendable {
       group.addTask { await publisher.run() }
       group.addTask { [announcer] in await announcer.run() }
       group.addTask { [removals] in await removals.run() }
-      // The publisher ends with the bus; nothing is left to announce then.
+      // The publisher ends when the bus closes; the other tasks have nothing to do then.
       await group.next()
       group.cancelAll()
     }
   }
 
-  /// Closes the directory; nothing may be asked afterwards.
+  /// Closes the directory; no method may be called afterwards.
   public func close() async {
     await jobs.close()
     await directory.close()
   }
 
-  /// The service boundary: what the directory throws becomes a code that callers know.
+  /// The service boundary: turns the directory's errors into codes that callers know.
   private static func answering<Reply: Sendable>(_ log: Log, _ body: () async throws -> Reply) async throws(BusError) -> Reply {
     do {
       return try await body()
@@ -181,7 +182,7 @@ public final class ShareService: Sendable {
   }
 }
 
-/// Where the operator's calls find the cluster once there is a bus.
+/// Gives the operators' calls the cluster reports, once there is a bus.
 private actor ClusterSource {
   private(set) var reports: ClusterReports?
 

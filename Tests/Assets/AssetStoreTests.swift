@@ -7,7 +7,7 @@ import Testing
 struct AssetStoreTests {
   static let hour: Int64 = 3600
 
-  /// The names in a folder; none of one that is not there.
+  /// The names in a folder; empty for a missing folder.
   static func names(_ path: String) -> [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
 
   @Test func `content waits in the spool under its hash, and a shard gets a link of its own`() throws {
@@ -56,7 +56,7 @@ struct AssetStoreTests {
     let old = try assets.put([1], until: 10 * Self.hour + 5)
     let used = try assets.put([2], until: 10 * Self.hour + 3599)
     let young = try assets.put([3], until: 11 * Self.hour)
-    // Left by a crash in the middle of an upload.
+    // As after a crash in the middle of an upload.
     #expect(FileManager.default.createFile(atPath: folder.path + "/uploads/10/abc.part", contents: Data([1])))
     _ = try assets.adopt(used, into: 0)
     #expect(try assets.sweepSpool(now: 12 * Self.hour - 1) == 0)
@@ -65,7 +65,7 @@ struct AssetStoreTests {
     #expect(try !assets.canAdopt(old, into: 0))
     #expect(try assets.canAdopt(young, into: 0))
     #expect(try assets.read(used, shard: 0) == [2])
-    // Uploaded again, it is there again.
+    // A second upload of the same content brings it back.
     _ = try assets.put([1], until: 12 * Self.hour)
     #expect(try assets.canAdopt(old, into: 0))
   }
@@ -99,7 +99,7 @@ struct AssetStoreTests {
     let folder = try TemporaryFolder()
     let assets = AssetStore(directory: folder.path)
     let asset = try assets.put([1], until: 0)
-    // As another process would: there, and not synced yet.
+    // As another process leaves folders: made, but not synced yet.
     let (uploads, shard) = ("\(folder.path)/uploads/7", Folder.parent(of: assets.path(of: asset, shard: 3)))
     for path in [uploads, shard] { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
     for path in [uploads, shard] { #expect(!Folder.isDurable(path)) }
@@ -149,7 +149,7 @@ struct AssetStoreTests {
   }
 }
 
-/// A folder that goes away with the test that made it.
+/// A folder that is removed with the test that made it.
 final class TemporaryFolder: Sendable {
   let path: String
 
@@ -159,7 +159,7 @@ final class TemporaryFolder: Sendable {
   }
 
   deinit {
-    // Dropped because a test that failed for another reason must not be reported as this.
+    // Dropped because a failed removal must not hide the test's own failure.
     try? FileManager.default.removeItem(atPath: path)
   }
 }

@@ -4,7 +4,7 @@ import Foundation
 import Records
 import Testing
 
-/// Files of a store with keys: nothing of their content shows, and they are read as what they say.
+/// Files of a store with keys: they show nothing of their content, and are read back as what their names say.
 struct SealedAssetTests {
   private let folder: TemporaryFolder
   private let first: KeyRing
@@ -52,7 +52,7 @@ struct SealedAssetTests {
     #expect(damage.hasPrefix("corrupt"), "\(damage)")
   }
 
-  /// What a read fails with, as text.
+  /// The error of a read, as text.
   private static func failure(_ read: () throws -> [UInt8]) -> String {
     do {
       return "\(try read().count) bytes were read"
@@ -74,7 +74,7 @@ struct SealedAssetTests {
     #expect(FileManager.default.contents(atPath: sealed.path(of: asset, shard: 0))?.range(of: Data(content)) == nil)
     #expect(try sealed.read(asset, shard: 0) == content)
     #expect(try sealed.hashes(in: Int(asset.hash[0]), of: 0) == [asset.hash], "no file is left beside it")
-    // A store that has lost its key does not take it for damaged, and adopts it all the same: it can be read again later.
+    // A store without the key does not take the file for damaged, and adopts it: the key may come back.
     #expect(try plain.canAdopt(asset, into: 0))
   }
 }

@@ -1,4 +1,4 @@
-// Work that one may ask for without much standing: passwords, couriers, people.
+// Expensive work that needs few rights: passwords, couriers, users.
 
 import HTTPClient
 import Installations

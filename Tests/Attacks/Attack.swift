@@ -1,13 +1,13 @@
-// What an attack is, and the table of all.
+// The definition of an attack, and the table of all attacks.
 
-/// Somebody's way of making others wait, or of ending a process.
+/// An attempt to slow other users down or to end a process.
 struct Attack: Sendable {
   typealias Work = @Sendable () async throws -> Void
 
   let name: String
-  /// One clause for people.
+  /// A clause that describes the attack.
   let what: String
-  /// Makes what the attack needs, unmeasured, and answers the attack itself, which goes on until the scene is over.
+  /// Prepares the attack, which is not measured. Returns the attack itself, which runs until the scene is over.
   let prepare: @Sendable (Scene) async throws -> Work
 
   static let all: [Attack] = connections + bodies + expensive + shared + accounts + flooding

@@ -1,4 +1,4 @@
-// Binary property lists that are small and mean much.
+// Binary property lists that are small but expand to much.
 
 enum BinaryPropertyList {
   /// A keyed archive whose root is a dictionary with 60 000 keys, all of them one string.
@@ -10,7 +10,7 @@ enum BinaryPropertyList {
     ])
   }()
 
-  /// An array of arrays of arrays, each with 200 times the next: 200 to the power of 30 elements.
+  /// Nested arrays, each with 200 references to the next: 200 to the power of 30 elements.
   static let bomb: [UInt8] = {
     let depth = 30
     let arrays = (0..<depth).map { level in array(Array(repeating: 8 + level + 1, count: 200)) }
@@ -41,7 +41,8 @@ enum BinaryPropertyList {
     }
     let table = bytes.count
     for offset in offsets { bytes += bigEndian(offset, 4) }
-    // Unused, the bytes of an offset and of a reference, how many objects, the top one, the offsets' place.
+    // The trailer: unused bytes, sizes of an offset and a reference, number of objects, top object, place of the
+    // offsets.
     return bytes + [0, 0, 0, 0, 0, 0, 4, 2] + bigEndian(objects.count, 8) + bigEndian(0, 8) + bigEndian(table, 8)
   }
 

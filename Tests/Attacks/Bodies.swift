@@ -1,4 +1,4 @@
-// Bodies and texts that are made to be hard to read.
+// Bodies and texts that are made to be expensive to read.
 
 import HTTPClient
 
@@ -29,7 +29,7 @@ extension Attack {
         let huge = [UInt8](repeating: 0x20, count: 80_000_000)
         try await scene.repeatedly(2) { number in
           for body in [large, huge] where !scene.isOver {
-            // Dropped because a connection that is cut off while the body is on its way is an answer, too.
+            // Dropped because a connection cut during the body counts as an answer.
             let answer = (try? await scene.attacker.records("records/modify", body))?.text ?? "cut"
             scene.note(answer, documented: ["413", "503", "cut"])
           }
@@ -41,7 +41,7 @@ extension Attack {
       }
     },
     Attack(name: "compressed", what: "a gzip stream of 4 MB of zeros as an encoded body, which no call takes") { scene in
-      // A stored member would do: nobody may inflate it.
+      // The stream's content does not matter, because nothing may inflate it.
       let body: [UInt8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3] + [UInt8](repeating: 0, count: 4_000_000)
       return {
         try await scene.repeatedly(4) { _ in

@@ -1,13 +1,13 @@
-// A user who has nothing to do with an attack: saves a record and looks it up, again and again.
+// A user who takes no part in an attack: saves a record and looks it up, again and again.
 
 import HTTPClient
 import Installations
 
-/// What became of a bystander's calls in a stretch of time.
+/// The results of a bystander's calls over a period.
 struct Calm: Sendable {
   let saves: Times
   let lookups: Times
-  /// Calls that were not answered with 200 and without an error.
+  /// Calls that were not answered with 200, or had an error in an item, by reason.
   let failures: [String: Int]
 
   var failureCount: Int { failures.values.reduce(0, +) }
@@ -18,7 +18,7 @@ struct Bystander: Sendable {
 
   private static let pause: Duration = .milliseconds(10)
 
-  /// Saves and looks up until `isOver` says so.
+  /// Saves and looks up while `goesOn` returns true.
   private func calm(while goesOn: () -> Bool) async -> Calm {
     var (saves, lookups): ([Double], [Double]) = ([], [])
     var failures: [String: Int] = [:]
@@ -38,10 +38,10 @@ struct Bystander: Sendable {
       let record = #"{"recordName":"bystander-\#(number % 50)","recordType":"Note","fields":{"text":{"value":"number \#(number)"}}}"#
       saves.append(
         await call("records/modify", #"{"zoneID":{"zoneName":"Zone"},"operations":[{"operationType":"forceUpdate","record":\#(record)}]}"#))
-      // The next save needs a new connection, as an app does that was just opened.
+      // The next save needs a new connection, like an app that was just opened.
       lookups.append(
         await call("records/lookup", #"{"zoneID":{"zoneName":"Zone"},"records":[{"recordName":"bystander-\#(number % 50)"}]}"#, isLastOfConnection: number % 4 == 0))
-      // Dropped because who is cancelled looks at the time next.
+      // Dropped because a cancelled sleep leads to the check of the time.
       try? await Task.sleep(for: Self.pause)
     }
     return Calm(saves: Times(saves), lookups: Times(lookups), failures: failures)

@@ -1,14 +1,14 @@
-// Small requests that ask for much work: long lists compared with long lists, wide orders, and everything that one save sets off.
+// Small requests that cause much work: comparisons of long lists, wide sort orders, and the consequences of one save.
 
 import Installations
 
 extension Attack {
-  /// Not among the operands, so that each is compared with each.
+  /// Values that differ from all operands, so that every pair is compared.
   private static func longList(_ count: Int) -> String { #""numbers":{"type":"INT64_LIST","value":\#(Words.list(1000..<(1000 + count)))}"# }
 
   static let expensive = [
     Attack(name: "subscribed-lists", what: "12 subscriptions with NOT_LIST_CONTAINS_ANY over 500 values, and saves of lists of 100 000") { scene in
-      // A subscription has 8000 bytes.
+      // A subscription may have 8000 bytes.
       for number in 0..<12 {
         let operands = (0..<500).map { -(number * 500 + $0) }
         let query = Words.query("Listed", filters: [Words.filter("numbers", "NOT_LIST_CONTAINS_ANY", operands)])
@@ -89,7 +89,7 @@ extension Attack {
           let body = #"{"modelHash":"\#(scene.stage.modelHash)","device":{"name":"attacker"}}"#
           scene.note(try await scene.attacker.mirror("PUT", "stores/\(identifier())", body).text, documented: ["200", "429", "413", "403"])
         }
-        // What one user has is bounded.
+        // The number of a user's stores is limited.
         let count = scene.answers["200"] ?? 0
         if count > 500 { scene.complain("a user made \(count) stores") }
       }

@@ -1,4 +1,4 @@
-// More of what everybody does: one user who asks for it all.
+// Ordinary requests in excess: one user sends as many as possible.
 
 import Installations
 import JSON

@@ -1,13 +1,13 @@
-// What processes hold in memory, and the limit of each.
+// The memory of processes, and its limit for each role.
 
 import Glibc
 import Installations
 
-/// Watches processes while they are attacked, and ends one that exceeds its limit, as a container's engine would.
+/// Watches processes during an attack, and kills one that exceeds its limit, as a container engine would.
 struct Memory: Sendable {
   let fleet: Fleet
 
-  /// By default, MB: compose.yaml has the same.
+  /// The default limit in MB, the same as in compose.yaml.
   static func limit(_ role: Role) -> Int {
     switch role {
     case .gateway: 512
@@ -16,7 +16,7 @@ struct Memory: Sendable {
     }
   }
 
-  /// Peaks begin anew.
+  /// Resets the peaks.
   func reset() async {
     for process in await fleet.processes() {
       guard let file = fopen("/proc/\(process.pid)/clear_refs", "w") else { continue }
@@ -26,12 +26,12 @@ struct Memory: Sendable {
     }
   }
 
-  /// MB by process since the last reset.
+  /// The peak of each process since the last reset, in MB.
   func peaks() async -> [(name: String, role: Role, peak: Int)] {
     await fleet.processes().map { ($0.name, $0.role, Self.megabytes("VmHWM", of: $0.pid)) }
   }
 
-  /// Until its task is cancelled.
+  /// Runs until its task is cancelled.
   func enforce() async {
     while !Task.isCancelled {
       for process in await fleet.processes() where Self.megabytes("VmRSS", of: process.pid) > Self.limit(process.role) { kill(process.pid, SIGKILL) }

@@ -1,22 +1,22 @@
-// A connection without manners: says what it likes, as slowly as it likes, and reads what it likes.
+// A connection without an HTTP client: it sends any bytes at any speed, and reads only when asked to.
 
 import Glibc
 import Installations
 
-/// A TCP connection from an address of its own. Never waits.
+/// A TCP connection from an address of its own. No call blocks.
 final class RawConnection: @unchecked Sendable {
-  /// Of attackers, because bystanders come from another address.
+  /// The attackers' address; bystanders use another one.
   static let source = "127.0.0.66"
 
   private let descriptor: Int32
 
-  /// - Parameter receiveByteCount: the most that the kernel keeps for it unread; nil: as much as it likes.
-  /// - Throws: when there is no descriptor or port left.
+  /// - Parameter receiveByteCount: the kernel's limit for unread bytes; nil: its default.
+  /// - Throws: when no descriptor or port is left.
   init(to port: UInt16, from source: String = RawConnection.source, receiveByteCount: Int32? = nil) throws {
     descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | UInt32(SOCK_NONBLOCK.rawValue)), 0)
     guard descriptor >= 0 else { throw RunError("no socket: \(String(cString: strerror(errno)))") }
     if var count = receiveByteCount { setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &count, socklen_t(MemoryLayout<Int32>.size)) }
-    // The port is chosen when it connects, so that there are as many for each pair of addresses.
+    // The kernel chooses the port at connect, which gives all ports to each pair of addresses.
     var isLate: Int32 = 1
     setsockopt(descriptor, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, &isLate, socklen_t(MemoryLayout<Int32>.size))
     guard Self.withAddress(source, 0, { bind(descriptor, $0, $1) }) == 0 else { throw RunError("\(source) can't be bound: \(String(cString: strerror(errno)))") }
@@ -37,7 +37,7 @@ final class RawConnection: @unchecked Sendable {
     }
   }
 
-  /// - Returns: how many bytes the kernel took; nil when the connection is gone.
+  /// - Returns: the number of bytes that the kernel accepted; nil when the connection is gone.
   @discardableResult
   func send(_ bytes: [UInt8]) -> Int? {
     let count = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
@@ -45,14 +45,14 @@ final class RawConnection: @unchecked Sendable {
     return errno == EAGAIN || errno == ENOTCONN ? 0 : nil
   }
 
-  /// Sends all of it, waiting for room.
-  /// - Returns: whether the connection took it.
+  /// Sends all bytes, waiting for room.
+  /// - Returns: true when the connection accepted all of them.
   func sendAll(_ bytes: [UInt8], until isOver: () -> Bool) async -> Bool {
     var rest = bytes[...]
     while !rest.isEmpty, !isOver() {
       guard let count = send(Array(rest.prefix(1 << 18))) else { return false }
       rest = rest.dropFirst(count)
-      // Dropped because who is cancelled looks at the time next.
+      // Dropped because a cancelled sleep leads to the check of `isOver`.
       if count == 0 { try? await Task.sleep(for: .milliseconds(5)) }
     }
     return rest.isEmpty
@@ -64,7 +64,7 @@ final class RawConnection: @unchecked Sendable {
     case closed
   }
 
-  /// What has come, at most so much.
+  /// The bytes that have arrived, at most `limit`.
   func read(_ limit: Int = 4096) -> Reading {
     var buffer = [UInt8](repeating: 0, count: limit)
     let count = recv(descriptor, &buffer, limit, Int32(MSG_DONTWAIT))
@@ -72,13 +72,14 @@ final class RawConnection: @unchecked Sendable {
     return count < 0 && (errno == EAGAIN || errno == ENOTCONN) ? .nothing : .closed
   }
 
-  /// Whether there is something to read, or the connection is closed.
+  /// True when there is something to read, or the connection is closed.
   var isAnswered: Bool {
     var byte: UInt8 = 0
     return recv(descriptor, &byte, 1, Int32(MSG_DONTWAIT | MSG_PEEK)) >= 0
   }
 
-  /// The status of the answer that has come; `cut` when it was closed without one, nil while there is nothing.
+  /// The status of the answer that has arrived; `cut` when the connection closed without one, nil while there is
+  /// nothing.
   func answer() -> String? {
     switch read() {
     case .nothing: return nil

@@ -1,10 +1,10 @@
-// What a run came to: a line for each attack, and JSON.
+// The results of a run: a line for each attack, and JSON.
 
 import Installations
 import JSON
 
 struct Report: Sendable {
-  /// Of the bystander on the attacker's shard, and of the one on another.
+  /// The results of the bystander on the attacker's shard, and of the one on another shard.
   struct Calms: Sendable {
     let near: Calm
     let far: Calm
@@ -23,10 +23,10 @@ struct Report: Sendable {
     let answers: [String: Int]
     let complaints: [String]
 
-    /// All that is wrong.
+    /// All faults that were found.
     var problems: [String] { failures + delays }
     var isGood: Bool { problems.isEmpty }
-    /// Others waited too long, and that is all.
+    /// True when the only fault is that others waited too long.
     var isOnlySlow: Bool { failures.isEmpty && !delays.isEmpty }
 
     private var delays: [String] {
@@ -45,7 +45,7 @@ struct Report: Sendable {
       return problems
     }
 
-    /// p99 of what the bystander may wait, milliseconds.
+    /// Limit for the p99 of the bystander's calls. Unit: milliseconds.
     private static func bound(_ quiet: Times) -> Double { max(100, 10 * quiet.percentile(99)) }
 
     func print() {

@@ -8,11 +8,11 @@ struct Run {
   private let installation: Installation
   private let fleet: Fleet
 
-  /// Before an attack.
+  /// Quiet time before an attack.
   private static let quiet: Duration = .seconds(1)
-  /// An attack that made others slow is made again for so many times as long.
+  /// An attack that slowed others is repeated for this many times its duration.
   private static let patience = 4.0
-  /// What an attack left is dealt with by then.
+  /// Time in which the installation must recover from an attack.
   private static let aftermath: Duration = .seconds(30)
 
   init(_ options: Options, binaries: String) throws {
@@ -22,7 +22,7 @@ struct Run {
     fleet = Fleet(installation)
   }
 
-  /// Runs, and removes everything unless something is wrong.
+  /// Runs all attacks. Removes the installation unless a fault was found.
   func report() async throws -> Report {
     let watch = Task { await fleet.watch() }
     let memory = Memory(fleet: fleet)
@@ -37,7 +37,7 @@ struct Run {
       Report.printHeading()
       for attack in Attack.all where options.names.isEmpty || options.names.contains(attack.name) {
         var row = try await row(of: attack, stage, near, far, memory, for: options.seconds)
-        // Longer, because p99 of a few seconds is a single call, and others use this machine, too.
+        // A longer run decides: p99 of a few seconds is a single call, and other programs use this machine, too.
         if row.isOnlySlow {
           row.print()
           row = try await self.row(of: attack, stage, near, far, memory, for: Self.patience * options.seconds)

@@ -1,14 +1,14 @@
-// What an attack acts in: an installation, its own users, and the time until it is over.
+// The surroundings of an attack: an installation, the attack's users, and its end.
 
 import HTTPClient
 import Installations
 import JSON
 import Synchronization
 
-/// Where an attack is made, and where it puts down what it was answered.
+/// The place of an attack, which also collects the answers.
 final class Scene: Sendable {
   let stage: Stage
-  /// Who attacks, of the same shard as the bystander that is near.
+  /// The attacker, a user of the same shard as the near bystander.
   let attacker: UserClient
   let isLong: Bool
   private let state = Mutex(State())
@@ -28,7 +28,7 @@ final class Scene: Sendable {
   var isOver: Bool { state.withLock { $0.isOver } }
   func end() { state.withLock { $0.isOver = true } }
 
-  /// How the attacker was answered, and how often.
+  /// The attacker's answers with their counts.
   var answers: [String: Int] { state.withLock { $0.answers } }
   var complaints: [String] { state.withLock { $0.complaints } }
 
@@ -36,15 +36,16 @@ final class Scene: Sendable {
     state.withLock { if $0.complaints.count < 8, !$0.complaints.contains(text) { $0.complaints.append(text) } }
   }
 
-  /// Notes an answer. It is a complaint if it is none of those that are documented.
-  /// - Parameter documented: `200`, `429 THROTTLED`, or `cut` for a connection that was closed; a status alone stands for each of its codes.
+  /// Notes an answer. An answer that is not documented becomes a complaint.
+  /// - Parameter documented: answers such as `200`, `429 THROTTLED`, or `cut` for a closed connection. A status alone
+  ///   stands for all of its codes.
   func note(_ answer: String, documented: Set<String>) {
     state.withLock { $0.answers[answer, default: 0] += 1 }
     let status = answer.prefix { $0 != " " }
     if !documented.contains(answer), !documented.contains(String(status)) { complain("the attacker was answered \(answer)") }
   }
 
-  /// Does it again and again, so many at a time, until the scene is over.
+  /// Runs `body` repeatedly in `count` parallel tasks until the scene is over.
   func repeatedly(_ count: Int, _ body: @escaping @Sendable (Int) async throws -> Void) async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for number in 0..<count {
@@ -56,14 +57,14 @@ final class Scene: Sendable {
     }
   }
 
-  /// Waits, as long as it is not over.
+  /// Waits for the duration, or until the scene is over.
   func pause(_ duration: Duration) async throws {
     let end = ContinuousClock.now + duration
     while !isOver, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(20)) }
   }
 }
 
-/// A user of the container, and how he calls.
+/// A user of the container, with their calls.
 struct UserClient: Sendable {
   let recordName: String
   let webAuthToken: String
@@ -77,11 +78,11 @@ struct UserClient: Sendable {
 
     private static let codeName = Array("serverErrorCode".utf8)
 
-    // Dropped because who has no JSON has none of its members.
+    // Dropped because a body that is no JSON has no members.
     var json: JSONValue? { try? JSONValue(parsing: body) }
-    /// The status, and the error's code where there is one: the whole answer's, or its first item's.
+    /// The status with the error code, if there is one: the whole answer's, or its first item's.
     var text: String {
-      // To parse what has no code takes time from the bystanders, who are measured in this process.
+      // Bodies without a code are not parsed, because that takes time from the bystanders measured in this process.
       guard body.indices.contains(where: { body[$0] == Self.codeName[0] && body[$0...].starts(with: Self.codeName) }) else { return "\(status)" }
       let json = json
       var code = json?["serverErrorCode"]?.string
@@ -118,11 +119,11 @@ struct UserClient: Sendable {
     return Answer(status: response.status, body: response.body)
   }
 
-  /// A call that an attack is prepared with, which must succeed for every item.
+  /// A call that prepares an attack and must succeed for every item.
   @discardableResult
   func must(_ call: String, _ body: String, in database: String = "private") async throws -> JSONValue {
     var answer = try await records(call, body, in: database)
-    // What was attacked before may still be busy.
+    // The shard may still be busy after an earlier attack.
     for _ in 0..<20 where answer.status == 503 {
       try await Task.sleep(for: .milliseconds(500))
       answer = try await records(call, body, in: database)
@@ -133,7 +134,7 @@ struct UserClient: Sendable {
 }
 
 extension Attack {
-  /// Of an address that a server named, however it calls itself there.
+  /// The path of an address that a server named, whatever its host name.
   static func path(of url: String) -> String? {
     guard let start = url.firstRange(of: "://")?.upperBound, let slash = url[start...].firstIndex(of: "/") else { return nil }
     return String(url[slash...])

@@ -1,4 +1,4 @@
-// Requests about other people's zones.
+// Requests about other users' zones.
 
 import Installations
 import JSON
@@ -75,13 +75,13 @@ extension Attack {
       guard try await guest.send("GET", download).status == 200 else { throw RunError("the guest can't fetch it") }
       try await scene.attacker.must("records/modify", Words.modify([#"{"operationType":"forceDelete","record":{"recordName":"cloudkit.zoneshare"}}"#]))
       return {
-        // What his device has in its cache of HTTP it has; no cache asks the server.
+        // The guest's device may keep content in its own HTTP cache, which sends no request.
         try await scene.repeatedly(4) { _ in scene.note("\(try await guest.send("GET", download).status)", documented: ["401", "403", "404", "410", "421", "429"]) }
       }
     },
   ]
 
-  /// Shares the attacker's zone with so many new users, who accept.
+  /// Shares the attacker's zone with `count` new users, who accept.
   static func guests(of scene: Scene, count: Int) async throws -> [UserClient] {
     var guests: [UserClient] = []
     for _ in 0..<count { guests.append(try await scene.stage.user("guest")) }

@@ -1,4 +1,4 @@
-// Connections that are held: opened by the thousand, with heads, bodies and answers that never end.
+// Held connections by the thousand, with heads, bodies and answers that never end.
 
 import Installations
 
@@ -48,7 +48,7 @@ extension Attack {
             guard await connection.sendAll(request, until: { scene.isOver }) else { continue }
             held.append(connection)
           }
-          // A byte is read of each, so that they are not idle.
+          // Reads a byte of each connection, so that it is not idle.
           held.removeAll { if case .closed = $0.read(1) { true } else { false } }
           try await scene.pause(.milliseconds(500))
         }
@@ -80,7 +80,7 @@ extension Attack {
     Array("\(method) \(path) HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: \(length)\r\n\(headers)\r\n".utf8)
   }
 
-  /// Opens connections that begin a head and go on byte by byte; those that are closed are opened again.
+  /// Opens connections that send a head byte by byte; closed ones are opened again.
   private static func drip(_ count: Int, _ head: String, _ scene: Scene) async throws {
     var held: [RawConnection] = []
     while !scene.isOver {
@@ -99,7 +99,8 @@ extension Attack {
     }
   }
 
-  /// Opens connections that send nearly all of a body and go on byte by byte; those that are answered or closed are opened again.
+  /// Opens connections that send nearly all of a body and go on byte by byte. Those that are answered or closed are
+  /// opened again.
   private static func hold(_ count: Int, path: String, _ scene: Scene) async throws {
     let length = 8_000_000
     let head = request("POST", path, length: length)

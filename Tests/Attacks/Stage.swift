@@ -1,4 +1,4 @@
-// The installation that is attacked: as it ships, with default options, and who is there.
+// The attacked installation, as it ships with default options, and its users.
 
 import HTTPClient
 import Installations
@@ -20,7 +20,7 @@ struct Stage: Sendable {
   var gateway: Installation.Endpoint { installation.gateways[0] }
   var notifier: Installation.Endpoint { installation.notifier }
 
-  /// Makes the container in an installation that answers.
+  /// Makes the container in a running installation.
   init(_ installation: Installation) async throws {
     self.installation = installation
     operatorHTTP = HTTPClient()
@@ -38,8 +38,9 @@ struct Stage: Sendable {
     self.modelHash = modelHash
   }
 
-  /// A new user with a zone `Zone`, whose shard satisfies `condition`; those that are made on the way are nobody.
-  /// - Parameter address: where his calls come from; nil: from where bystanders are.
+  /// Makes a user with a zone `Zone` whose shard satisfies `condition`. Users of other shards made on the way stay
+  /// unused.
+  /// - Parameter address: the source address of the user's calls; nil: the bystanders' address.
   func user(_ name: String, from address: String? = RawConnection.source, where condition: (_ shard: Int) -> Bool = { _ in true }) async throws -> UserClient {
     guard let container = ContainerID(rawValue: Self.container) else { throw RunError("the container has no name") }
     for _ in 0..<200 {
@@ -67,7 +68,7 @@ struct Stage: Sendable {
     func call(_ method: String, _ path: String, _ body: [UInt8]?) async throws -> JSONValue {
       let headers = [HTTPClient.Header("Content-Type", "application/json"), HTTPClient.Header("Authorization", "Bearer \(Installation.operatorToken)")]
       for _ in 0..<100 {
-        // Dropped because a gateway that was ended is started again.
+        // Dropped because a gateway that was killed is restarted.
         if let response = try? await http.send(method, url + path, headers: headers, body: body) {
           if response.status == 200 { return try JSONValue(parsing: response.body) }
           guard response.status == 503 else { throw RunError("\(method) \(path) is answered \(response.status) \(String(decoding: response.body, as: UTF8.self))") }

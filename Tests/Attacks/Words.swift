@@ -1,6 +1,6 @@
-// Bodies that attacks are made of.
+// Request bodies for attacks.
 
-/// JSON by hand: what is asked here no writer would write.
+/// JSON put together by hand, because no JSON writer would produce these bodies.
 enum Words {
   static func list(_ values: some Sequence<Int>) -> String { "[\(values.map(String.init).joined(separator: ","))]" }
 
@@ -9,7 +9,7 @@ enum Words {
   /// `"a":1,"b":1` …
   static func members(_ count: Int, _ name: (Int) -> String) -> String { (0..<count).map { #""\#(name($0))":1"# }.joined(separator: ",") }
 
-  /// An operation that makes or replaces a record.
+  /// An operation that creates or replaces a record.
   static func save(_ recordName: String, type: String = "Note", _ fields: String) -> String {
     #"{"operationType":"forceUpdate","record":{"recordName":"\#(recordName)","recordType":"\#(type)","fields":{\#(fields)}}}"#
   }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Authentication
 
-/// A clock that stands until it is set.
+/// A clock that stands still until it is set.
 private final class Hands: Sendable {
   let start = ContinuousClock.now
   private let passed = Mutex<Duration>(.zero)
@@ -14,7 +14,7 @@ private final class Hands: Sendable {
   var timing: Timing { Timing(now: { self.start + self.passed.withLock { $0 } }, sleep: { self.advance(by: $0) }) }
 }
 
-/// An authenticator beside a share service that answers what it is told to.
+/// An authenticator with a share service whose answers the test sets.
 private final class Desk: Sendable {
   struct State {
     var reply = Authenticate.Reply(userRecordName: "_a", lifetimeSeconds: 60)
@@ -189,7 +189,7 @@ private final class Desk: Sendable {
     #expect(!desk.authenticator.note(version(6)) && isKnown())
     #expect(desk.authenticator.note(DirectoryChanged(credentials: true, schemas: [], version: version(7))) && !isKnown())
     _ = try await desk.ask()
-    // The eighth was missed.
+    // The eighth message was missed.
     #expect(desk.authenticator.note(DirectoryChanged(credentials: false, schemas: ["a"], version: version(9))) && !isKnown())
     _ = try await desk.ask()
     #expect(desk.authenticator.note(version(9, epoch: 2)) && !isKnown(), "another life of the share service")
@@ -201,7 +201,7 @@ private final class Desk: Sendable {
     #expect(reply.userRecordName == "_a")
     desk.authenticator.forgetAll()
     #expect(desk.authenticator.known(Desk.question) == nil)
-    // A share service of an earlier release says no version.
+    // A share service of an earlier release sends no version.
     #expect(desk.authenticator.note(DirectoryChanged(credentials: true, schemas: [])))
     #expect(!desk.authenticator.note(DirectoryChanged(credentials: false, schemas: ["a"])))
   }

@@ -14,7 +14,7 @@ private let keyID = String(repeating: "0f", count: 32)
   private let key = SigningKey()
   private let path = "/database/1/iCloud.a/development/public/records/query"
 
-  /// A request, signed as `sign` puts the message together.
+  /// A request whose message `sign` puts together and signs.
   private func request(
     _ target: String, body: String = "{}", date: String = "2026-11-20T07:33:24Z", sentTarget: String? = nil, sentBody: String? = nil,
     sign: ((_ date: String, _ body: [UInt8], _ target: String) -> String)? = nil
@@ -39,7 +39,7 @@ private let keyID = String(repeating: "0f", count: 32)
     #expect(signature.keyID == keyID && signature.isPlausible)
     let proof = try #require(try proof(request))
     #expect(proof.digest.count == 32)
-    // Long enough for a clock that is ten minutes behind the one that took it.
+    // Long enough even if the server's clock is ten minutes behind.
     #expect(proof.expiry >= signedAt * 1000 + RequestSignature.window)
   }
 

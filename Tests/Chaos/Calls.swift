@@ -1,4 +1,4 @@
-// Calls as a careful client makes them: the same request again while it may be that it was not executed, to another gateway if need be.
+// Calls of a careful client: it repeats a request that may not have been executed, at another gateway if need be.
 
 import Glibc
 import HTTPClient
@@ -6,21 +6,21 @@ import Installations
 import JSON
 import Synchronization
 
-/// Whom everybody of a run calls, and what went wrong on the way.
+/// The gateways for all clients of a run, and the reasons for repeated attempts.
 final class Calls: Sendable {
-  /// Attempts that had to be repeated, by reason.
+  /// Repeated attempts by reason.
   private let repeated = Mutex<[String: Int]>([:])
   private let http = HTTPClient()
   private let gateways: [String]
 
-  /// Longer, and the installation does not come back.
+  /// A request that takes longer means that the installation does not recover.
   private static let limit: Duration = .seconds(60)
   private static let attemptLimit: Duration = .seconds(20)
   private static let pause: Duration = .milliseconds(10)
 
   init(gateways: [String]) { self.gateways = gateways }
 
-  /// To the same gateways, counted apart.
+  /// The same gateways with counts of their own.
   func apart() -> Calls { Calls(gateways: gateways) }
 
   var repetitions: [String: Int] { repeated.withLock { $0 } }
@@ -31,11 +31,11 @@ final class Calls: Sendable {
     let attemptCount: Int
   }
 
-  /// Sends until there is an answer that is final.
+  /// Sends a request until there is a final answer.
   /// - Parameters:
-  ///   - preferred: the gateway that is asked first.
-  ///   - isLater: whether an answer with status 200 asks to come again.
-  /// - Throws: when there was none for a minute.
+  ///   - preferred: the gateway to ask first.
+  ///   - isLater: true for an answer with status 200 that asks the client to try again.
+  /// - Throws: when no final answer came within a minute.
   func send(
     _ method: String, _ path: String, bearer: String? = nil, requestID: String? = nil, body: [UInt8]? = nil, preferred: Int = 0,
     isLater: (JSONValue) -> Bool = { _ in false }
@@ -51,7 +51,7 @@ final class Calls: Sendable {
       attemptCount += 1
       do throws(HTTPClientError) {
         let response = try await http.send(method, gateways[gateway % gateways.count] + path, headers: headers, body: body, timeout: Self.attemptLimit)
-        // Dropped because an answer that is no JSON is as good as none.
+        // Dropped because an answer that is no JSON counts as no answer.
         if let json = try? JSONValue(parsing: response.body) {
           let later = response.status == 503 || response.status == 200 && isLater(json)
           if !later { return Answer(status: response.status, json: json, attemptCount: attemptCount) }
@@ -59,7 +59,7 @@ final class Calls: Sendable {
         reason = "later"
       } catch {
         reason = "\(error.kind)"
-        // This gateway may be gone: the other one is asked.
+        // This gateway may be gone, so the next attempt asks the other one.
         gateway += 1
       }
       repeated.withLock { $0[reason, default: 0] += 1 }
@@ -77,7 +77,7 @@ final class Calls: Sendable {
     return answer.json
   }
 
-  /// What a path has, however it is answered.
+  /// The body of a path's answer, whatever its status.
   func bytes(_ path: String) async throws -> [UInt8] {
     try await http.send("GET", gateways[0] + path, timeout: Self.attemptLimit).body
   }

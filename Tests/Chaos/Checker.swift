@@ -1,28 +1,28 @@
-// Compares a history with what must be true of it. Pure, and no part of the product: the oracle is a dictionary.
+// Compares a history with the guarantees. Pure and independent of the product: its oracle is a dictionary.
 
-/// What is wrong with a history, by kind.
+/// The faults of a history, by kind.
 struct Verdict: Sendable {
   enum Fault: String, CaseIterable, Sendable {
-    /// Acknowledged, and not there or not as it was saved.
+    /// An acknowledged save is missing or has another value.
     case lost
-    /// A counter has more than was acknowledged, or a transaction is there more than once.
+    /// A counter is higher than the acknowledged additions, or a transaction is there more than once.
     case appliedTwice
-    /// What was deleted, or never saved, is there.
+    /// A record is there that was deleted or never saved.
     case unknown
-    /// Two saves of a zone have one change tag, or a client's later save the smaller one.
+    /// Two saves of a zone have the same change tag, or a client's later save has the smaller one.
     case tags
-    /// A feed told something older after something newer.
+    /// A feed had an older value after a newer one.
     case order
-    /// A feed told one save of a name twice: it was exported twice, or a token went back.
+    /// A feed had one save of a name twice: it was exported twice, or a token went back.
     case toldTwice
-    /// A reader that followed its tokens has something else than one that began anew.
+    /// A reader that followed its tokens has other data than one that started from the beginning.
     case diverged
-    /// A save was refused for good, or a process did what nobody asked of it.
+    /// A save was refused for good, or a process failed on its own.
     case refused
   }
 
   private(set) var counts: [Fault: Int] = [:]
-  /// The first of each kind.
+  /// The first examples of each kind.
   private(set) var examples: [Fault: [String]] = [:]
   var isClean: Bool { counts.isEmpty }
 
@@ -50,10 +50,11 @@ struct Checker {
 
   private init(history: History) { self.history = history }
 
-  /// What there must be: by database and name.
+  /// The expected values by database and name.
   static func expected(of saves: [Save]) -> [String: [String: Int64]] {
     var expected: [String: [String: Int64]] = [:]
-    // Each name but counters has one writer, and a client's saves are in its order: the order between clients does not matter.
+    // Each name except the counters has one writer whose saves are in order, so the order between clients does not
+    // matter.
     for save in saves {
       expected[save.database, default: [:]].apply(save.changes)
     }
@@ -152,7 +153,7 @@ extension [String: Int64] {
   }
 }
 
-/// Damage done to a history on purpose, to see the checker find it.
+/// Damage done to a history on purpose, to show that the checker finds it.
 enum Planted: String, CaseIterable, Sendable {
   case none, loss, repetition
 
@@ -160,7 +161,7 @@ enum Planted: String, CaseIterable, Sendable {
     switch self {
     case .none: break
     case .loss:
-      // The last save that left something behind: read without it.
+      // Hides the last save whose value is still there.
       for save in history.saves.reversed() {
         guard let change = save.changes.first, case .put(let value) = change.kind, history.final[save.database]?[change.name] == value else { continue }
         history.final[save.database]?[change.name] = nil

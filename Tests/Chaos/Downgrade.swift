@@ -1,4 +1,4 @@
-// What processes of an earlier release make of files that a newer one has brought up to date: nothing.
+// Checks that processes of an earlier release refuse files of a newer one and leave them unchanged.
 
 import Glibc
 import HTTPClient
@@ -12,9 +12,10 @@ struct Downgrade {
   private let fleet: Fleet
   private let ledger: Ledger
 
-  /// What a worker logs of each shard that it refuses, once in every try.
+  /// A worker's log line for each shard that it refuses, at every attempt.
   private static let refusal = "the store was written by a newer release"
-  /// What a share service says of a directory that it refuses, before it ends with `EX_CONFIG`: then no worker gets as far as a shard.
+  /// A share service's message about a directory that it refuses, before it exits with `EX_CONFIG`. No worker opens a
+  /// shard then.
   private static let directoryRefusal = "directory.sqlite has format"
   private static let limit: Duration = .seconds(30)
 
@@ -25,7 +26,7 @@ struct Downgrade {
     self.ledger = ledger
   }
 
-  /// Puts down as refused what should not have happened.
+  /// Notes every violation as a refusal.
   func run(_ population: Population) async throws {
     await fleet.stopAll()
     let before = files()
@@ -44,7 +45,7 @@ struct Downgrade {
     await earlier.stopAll()
     watch.cancel()
     await watch.value
-    // One that is started again is ended before it listens to signals, perhaps.
+    // A restarted process may be killed before it listens to signals.
     let ends = hasNoDirectory ? [EX_CONFIG, -SIGTERM].map { " ended with \($0) by itself" } : []
     for fault in await earlier.faults where !(fault.hasPrefix("share-1 ") && ends.contains { fault.contains($0) }) { ledger.refused(fault) }
     for (name, bytes) in files() where before[name] != bytes { ledger.refused("an earlier release has changed \(name)") }
@@ -52,7 +53,7 @@ struct Downgrade {
     await fleet.waitUntilWhole()
   }
 
-  /// The files of shards by name; of logs those that have something.
+  /// The content of shards' files by name, with write-ahead logs that are not empty.
   private func files() -> [String: [UInt8]] {
     var files: [String: [UInt8]] = [:]
     for shard in 0..<installation.shardCount {
@@ -72,17 +73,17 @@ struct Downgrade {
     let log = ServerProcess.contents("\(installation.logs)/worker-1.log") ?? []
     var shards: Set<Int64> = []
     for line in String(decoding: log, as: UTF8.self).split(separator: "\n") where line.contains(Self.refusal) {
-      // Dropped because a line that is being written is read with the next look.
+      // Dropped because the next look reads a line that is still being written.
       if let shard = (try? JSONValue(parsing: Array(line.utf8)))?["shard"]?.int64 { shards.insert(shard) }
     }
     return shards
   }
 
-  /// A lookup must fail, however.
+  /// A lookup must fail, in whatever way.
   private func ask(_ database: Database, _ population: Population) async {
     let body = Array(#"{"records":[{"recordName":"\#(Population.counters[0])"}],"zoneID":{"zoneName":"Chaos"}}"#.utf8)
     let url = installation.gateways[0].url + population.recordPath("records/lookup", of: database)
-    // Dropped because no answer is a refusal, too.
+    // Dropped because no answer counts as a refusal.
     let answer = try? await HTTPClient().send("POST", url, headers: [HTTPClient.Header("Content-Type", "application/json")], body: body, timeout: Self.limit)
     if let answer, answer.status == 200 { ledger.refused("an earlier release answers a lookup in a newer one's file") }
   }

@@ -1,11 +1,13 @@
-// What a run saw: acknowledged saves, what readers were told page by page, and what there was at the end. The checker knows nothing else.
+// A run's observations: acknowledged saves, pages that readers got, and the final state. The checker knows nothing
+// else.
 
 import Installations
 
-/// One change of a save. Names are unique in their database; of each but counters one client alone writes.
+/// One change of a save. Names are unique in their database; each name except the counters has a single client as
+/// writer.
 struct Change: Hashable, Sendable {
   enum Kind: Hashable, Sendable {
-    /// The name has this value from here on.
+    /// The name has this value from now on.
     case put(Int64)
     case delete
     /// Adds one to a counter that several clients write.
@@ -16,39 +18,39 @@ struct Change: Hashable, Sendable {
   let kind: Kind
 }
 
-/// A save that was acknowledged.
+/// An acknowledged save.
 struct Save: Hashable, Sendable {
   let client: String
-  /// Ascending within the client; also its transaction's identifier is made of it.
+  /// Ascending within the client; the transaction's identifier contains it.
   let number: Int
   let database: String
   var changes: [Change]
-  /// The change tags that the acknowledgement gave, as numbers; empty on the object plane.
+  /// The change tags of the acknowledgement, as numbers; empty on the object plane.
   var tags: [Int64] = []
-  /// Nanoseconds of the monotonic clock: from the first attempt to the acknowledgement.
+  /// From the first attempt to the acknowledgement, in nanoseconds of the monotonic clock.
   var started: UInt64 = 0
   var ended: UInt64 = 0
-  /// How often it was sent.
+  /// The number of attempts.
   var attemptCount = 1
 }
 
-/// One record or object that a feed told of.
+/// A record or object in a feed.
 struct Item: Hashable, Sendable {
   let name: String
   /// nil: deleted.
   let value: Int64?
-  /// Of the record plane's feed.
+  /// Only in the record plane's feed.
   var tag: Int64?
 }
 
-/// What a reader that goes from token to token was told, in order.
+/// The items that a reader got by following tokens, in order.
 struct Feed: Hashable, Sendable {
   let reader: String
   let database: String
   var items: [Item] = []
 }
 
-/// Transactions of a store as its history lists them.
+/// The transactions of a store as its history lists them.
 struct TransactionLog: Hashable, Sendable {
   let client: String
   var numbers: [Int]
@@ -56,10 +58,10 @@ struct TransactionLog: Hashable, Sendable {
 
 struct History: Sendable {
   var saves: [Save] = []
-  /// What was refused for good, or went wrong beside saves: each is a fault of the installation.
+  /// Saves refused for good, and faults besides saves.
   var refusals: [String] = []
   var feeds: [Feed] = []
-  /// By database: everything that somebody new is told.
+  /// By database: all values that a new reader gets.
   var final: [String: [String: Int64]] = [:]
   var logs: [TransactionLog] = []
 }

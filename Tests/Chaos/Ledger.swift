@@ -1,10 +1,11 @@
-// Where clients and readers put down what they saw while it happens.
+// Collects the observations of clients and readers as they happen.
 
 import Glibc
 import Installations
 import Synchronization
 
-/// The history of a run in the making, and a file of what was acknowledged. The one who checks is never killed, so nothing is synced.
+/// The history of a running test, and a file of acknowledged saves. The checking process is never killed, so nothing is
+/// synced.
 final class Ledger: Sendable {
   private struct State {
     var history = History()
@@ -21,7 +22,7 @@ final class Ledger: Sendable {
 
   deinit { close(descriptor) }
 
-  /// Clients finish what they have begun, and stop.
+  /// Tells the clients to finish what they have begun, and to stop.
   func end() { state.withLock { $0.isOver = true } }
   var isOver: Bool { state.withLock(\.isOver) }
   var saveCount: Int { state.withLock { $0.history.saves.count } }
@@ -37,7 +38,7 @@ final class Ledger: Sendable {
 
   func refused(_ text: String) { state.withLock { $0.history.refusals.append(text) } }
 
-  /// The whole history.
+  /// The history so far, after `body` has added to it.
   func history(adding body: (inout History) -> Void) -> History {
     state.withLock { state in
       var history = state.history

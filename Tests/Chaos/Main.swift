@@ -1,4 +1,4 @@
-// `aquifer-chaos`: breaks an installation under load and checks that nothing was lost.
+// `aquifer-chaos`: damages an installation under load and checks that no data are lost.
 
 import Glibc
 import Installations

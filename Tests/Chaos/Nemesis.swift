@@ -1,8 +1,8 @@
-// Does things to processes while clients save, and notes when.
+// Kills, restarts and adds processes while clients save, and notes the times.
 
 import Installations
 
-/// Something that was done, from its beginning until everything answered again.
+/// One event, from its beginning until all processes answered again.
 struct Happening: Hashable, Sendable {
   /// `kill worker`.
   let kind: String
@@ -16,9 +16,9 @@ struct Nemesis {
   private var random: SeededRandom
   private(set) var happenings: [Happening] = []
   private var nextWorker: Int
-  /// Writes and names that cuts of the power took back.
+  /// Writes and names that power cuts took back.
   private(set) var takenBack = 0
-  /// Something does not start again after what was done to it.
+  /// True when a process did not start again after an event.
   private(set) var isBeyondRepair = false
 
   private static let workerLimit = 5
@@ -32,7 +32,7 @@ struct Nemesis {
 
   // MARK: Plans
 
-  /// Anything to anybody, now and then two things at once.
+  /// Random events on random processes, sometimes two at once.
   mutating func rage(for time: Duration) async {
     let end = ContinuousClock.now + time
     while ContinuousClock.now < end, !Task.isCancelled {
@@ -41,12 +41,12 @@ struct Nemesis {
       var kinds = [await strike()].compactMap(\.self)
       if random.chance(25), let second = await strike() { kinds.append(second) }
       await fleet.waitUntilWhole()
-      // What two of them did together says nothing of either.
+      // The effect of two simultaneous events can't be attributed to either.
       if let kind = kinds.first { note(kinds.count == 1 ? kind : "two at once", start) }
     }
   }
 
-  /// SIGKILL of workers alone, also of ones that are still starting.
+  /// Kills workers with SIGKILL, including ones that are still starting.
   mutating func killWorkers(_ count: Int) async {
     for _ in 0..<count where !Task.isCancelled {
       await rest(20...400)
@@ -59,8 +59,9 @@ struct Nemesis {
     await fleet.waitUntilWhole()
   }
 
-  /// One worker, four, one; then every process is restarted, gateways last because that breaks their clients' connections.
-  /// - Parameter beforeGateways: called when no call may have failed yet.
+  /// Adds three workers, restarts workers, notifiers and share service, and removes workers down to one. Gateways are
+  /// restarted last, because that breaks clients' connections.
+  /// - Parameter beforeGateways: called at a point where no call may have failed yet.
   mutating func scale(beforeGateways: () -> Void) async {
     for _ in 0..<3 { await calmly("join worker") { try await $0.fleet.start(.worker, $0.takeNumber()) } }
     for role in [Role.worker, .notifier, .share] {
@@ -75,8 +76,8 @@ struct Nemesis {
     for name in await fleet.names(.gateway) { await calmly("restart gateway") { await $0.fleet.stop(name, forGood: false) } }
   }
 
-  /// Replaces every process by one of another release. Calls may fail while a gateway ends, to which they have connections, and by nothing else.
-  /// - Parameter repetitions: attempts that had to be repeated until then, by reason.
+  /// Replaces every process by one of another release. Only calls over a connection to an ending gateway may fail.
+  /// - Parameter repetitions: attempts repeated so far, by reason.
   mutating func upgrade(_ order: Options.Order, from binaries: String, repetitions: () -> [String: Int]) async {
     var steps: [(role: Role, name: String)] = []
     for role in Role.allCases { steps += await fleet.names(role).map { (role, $0) } }
@@ -97,7 +98,7 @@ struct Nemesis {
     for (role, name) in steps {
       await calmly("upgrade \(role)") { await $0.fleet.replace(name, from: binaries) }
       check(role, "\(name) was replaced")
-      // What it has opened is of its format: nobody else may get it while it is away.
+      // The first worker's files have the newer format, so no earlier worker may take them over while it is away.
       guard role == .worker, isFirstWorker, order == .advised else { continue }
       isFirstWorker = false
       await calmly("kill worker") { await $0.fleet.kill(name) }
@@ -105,8 +106,8 @@ struct Nemesis {
     }
   }
 
-  /// The share service says nothing for a while, and goes on.
-  /// - Parameter repetitions: attempts that had to be repeated until then, by reason.
+  /// Suspends the share service for a while, then resumes it.
+  /// - Parameter repetitions: attempts repeated so far, by reason.
   mutating func sendAway(for time: Duration, repetitions: () -> [String: Int]) async {
     await rest(1000...1000)
     let (start, known) = (monotonicNanoseconds(), repetitions())
@@ -122,7 +123,7 @@ struct Nemesis {
     }
   }
 
-  /// Cuts of the power: everything is killed at once, and what was not synced is taken back.
+  /// Cuts the power: kills all processes at once, and takes back everything that was not synced.
   mutating func cutPower(_ count: Int, _ loss: PowerLoss) async {
     for _ in 0..<count where !Task.isCancelled {
       await rest(100...700)
@@ -136,7 +137,7 @@ struct Nemesis {
       await fleet.plugIn()
       let isWhole = await fleet.waitUntilWhole()
       note("cut power", start)
-      // What does not start again has lost more than a save.
+      // A process that does not start again has lost more than a save.
       if !isWhole {
         isBeyondRepair = true
         return
@@ -144,7 +145,7 @@ struct Nemesis {
     }
   }
 
-  // MARK: Single happenings
+  // MARK: Single events
 
   private mutating func calmly(_ kind: String, _ body: (inout Nemesis) async throws -> Void) async {
     await rest(300...500)
@@ -155,12 +156,12 @@ struct Nemesis {
       await fleet.note("\(kind): \(error)")
     }
     await fleet.waitUntilWhole()
-    // Everybody answers; shards that move may be on their way still.
+    // All processes answer, but some shards may still be moving.
     await rest(500...500)
     note(kind, start)
   }
 
-  /// - Returns: what was done; nil when it could not be.
+  /// - Returns: the event's name; nil when it was not possible.
   private mutating func strike() async -> String? {
     let dice = Int.random(in: 0..<100, using: &random)
     let workers = await fleet.names(.worker)
@@ -176,7 +177,7 @@ struct Nemesis {
     if dice >= 80, workers.count > 2, let victim = workers.randomElement(using: &random) {
       return await fleet.stop(victim, forGood: true) ? "leave worker" : nil
     }
-    // Workers most, because what lasts is theirs.
+    // Workers most often, because they hold the data.
     let role: Role = random.chance(55) ? .worker : [.gateway, .share, .notifier][Int.random(in: 0..<3, using: &random)]
     guard let victim = await fleet.names(role).randomElement(using: &random) else { return nil }
     if dice >= 45 { return await fleet.kill(victim) ? "kill \(role)" : nil }

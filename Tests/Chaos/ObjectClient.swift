@@ -16,7 +16,7 @@ actor ObjectClient {
 
   private static let ownLimit = 400
 
-  /// - Parameter waitPercent: how many of a hundred saves wait for their export.
+  /// - Parameter waitPercent: the percentage of saves that wait for their export.
   init(_ population: Population, _ database: Database, index: Int, seed: UInt64, waitPercent: Int, ledger: Ledger) {
     self.waitPercent = waitPercent
     self.population = population
@@ -53,7 +53,7 @@ actor ObjectClient {
     }
   }
 
-  /// - Returns: whether it was acknowledged.
+  /// - Returns: true when the save was acknowledged.
   @discardableResult
   private func save(_ changeType: String, _ changes: [Change]) async throws -> Bool {
     let start = monotonicNanoseconds()
@@ -99,7 +99,7 @@ actor ObjectClient {
     writer.endObject()
   }
 
-  /// Its store's history, page by page.
+  /// The history of the client's store, page by page.
   func log() async throws -> TransactionLog {
     var log = TransactionLog(client: client, numbers: [])
     var token: String?

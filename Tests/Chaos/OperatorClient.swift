@@ -1,9 +1,9 @@
-// An operator who makes users, and a user who uploads: what else is acknowledged beside saves.
+// An operator who creates users, and a user who uploads: acknowledged work besides saves.
 
 import Installations
 import JSON
 
-/// Makes users until the ledger says that it is over; each must know its token at the end.
+/// Creates users until the ledger says that the run is over. Each user's token must be valid at the end.
 actor OperatorClient {
   private let calls: Calls
   private let ledger: Ledger
@@ -19,7 +19,7 @@ actor OperatorClient {
     do {
       while !ledger.isOver {
         number += 1
-        // Under a new name: what became of an attempt without an answer is nobody's business.
+        // A new name each time, since the fate of an attempt without an answer is unknown.
         let user = "made-\(number)"
         let answer = try await calls.send("POST", "/admin/1/users", bearer: Installation.operatorToken, body: object { $0.member("name", user) })
         guard answer.status == 200, let token = answer.json["webAuthToken"]?.string else {
@@ -34,7 +34,7 @@ actor OperatorClient {
     }
   }
 
-  /// - Returns: how many there are; those that are missing are put down as refused.
+  /// - Returns: the number of users; missing ones are noted as refusals.
   func check(_ population: Population) async throws -> Int {
     for (user, token) in tokens.sorted(by: { $0.key < $1.key }) {
       let path = "/database/1/\(Population.container)/development/public/users/caller"
@@ -46,7 +46,7 @@ actor OperatorClient {
   }
 }
 
-/// Uploads content and saves it into records; each must be there at the end, byte for byte.
+/// Uploads content and saves it in records. At the end each must be there, byte for byte.
 actor UploadClient {
   private let population: Population
   private let database: Database
@@ -78,7 +78,8 @@ actor UploadClient {
     guard let url = tokens["tokens"]?.elements.first?["url"]?.string, let path = Self.path(of: url) else { throw RunError("assets/upload names no URL") }
     let uploaded = try await population.calls.send("POST", path, body: content)
     guard uploaded.status == 200, let file = uploaded.json["singleFile"] else {
-      // Dropped because an address that was used, or whose gateway has ended since, asks for another one; nothing was acknowledged.
+      // Dropped because a used address, or one whose gateway ended, only means that another is needed; nothing was
+      // acknowledged.
       return
     }
     let body = object {
@@ -113,7 +114,7 @@ actor UploadClient {
     saved["photo-\(number)"] = content
   }
 
-  /// - Returns: how many there are; those that are missing or differ are put down as refused.
+  /// - Returns: the number of uploads; missing or different ones are noted as refusals.
   func check() async throws -> Int {
     for (name, content) in saved.sorted(by: { $0.key < $1.key }) {
       let body = Array(#"{"records":[{"recordName":"\#(name)"}]}"#.utf8)

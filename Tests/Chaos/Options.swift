@@ -5,13 +5,13 @@ struct Options: Sendable {
     case faults, kills, scale, power, upgrade, away
   }
 
-  /// In which order processes are replaced by those of the present release.
+  /// The order in which processes are replaced by those of the present release.
   enum Order: String, CaseIterable, Sendable {
-    /// As operators are told: share service, workers, notifier, gateways.
+    /// The order that operators are advised to use: share service, workers, notifier, gateways.
     case advised
-    /// The other way round.
+    /// The opposite order.
     case reversed
-    /// As the seed says.
+    /// A random order from the seed.
     case mixed
   }
 
@@ -31,7 +31,7 @@ struct Options: Sendable {
   var jsonPath: String?
   var keepsFolder = false
   var binaries: String?
-  /// Where the executables of the earlier release are.
+  /// The folder of the earlier release's executables.
   var earlier: String?
   var order = Order.advised
 

@@ -1,4 +1,4 @@
-// Who takes part: users with a zone of the record plane or with stores of the object plane, two savers and a reader each.
+// The users of a run: each has a zone of the record plane or stores of the object plane, two writers and a reader.
 
 import Installations
 import JSON
@@ -6,21 +6,21 @@ import JSON
 /// A user's database as its clients use it.
 struct Database: Hashable, Sendable {
   enum Plane: Hashable, Sendable {
-    /// The zone that its clients save to.
+    /// Carries the zone that the clients save to.
     case records(zoneName: String)
     case objects
   }
 
-  /// Of the user, and in the history.
+  /// The user's name, which also names the database in the history.
   let name: String
   let plane: Plane
   let webAuthToken: String
 }
 
-/// The container of a run and who is in it.
+/// The container of a run and its users.
 struct Population: Sendable {
   static let container = "iCloud.org.example.chaos"
-  /// Records that all clients of a zone count up.
+  /// Records that all clients of a zone increment.
   static let counters = ["counter-0", "counter-1", "counter-2"]
 
   let calls: Calls
@@ -28,7 +28,7 @@ struct Population: Sendable {
   let modelHash: String
   private(set) var databases: [Database] = []
 
-  /// - Parameter userCount: half of them have zones, half have stores.
+  /// - Parameter userCount: half of them get zones, half get stores.
   init(_ calls: Calls, userCount: Int, ledger: Ledger) async throws {
     self.calls = calls
     let token = Installation.operatorToken

@@ -1,15 +1,15 @@
-// What a power cut takes away: everything written, made and named that was not synced (Tests/Processes/powerloss.c noted it).
+// Simulates a power cut: takes back all unsynced writes, files and names (noted by Tests/Processes/powerloss.c).
 
 import Glibc
 import Installations
 
-/// Takes back what processes left unsynced when they were killed.
+/// Takes back the unsynced work of processes after they were killed.
 struct PowerLoss: Sendable {
-  /// Absolute, without symbolic links.
+  /// An absolute path without symbolic links.
   let root: String
   let notes: String
   let library: String
-  /// Databases are run with synchronous=NORMAL.
+  /// True for the control run, whose databases use synchronous=NORMAL.
   let isControl: Bool
 
   var environment: [String: String] {
@@ -19,15 +19,16 @@ struct PowerLoss: Sendable {
   }
 
   enum Extent: Hashable, Sendable {
-    /// The disk has nothing that was not synced.
+    /// Nothing unsynced is on the disk.
     case everything
-    /// It has some sectors of it, and some names.
+    /// A random part of the unsynced sectors and names is on the disk.
     case parts(SeededRandom)
   }
 
-  /// What happened to a file or a name, oldest first.
+  /// An operation on a file or a name, oldest first.
   enum Note: Hashable, Sendable {
-    /// `old` is what was there from `offset` on, as far as the file reached, which had `size` bytes.
+    /// `old` has the earlier bytes from `offset` on, up to the file's end; `size` is the file's earlier length in
+    /// bytes.
     case written(inode: UInt64, offset: Int64, size: Int64, old: [UInt8])
     case truncated(inode: UInt64, offset: Int64, size: Int64, old: [UInt8])
     case synced(inode: UInt64)
@@ -39,8 +40,8 @@ struct PowerLoss: Sendable {
 
   static let sectorByteCount = 512
 
-  /// To be called when no process runs that takes notes.
-  /// - Returns: how many writes and names were taken back, at least in part.
+  /// To be called while no process runs that writes notes.
+  /// - Returns: the number of writes and names that were taken back, at least in part.
   func strike(_ extent: Extent) throws -> Int {
     guard let bytes = ServerProcess.contents(notes) else { return 0 }
     var extent = extent
@@ -52,9 +53,9 @@ struct PowerLoss: Sendable {
     return count
   }
 
-  /// What no sync has made durable.
+  /// The notes that no sync has made durable.
   static func pending(_ notes: [Note]) -> [Note] {
-    // From the end: a sync covers what is before it.
+    // From the end, because a sync covers the notes before it.
     var syncedFiles: Set<UInt64> = []
     var syncedFolders: Set<String> = []
     var pending: [Note] = []
@@ -74,7 +75,7 @@ struct PowerLoss: Sendable {
 
   // MARK: Taking back
 
-  /// - Returns: whether anything was.
+  /// - Returns: true when anything was taken back.
   private func takeBack(_ note: Note, _ extent: inout Extent, _ paths: [UInt64: String]) throws -> Bool {
     switch note {
     case .written(let inode, let offset, let size, let old), .truncated(let inode, let offset, let size, let old):
@@ -92,11 +93,11 @@ struct PowerLoss: Sendable {
 
   private func restore(_ path: String, _ offset: Int64, _ size: Int64, _ old: [UInt8], isWrite: Bool, _ extent: inout Extent) throws -> Bool {
     let descriptor = open(path, O_WRONLY)
-    // Its name was taken back already.
+    // The file's name was taken back already.
     guard descriptor >= 0 else { return false }
     defer { close(descriptor) }
     var isHit = false
-    // Of a truncation all or nothing is taken back: what it removed is gone or there.
+    // A truncation is taken back as a whole or not at all.
     let step = isWrite ? Self.sectorByteCount : max(old.count, 1)
     for start in stride(from: 0, to: old.count, by: step) where extent.isHit() {
       isHit = true
@@ -104,7 +105,7 @@ struct PowerLoss: Sendable {
       let count = part.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, off_t(offset) + off_t(start)) }
       guard count == part.count else { throw RunError("\(path) can't be written back: \(String(cString: strerror(errno)))") }
     }
-    // A file that had grown is as long as it was.
+    // A file that had grown gets its earlier length back.
     if lseek(descriptor, 0, SEEK_END) > size, extent.isHit() {
       isHit = true
       guard ftruncate(descriptor, off_t(size)) == 0 else { throw RunError("\(path) can't be cut: \(String(cString: strerror(errno)))") }
@@ -130,7 +131,7 @@ struct PowerLoss: Sendable {
 
   // MARK: Reading notes
 
-  /// As `struct note` lays them out.
+  /// Reads notes as `struct note` lays them out.
   static func parse(_ bytes: [UInt8]) -> [Note] {
     var notes: [Note] = []
     bytes.withUnsafeBytes { bytes in
@@ -140,7 +141,7 @@ struct PowerLoss: Sendable {
         let (firstCount, secondCount) = (Int(number(4, UInt32.self)), Int(number(8, UInt32.self)))
         let (inode, offset, size) = (number(16, UInt64.self), number(24, Int64.self), number(32, Int64.self))
         let end = place + 40 + firstCount + secondCount
-        // The last one's writer was killed.
+        // The process was killed while it wrote the last note.
         if end > bytes.count { return }
         let first = Array(bytes[place + 40..<place + 40 + firstCount])
         let second = Array(bytes[place + 40 + firstCount..<end])
@@ -166,7 +167,7 @@ extension PowerLoss.Note {
 }
 
 extension PowerLoss.Extent {
-  /// Whether the next sector or name is taken back.
+  /// True when the next sector or name is taken back.
   fileprivate mutating func isHit() -> Bool {
     guard case .parts(var random) = self else { return true }
     let isHit = random.chance(50)

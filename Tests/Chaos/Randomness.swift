@@ -1,4 +1,4 @@
-// Randomness from a seed: what a run decides, its seed decides.
+// Random numbers from a seed, which decides a whole run.
 
 struct SeededRandom: RandomNumberGenerator, Hashable, Sendable {
   private var state: UInt64
@@ -19,7 +19,7 @@ struct SeededRandom: RandomNumberGenerator, Hashable, Sendable {
   mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
 }
 
-/// A UUID's text that says whose it is: of a client's save with that number, the change with that index.
+/// A UUID's text that encodes its origin: a client, the number of its save, and the index of the change.
 func name(client: Int, number: Int, index: Int = 0) -> String {
   "\(hex(client, 8))-\(hex(index, 4))-4000-8000-\(hex(number, 12))"
 }

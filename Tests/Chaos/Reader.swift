@@ -1,9 +1,9 @@
-// A device that follows a database from token to token, and notes what it is told.
+// A device that follows a database from token to token, and notes the changes that it gets.
 
 import Installations
 import JSON
 
-/// Reads one page after the other; each page once.
+/// Reads one page after the other, each once.
 actor Reader {
   private let population: Population
   private let database: Database
@@ -22,7 +22,7 @@ actor Reader {
     feed = Feed(reader: "reader-\(index)", database: database.name)
   }
 
-  /// Reads until the ledger says that it is over.
+  /// Reads until the ledger says that the run is over.
   func run(_ ledger: Ledger) async {
     do {
       while !ledger.isOver {
@@ -33,7 +33,7 @@ actor Reader {
     }
   }
 
-  /// Reads until it has what it should, or nothing new has come for a while.
+  /// Reads until it has the expected values, or until no new item has come for the time `patience`.
   func read(until expected: [String: Int64], patience: Duration = .seconds(20)) async throws {
     var end = ContinuousClock.now + patience
     var count = feed.items.count
@@ -45,11 +45,11 @@ actor Reader {
       }
       try await Task.sleep(for: Self.pause)
     }
-    // What should not have come would come now.
+    // Reads on, because superfluous changes would come last.
     while try await readPage() {}
   }
 
-  /// - Returns: whether there is more.
+  /// - Returns: true when more pages follow.
   private func readPage() async throws -> Bool {
     switch database.plane {
     case .records(let zoneName): try await readZone(zoneName)

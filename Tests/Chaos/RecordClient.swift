@@ -3,7 +3,7 @@
 import Installations
 import JSON
 
-/// Saves until the ledger says that it is over.
+/// Saves until the ledger says that the run is over.
 actor RecordClient {
   private struct Own {
     let name: String
@@ -16,9 +16,9 @@ actor RecordClient {
   private let index: Int
   private var random: SeededRandom
   private var number = 0
-  /// What it made and did not delete.
+  /// Records that this client created and did not delete.
   private var own: [Own] = []
-  /// What it last knew of the counters: value and tag.
+  /// The last known value and tag of each counter.
   private var known: [String: (value: Int64, tag: String)] = [:]
 
   private static let ownLimit = 400
@@ -73,8 +73,8 @@ actor RecordClient {
     var value: Int64?
   }
 
-  /// Sends one request until it is acknowledged or refused for good, and puts that down.
-  /// - Returns: the new tags, in the operations' order; nil when it was refused.
+  /// Sends one request until it is acknowledged or refused for good, and notes the outcome.
+  /// - Returns: the new tags in the operations' order; nil when it was refused.
   @discardableResult
   private func save(_ operations: [Operation], _ changes: [Change]) async throws -> [String]? {
     let start = monotonicNanoseconds()
@@ -96,7 +96,7 @@ actor RecordClient {
         attemptCount: attemptCount))
   }
 
-  /// Adds one to a counter that others count up, too: by what it knows of it, and again from what it is then.
+  /// Increments a shared counter from its last known value; on a conflict it tries again from the present one.
   private func count() async throws {
     let counter = Population.counters[Int.random(in: Population.counters.indices, using: &random)]
     var attemptCount = 0
@@ -186,7 +186,7 @@ actor RecordClient {
     json["records"]?.elements.contains { $0["serverErrorCode"]?.string == "TRY_AGAIN_LATER" } ?? false
   }
 
-  /// What an answer refuses, nil when it acknowledges every operation.
+  /// The reason why an answer refuses; nil when it acknowledges every operation.
   private static func problem(_ answer: Calls.Answer, _ count: Int) -> String? {
     guard answer.status == 200 else { return "status \(answer.status), \(answer.json["serverErrorCode"]?.string ?? "") \(answer.json["reason"]?.string ?? "")" }
     let records = answer.json["records"]?.elements ?? []

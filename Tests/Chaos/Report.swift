@@ -1,4 +1,4 @@
-// What a run came to, as a table and as JSON.
+// The results of a run, as a table and as JSON.
 
 import Installations
 import JSON
@@ -8,7 +8,7 @@ struct Report: Sendable {
     let kind: String
     let happeningCount: Int
     let saves: Times
-    /// The longest save of each happening: what the installation's pause was to its clients.
+    /// The longest save during each event: the pause that clients noticed.
     let pauses: Times
   }
 
@@ -18,14 +18,14 @@ struct Report: Sendable {
   let happenings: [Happening]
   let repetitions: [String: Int]
   let seconds: Double
-  /// What was acknowledged beside saves.
+  /// Acknowledged work besides saves.
   let others: String
-  /// Writes and names.
+  /// Writes and names that power cuts took back.
   let takenBack: Int
 
   var isGood: Bool { verdict.isClean }
 
-  /// Saves by what happened while they were under way; a save counts with everything that did.
+  /// Saves by the events during them. A save counts for every event that it overlaps.
   var rows: [Row] {
     var times: [String: [Double]] = [:]
     var longest: [String: [Double]] = [:]
@@ -33,7 +33,7 @@ struct Report: Sendable {
     let starts = history.saves.indices.sorted { history.saves[$0].ended < history.saves[$1].ended }
     for happening in happenings {
       var pause = 0.0
-      // All that ended after it began; of those few began before it ended.
+      // The saves that ended after the event began. Few of them began before it ended.
       for index in starts[Self.partition(starts) { history.saves[$0].ended >= happening.started }...] {
         let save = history.saves[index]
         if save.ended > happening.ended + 60_000_000_000 { break }
@@ -52,7 +52,7 @@ struct Report: Sendable {
 
   private static func milliseconds(_ save: Save) -> Double { Double(save.ended - save.started) / 1e6 }
 
-  /// The first place whose element satisfies `condition`, as do all after it.
+  /// The first index whose element satisfies `condition`, as do all later ones.
   private static func partition(_ elements: [Int], _ condition: (Int) -> Bool) -> Int {
     var (low, high) = (0, elements.count)
     while low < high {

@@ -1,4 +1,4 @@
-// A run: an installation, clients, what is done to it, and the check.
+// A run: an installation, clients, events, and the check.
 
 import Glibc
 import Installations
@@ -24,7 +24,7 @@ struct Run {
     calls = Calls(gateways: installation.gateways.map(\.url))
   }
 
-  /// Runs, checks, and removes everything unless something is wrong.
+  /// Runs and checks. Removes the installation unless a fault was found.
   func report() async throws -> Report {
     let watch = Task { await fleet.watch() }
     let start = monotonicNanoseconds()
@@ -72,7 +72,7 @@ struct Run {
     let expected = Checker.expected(of: ledger.saves)
     var final: [String: [String: Int64]] = [:]
     var feeds: [Feed] = []
-    // Who asks what does not start again waits in vain.
+    // An installation that does not start again would let the readers wait in vain.
     for (index, reader) in readers.enumerated() where !nemesis.isBeyondRepair {
       let database = population.databases[index]
       let newcomer = Reader(population, database, index: 100 + index)
@@ -118,17 +118,17 @@ struct Run {
   }
 }
 
-/// Everybody who saves.
+/// All clients that save.
 struct Writers: Sendable {
   private var records: [RecordClient] = []
   private var objects: [ObjectClient] = []
   private let maker: OperatorClient
-  /// Operators wait for the share service, and give up when it is away for long.
+  /// Creating users needs the share service, and fails when it is away for long.
   private let runsMaker: Bool
   private let uploader: UploadClient
 
   init(_ population: Population, _ options: Options, _ ledger: Ledger) {
-    // Who wants something of the share service itself is told to come later while that is restarted: it is one process.
+    // Counted apart: while the only share service restarts, its callers are told to come later.
     maker = OperatorClient(population.calls.apart(), ledger: ledger)
     runsMaker = options.plan != .away
     uploader = UploadClient(population, population.databases[0], seed: options.seed, ledger: ledger)
@@ -150,7 +150,7 @@ struct Writers: Sendable {
     group.addTask { await uploader.run() }
   }
 
-  /// - Returns: what was acknowledged beside saves, and is there.
+  /// - Returns: the acknowledged work besides saves that is still there.
   func checkOthers(_ population: Population, _ ledger: Ledger) async -> String {
     do {
       return "\(try await maker.check(population)) users and \(try await uploader.check()) uploads acknowledged"

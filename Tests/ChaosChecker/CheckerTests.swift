@@ -1,4 +1,4 @@
-// The checker of the chaos runs, on histories that are made up: what is right passes, each kind of damage is found.
+// Tests the chaos runs' checker with made-up histories: it accepts correct ones and finds each kind of damage.
 
 import Installations
 import Testing
@@ -32,7 +32,7 @@ import Testing
     return history
   }()
 
-  /// Expects that the sound history, spoiled, has a fault, whatever follows from it.
+  /// Expects that the damaged history has a fault; further faults may follow from it.
   private func expect(_ fault: Verdict.Fault, in spoil: (inout History) -> Void) {
     var history = Self.sound
     spoil(&history)

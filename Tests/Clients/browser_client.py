@@ -1,4 +1,4 @@
-"""A page in headless Chromium, from another origin than the server's: signs in, saves, queries, uploads, and is pinged."""
+"""Tests a page in headless Chromium from a foreign origin: sign-in, save, query, upload, ping."""
 
 import http.server
 import threading
@@ -17,7 +17,7 @@ ASSET_BYTES = 1_500_000
 
 
 class Pages(http.server.BaseHTTPRequestHandler):
-    """page.html, whatever is asked for."""
+    """Answers every request with page.html."""
 
     def do_GET(self):
         content = (Path(__file__).parent / "page.html").read_bytes()
@@ -32,7 +32,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
 
 
 def serve():
-    """A web server on a free port: its origin."""
+    """Starts a web server on a free port and returns its origin."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_port}"
@@ -53,7 +53,7 @@ def other_device(token, name):
 
 
 def share(zone, permission, guest):
-    """Alice shares a zone with somebody: the address of the share."""
+    """Shares a zone of Alice's and returns the share's address."""
 
     def call(path, body):
         url = f"{WORLD.database('private')}/{path}?ckAPIToken={WORLD.api_token}&ckWebAuthToken={percent_encoded(WORLD.alice)}"

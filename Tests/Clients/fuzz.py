@@ -1,4 +1,4 @@
-"""Fuzzes a running installation with schemathesis and Services/openapi.json, as Alice, while Bob's data carry a marker that no answer may show."""
+"""Fuzzes a running installation as Alice, with schemathesis and Services/openapi.json. No answer may contain Bob's marker."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def call(user, action, body, database="private"):
 
 
 def furnish(user, text, zone):
-    """A zone with records, and a subscription; returns its owner."""
+    """Makes a zone with records and a subscription; returns its owner."""
     call(user, "zones/modify", {"operations": [{"operationType": "create", "zone": {"zoneID": {"zoneName": zone}}}]})
     for name in [zone, "_defaultZone"]:
         records = [
@@ -49,11 +49,11 @@ def furnish(user, text, zone):
 
 
 def pointed(description):
-    """The description for this container, and without credentials to choose."""
+    """The API description, restricted to this container and without credentials."""
     parameters = description["components"]["parameters"]
     parameters["container"]["schema"] = {"type": "string", "enum": [WORLD.container]}
     parameters["environment"]["schema"] = {"type": "string", "enum": ["development"]}
-    # A token alone is no user here: the fuzzer is always Alice.
+    # The fuzzer never chooses credentials: it always acts as Alice.
     description["components"]["securitySchemes"] = {}
     for path in description["paths"].values():
         for operation in path.values():
@@ -70,7 +70,7 @@ def main():
         schema = Path(folder) / "openapi.json"
         schema.write_text(json.dumps(pointed(description)))
         environment = os.environ | {"SCHEMATHESIS_HOOKS": str(HERE / "fuzz_hooks.py"), "FUZZ_MARKER": MARKER, "FUZZ_OWNERS": ",".join(owners), "PYTHONPATH": str(HERE)}
-        # One worker: with several threads Python 3.11's own parser, which schemathesis calls, fails now and then.
+        # One worker, because the parser of Python 3.11 that schemathesis calls sometimes fails with several threads.
         command = [
             str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(HERE / "schemathesis.toml"), "--no-color", "run", str(schema),
             "--url", WORLD.gateway, "--max-time", str(SECONDS), "--seed", "1", "--request-timeout", "10",

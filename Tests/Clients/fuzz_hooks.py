@@ -1,4 +1,4 @@
-"""What schemathesis does with each request and answer, besides its own checks."""
+"""Hooks of schemathesis that change each request and check each answer."""
 
 import os
 import random
@@ -9,7 +9,7 @@ MARKER = os.environ["FUZZ_MARKER"]
 CREDENTIALS = {"ckAPIToken": os.environ["CLIENT_API_TOKEN"], "ckWebAuthToken": os.environ["CLIENT_ALICE"]}
 CHANCE = random.Random(1)
 
-# What leads somewhere: drawn values alone would be refused at the door, nearly all of them. Bob's zone and name are among them.
+# Known values, including Bob's zone and name. Nearly all randomly drawn values would be refused at once.
 KNOWN = {
     "zoneName": ["Fuzz", "_defaultZone", "Trips"],
     "ownerRecordName": os.environ["FUZZ_OWNERS"].split(","),
@@ -22,7 +22,7 @@ KNOWN = {
 
 
 def pointed(value):
-    """A body in which most names are known ones."""
+    """The body with known values for most of its names."""
     if isinstance(value, list):
         return [pointed(element) for element in value]
     if not isinstance(value, dict):
@@ -32,7 +32,7 @@ def pointed(value):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    # What was left out on purpose is no dictionary.
+    # A query that was left out on purpose is no dictionary.
     case.query = {**(case.query if isinstance(case.query, dict) else {}), **CREDENTIALS}
     if CHANCE.random() < 0.7 and isinstance(case.path_parameters, dict) and "database" in case.path_parameters:
         case.path_parameters["database"] = "private"

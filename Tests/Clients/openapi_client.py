@@ -1,4 +1,4 @@
-"""Makes a client of Services/openapi.json with openapi-python-client, imports all of it, and uses it against a running installation."""
+"""Generates a client from Services/openapi.json, imports all of it, and uses it against a running installation."""
 
 import importlib
 import json
@@ -20,8 +20,8 @@ STEPS = Steps("openapi-python-client")
 
 
 def generate(folder):
-    """The package `made` in a folder."""
-    # The generator formats what it made with ruff, which is beside this interpreter.
+    """Generates the package `made` in a folder."""
+    # The generator formats its code with ruff, which is in the folder of this interpreter.
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "openapi_python_client", "generate", "--path", str(DESCRIPTION), "--meta", "none", "--output-path", str(folder / "made")]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)

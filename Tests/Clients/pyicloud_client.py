@@ -1,4 +1,4 @@
-"""pyicloud's CloudKitContainerClient, unmodified, with its strict response models: every key of an answer it does not know is an error."""
+"""Tests pyicloud's unmodified CloudKitContainerClient. Its strict response models refuse every unknown key of an answer."""
 
 import os
 import tempfile
@@ -35,7 +35,7 @@ TRIPS = CKZoneIDReq(zoneName="Trips")
 
 
 def client(user, database="private", extra="forbid", **parameters):
-    """A client with pyicloud's own session; the account the session asks for stands for a login at Apple, which there is none of here."""
+    """A client with pyicloud's own session. The session's account object replaces a login at Apple."""
     session = PyiCloudSession(
         SimpleNamespace(account_name=user[:8], requires_2sa=False),
         client_id="6f1c2a0e-client",
@@ -76,7 +76,7 @@ def zones():
             equal(made["zones"][0]["zoneID"]["zoneName"], name)
         names = {zone.zoneID.zoneName for zone in ALICE.zones_list().zones}
         expect({"_defaultZone", "Trips", "Old"} <= names, f"zones are {names}")
-        # The one answer the strict model can't take: it knows no token of a zone here, which another client (kei) insists on.
+        # The strict model refuses this answer, because it does not know a zone's token, which another client (kei) requires.
         lenient = client(WORLD.alice, extra="allow")
         feed = lenient.database_changes()
         equal({key for zone in feed.zones for key in zone.model_extra}, {"syncToken", "atomic"})

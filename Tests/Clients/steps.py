@@ -1,4 +1,4 @@
-"""What the client scripts share: their steps print as sentences, their surroundings come from the environment."""
+"""Shared parts of the client scripts: printed steps, and settings from the environment."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 @dataclass
 class Surroundings:
-    """An installation with a container, an API token, and two users, made by the test that runs the script."""
+    """The installation of the test that runs the script: a container, an API token, and two users."""
 
     gateway: str
     notifier: str

@@ -1,4 +1,4 @@
-"""Headless Chromium by the WebDriver protocol: just what the page's test needs."""
+"""A small WebDriver client for headless Chromium."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ class Browser:
     def __init__(self, address, profile, authority_key=None):
         self.http = requests.Session()
         self.http.trust_env = False
-        # As root Chromium runs without its sandbox only; nothing but 127.0.0.1 is visited.
+        # Chromium runs as root only without its sandbox. The test visits 127.0.0.1 only.
         arguments = [
             "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
             "--disable-component-update", "--disable-sync", "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}",
@@ -55,7 +55,7 @@ class Browser:
         return answer.get("value")
 
     def at(self, css, method, action, body=None):
-        """Asks something of an element; anew where the page went while it was asked."""
+        """Sends a request about an element, and repeats it when the page changed meanwhile."""
         for _ in range(100):
             element = self.send("POST", "/element", {"using": "css selector", "value": css})[ELEMENT]
             try:

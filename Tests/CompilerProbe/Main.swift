@@ -1,4 +1,4 @@
-// `compiler-probe`: tells which ways of bringing a value across an await this compiler, as it built this program, gets right.
+// `compiler-probe`: reports the ways of bringing a value across an await that this compiler handles correctly.
 
 @main
 enum Main {

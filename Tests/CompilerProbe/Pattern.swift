@@ -1,6 +1,6 @@
-// A way to bring a value across an await, whose answer is known.
+// A way to bring a value across an await, with its known result.
 
-/// One way of writing it, tried for each number of `Pattern.numbers`.
+/// One such way, tried for each number of `Pattern.numbers`.
 struct Pattern: Sendable {
   typealias Outcome = Result<String, Refusal>
   typealias Pairs = [(place: Int, outcome: Outcome)]
@@ -8,7 +8,7 @@ struct Pattern: Sendable {
   static let numbers = Array(0..<20)
 
   let name: String
-  /// Whether Tests/Style refuses it because Swift, optimising, gets it wrong.
+  /// True when Tests/Style forbids the pattern, because optimised Swift code gets it wrong.
   let isRefused: Bool
   let body: @Sendable () async -> Pairs
 
@@ -18,7 +18,7 @@ struct Pattern: Sendable {
     self.body = body
   }
 
-  /// Tried for one number after the other.
+  /// A body that runs for one number after the other.
   init(_ name: String, isRefused: Bool = false, each body: @escaping @Sendable (Int) async -> (Int, Outcome)) {
     self.init(name, isRefused: isRefused) {
       var pairs: Pairs = []
@@ -27,7 +27,7 @@ struct Pattern: Sendable {
     }
   }
 
-  /// Whether each number has its own answer.
+  /// True when each number has its own answer.
   func holds() async -> Bool {
     let pairs = await body().sorted { $0.place < $1.place }
     guard pairs.map(\.place) == Self.numbers else { return false }
@@ -35,7 +35,7 @@ struct Pattern: Sendable {
   }
 }
 
-/// Of several words, as the product's errors are.
+/// Has several words, like the product's errors.
 struct Refusal: Error, Equatable {
   let code: Int
   let reason: String
@@ -61,7 +61,8 @@ func text(_ number: Int) -> String { "the answer to number \(number)" }
   do throws(Refusal) { return .success(try await answer(number)) } catch { return .failure(error) }
 }
 
-/// A closure's answer comes back through a generic function, as from `withTaskCancellationHandler` or a task-local's `withValue`.
+/// Returns a closure's result through a generic function, like `withTaskCancellationHandler` or a task-local's
+/// `withValue`.
 @inline(never) func through<Value: Sendable>(_ body: @Sendable () async -> Value) async -> Value {
   await Task.yield()
   return await body()

@@ -129,7 +129,7 @@ struct ConsoleTests {
   }
 }
 
-/// Model files in a folder of their own.
+/// Tests of model files in a folder of their own.
 struct ModelFileTests {
   private let folder: URL
 

@@ -48,7 +48,7 @@ struct SchemaCommandTests {
   }
 }
 
-/// A file that stands for a model, or a schema's text: what is in it is the server's to judge. Removed with the value.
+/// A file in place of a model or a schema's text; only the server would judge its content. Removed with the value.
 private final class ModelCopy {
   let path = NSTemporaryDirectory() + "aquifer-model-" + UUID().uuidString
 

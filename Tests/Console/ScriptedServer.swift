@@ -3,7 +3,7 @@ import Testing
 
 @testable import Console
 
-/// A server that answers by what it is asked, and a terminal that keeps what it is told.
+/// A server with scripted answers, and a terminal that keeps its output.
 final class ScriptedServer: Sendable {
   private let answers: [(part: String, status: Int, body: String)]
   private let failure: HTTPSender.Failure?
@@ -11,7 +11,7 @@ final class ScriptedServer: Sendable {
   private let output = Mutex<[String]>([])
   private let problems = Mutex<[String]>([])
 
-  /// The first answer holds whose part is in the request.
+  /// The first answer whose `part` occurs in the request is used.
   init(_ answers: (part: String, status: Int, body: String)...) {
     self.answers = answers
     failure = nil

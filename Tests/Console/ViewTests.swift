@@ -8,7 +8,7 @@ private let now: Int64 = 1_800_000_000_000
 
 private func json(_ text: String) throws -> JSONValue { try JSONValue(parsing: Array(text.utf8)) }
 
-/// The answer to `status` of two workers, changed in places.
+/// The answer to `status` of two workers, with replaceable parts.
 private func status(
   members: String = #"{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}"#, held: Int = 4,
   first: String = "", second: String = #""silent":false,"shards":[2,3],"opening":0,"problems":[]"#

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Console
 
-/// A server of zones: pages by request, and whatever is posted.
+/// A server that answers with zones' pages and keeps the requests.
 private final class ZoneServer: Sendable {
   let requests = Mutex<[(method: String, target: String, body: String)]>([])
   let problems = Mutex<[String]>([])
@@ -81,7 +81,7 @@ struct ZoneCommandTests {
     #expect(export.pages(recordLimit: 1, byteLimit: 1 << 20).count == 2 && export.pages(recordLimit: 9, byteLimit: 10).count == 2)
     #expect(export.pages(recordLimit: 9, byteLimit: 1 << 20).map { String(decoding: $0, as: UTF8.self) } == ["\(Self.line("a", asset: true))\n\(Self.line("c"))\n"])
 
-    // Asked where what is missing goes, uploaded, and sent; the second page need not find the zone empty.
+    // The console asks for missing assets, uploads and sends them. The second page need not find the zone empty.
     let receiver = ZoneServer { method, target, body in
       if target == Self.base + "/assets" { return (200, Array(#"{"assets":[{"present":false,"uploadURL":"http://s/upload"}]}"#.utf8)) }
       if target == "/upload" { return (200, []) }

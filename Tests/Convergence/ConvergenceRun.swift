@@ -9,17 +9,17 @@ import Records
 package enum ConvergenceRun {
   private static let stepCount = 60
 
-  /// Seeds that failed once, one a line in seeds.txt; what follows a number is for people.
+  /// Seeds of earlier failures, one a line in seeds.txt; text after a number is for people.
   package static let knownSeeds: [Int] = {
     let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "seeds.txt")
     let text = (try? String(contentsOf: file, encoding: .utf8)) ?? ""
     return text.split(separator: "\n").compactMap { line in Int(line.prefix { $0.isNumber }) }
   }()
 
-  /// What a run has besides devices that edit: decided by its seed, so that each is in many runs.
+  /// Additional features of a run. The seed decides them, so that each occurs in many runs.
   private struct Shape {
     let deviceCount: Int
-    /// Another program deletes records as well, and leaves pointers and links to them behind.
+    /// Another program also deletes records, and leaves references and links to them behind.
     let hasRecordClient: Bool
 
     init(_ generator: inout SeededGenerator) {
@@ -28,10 +28,10 @@ package enum ConvergenceRun {
     }
   }
 
-  /// What differs at the end; empty when everything converged.
+  /// The differences at the end; empty when everything converged.
   /// - Parameters:
-  ///   - losesLastPage: plants a mistake, to show that it is seen: the first device passes over a page.
-  ///   - zoneNames: of more than one the objects move between them, and what would connect two is refused.
+  ///   - losesLastPage: true: the first device skips a page, to show that the check notices it.
+  ///   - zoneNames: with several zones objects move between them, and links between zones are refused.
   package static func failures(ofSeed seed: Int, losesLastPage: Bool = false, zones zoneNames: [String] = ["home"]) throws -> [String] {
     let zone = TestDatabase(zones: zoneNames)
     var editor = Editor(seed: seed)
@@ -64,7 +64,7 @@ package enum ConvergenceRun {
       device.graph.picture.differences(from: oracle.picture).map { "\(device.store): \($0) differs from the oracle" }
     }
     for device in devices + [fresh] {
-      // What a device made and never imported has no place there.
+      // An object that a device made and never imported has no place there.
       let lost = device.graph.objects.keys.filter { name in device.places[name].map { zone.zone(of: name)?.name != $0 } ?? (device === fresh) }
       failures += lost.sorted().map { "\(device.store): \($0) is in \(device.places[$0] ?? "no zone")" }
     }
@@ -72,7 +72,7 @@ package enum ConvergenceRun {
     return failures
   }
 
-  /// Somebody moves an object or two to some zone.
+  /// Moves an object or two to a random zone.
   private static func move(in database: TestDatabase, _ generator: inout SeededGenerator) throws {
     let names = database.zones.flatMap(\.live).filter { !LinkRecord.isLink(recordType: $0.recordType) }.map(\.recordName).sorted()
     guard let name = names.randomElement(using: &generator), let other = names.randomElement(using: &generator) else { return }
@@ -82,10 +82,11 @@ package enum ConvergenceRun {
 
   private static func importPage(of device: TestClient, _ generator: inout SeededGenerator, _ export: (TestClient) throws -> Void) throws {
     try export(device)
-    // Pages of several zones come in the order of the changes: an object may have been deleted in one and made again in another.
+    // Pages of several zones keep the order of the changes: an object may be deleted in one zone and created again in
+    // another.
     let shuffles = Bool.random(using: &generator) && device.isOfOneZone
     let limit = Int.random(in: 1...6, using: &generator)
-    // Now and then a device stops before it has stored its token, and is sent the page again.
+    // Now and then a device stops before it has stored its token, and gets the page again.
     let keepsToken = Int.random(in: 0..<8, using: &generator) > 0
     device.apply(try device.fetch(limit: limit) { page in if shuffles { page.shuffle(using: &generator) } }, keepsToken: keepsToken)
   }

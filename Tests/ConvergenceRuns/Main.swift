@@ -3,12 +3,12 @@
 import Convergence
 import Foundation
 
-/// What the command line asks for.
+/// The options of the command line.
 private struct Options {
   var runs = 10_000
   var seed = 0
 
-  /// nil for a line that can't be understood.
+  /// nil for a command line with a mistake.
   init?(_ arguments: [String]) {
     var rest = arguments[...]
     while let name = rest.popFirst() {

@@ -59,7 +59,7 @@ struct DigestTests {
     #expect(SecureRandom.bytes(33).count == 33)
     #expect(Set((0..<1000).map { _ in SecureRandom.bytes(16) }).count == 1000)
     #expect(SecureRandom.uint64() != SecureRandom.uint64())
-    // Odd lengths, so that shares of what was drawn end anywhere; neither neighbours nor strangers overlap.
+    // Odd lengths, so that draws end anywhere in the buffer; no two draws may overlap.
     let shares = (0..<2000).map { SecureRandom.bytes(9 + $0 % 8) }
     #expect(shares.enumerated().allSatisfy { $0.element.count == 9 + $0.offset % 8 })
     let windows = shares.flatMap { share in (0...share.count - 8).map { Array(share[$0..<$0 + 8]) } }

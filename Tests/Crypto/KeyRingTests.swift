@@ -1,4 +1,4 @@
-// The keys of what rests encrypted: which seals, which open, and what a file of them must look like.
+// Keys for data at rest: the sealing key, the opening keys, and the format of their file.
 
 import Testing
 
@@ -44,7 +44,7 @@ struct KeyRingTests {
     #expect(blob.withUnsafeBytes(KeyRing.isSealed) && blob.withUnsafeBytes(KeyRing.contentByteCount) == count)
     #expect(try Self.opened(blob, by: keys, for: .history) == content)
     #expect(throws: SealingError.altered) { try Self.opened(blob, by: keys, for: .record) }
-    // The first ten bytes name form and key.
+    // The first ten bytes name the format and the key.
     for index in Array(10..<min(blob.count, 60)) + [blob.count - 1] {
       var altered = blob
       altered[index] ^= 1

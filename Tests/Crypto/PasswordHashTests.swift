@@ -29,7 +29,7 @@ import Testing
   @Test func `a decoy has the form and the costs of a hash, and matches nothing`() {
     for cost in [PasswordHash.cheapest, .interactive] {
       let decoy = cost.decoy(SecureRandom.bytes(48))
-      // What does not parse is outdated, and would be verified in no time.
+      // A decoy that does not parse would count as outdated, and take no time to verify.
       #expect(!cost.isOutdated(decoy))
       #expect(!PasswordHash.isMatch([], decoy) && !PasswordHash.isMatch(Array("password".utf8), decoy))
     }

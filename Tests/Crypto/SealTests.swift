@@ -1,4 +1,4 @@
-// Sealed texts: read back where they were made for, and nowhere else.
+// Sealed texts open in the context that they were made for, and in no other.
 
 import Crypto
 import Testing

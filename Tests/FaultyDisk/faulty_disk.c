@@ -1,4 +1,4 @@
-// See the header.
+// The implementation of FaultyDisk.h.
 
 #include "FaultyDisk.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// As Aquifer's connections name theirs: the one registered last is found.
+/// The name that Aquifer's connections use; SQLite finds the file system registered last under it.
 static const char *const name_below = "unix-excl";
 enum { most_watches = 64 };
 
@@ -22,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sqlite3_vfs *default_system;
 static sqlite3_vfs faulty_system;
 
-/// The object of the file system below lies behind it.
+/// The underlying file system's object follows it in memory.
 typedef struct {
   sqlite3_file base;
   watch watch;
@@ -83,7 +83,7 @@ static int faulty_shared_lock(sqlite3_file *file, int offset, int count, int fla
 static void faulty_barrier(sqlite3_file *file) { below(file)->pMethods->xShmBarrier(below(file)); }
 static int faulty_unmap(sqlite3_file *file, int deletes) { return below(file)->pMethods->xShmUnmap(below(file), deletes); }
 
-/// Version 2: with shared memory, without mapped files.
+/// Version 2 has shared memory but no mapped files.
 static const sqlite3_io_methods faulty_methods = {
   .iVersion = 2,
   .xClose = faulty_close,
@@ -104,7 +104,7 @@ static const sqlite3_io_methods faulty_methods = {
   .xShmUnmap = faulty_unmap,
 };
 
-/// Whose the path is; one without a watcher when it is nobody's.
+/// The watch of a path; without a watcher when the path is not watched.
 static watch watch_of(const char *path) {
   watch found = {0};
   if (path == NULL) return found;

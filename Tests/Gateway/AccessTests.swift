@@ -88,7 +88,7 @@ struct AccessTests {
     }
     #expect(code("ses_0123") == .authenticationRequired)
     #expect(code("0123") == .authenticationFailed)
-    // A bearer token names no app that he could sign in for.
+    // A bearer token does not name an app that the user could sign in to.
     #expect(code("ses_0123", isBearer: true) == .authenticationFailed)
   }
 

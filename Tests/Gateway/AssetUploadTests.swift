@@ -12,10 +12,10 @@ import WebServices
 
 @testable import Gateway
 
-/// A folder that goes away with the test.
+/// A folder that is removed with the test.
 private final class Spool: Sendable {
   let path = NSTemporaryDirectory() + "aquifer-uploads-\(UUID().uuidString)"
-  // Dropped because a test that failed for another reason must not be reported as this.
+  // Dropped because a failed removal must not hide the test's own failure.
   deinit { try? FileManager.default.removeItem(atPath: path) }
 
   var files: [String] {
@@ -25,7 +25,7 @@ private final class Spool: Sendable {
 }
 
 struct AssetUploadTests {
-  /// - Parameter byteCount: what it says it will send.
+  /// - Parameter byteCount: the announced length; nil: none.
   private static func request(_ path: String, byteCount: Int? = nil, sink: (any HTTPBodySink)? = nil) -> HTTPRequest {
     HTTPRequest(
       method: .post, target: path, pathSegments: path.split(separator: "/").map(String.init), query: [],
@@ -39,7 +39,7 @@ struct AssetUploadTests {
       .path(signedWith: GatewayWorld.signingKey)
   }
 
-  /// What an upload is answered.
+  /// The answer to an upload.
   private static func upload(_ content: [UInt8], to path: String, _ world: GatewayWorld) async throws -> HTTPResponse {
     switch world.gateway.intake(of: request(path, byteCount: content.count)) {
     case .stream(let sink):
@@ -72,7 +72,7 @@ struct AssetUploadTests {
     #expect(receipt.expiry == 1_700_000_000 + 24 * 3600)
     #expect(try AssetStore(directory: spool.path).read(receipt.asset, shard: 0) == Array("hello".utf8))
     #expect(spool.files.count == 1)
-    // Twice is once.
+    // A second upload of the same content adds no file.
     _ = try await Self.upload(Array("hello".utf8), to: try Self.path(), world)
     #expect(spool.files.count == 1)
   }
@@ -115,7 +115,7 @@ struct AssetUploadTests {
       #expect(response.header("Access-Control-Allow-Origin") == "*")
     }
     #expect(spool.files.count == 1)
-    // Nobody reads there.
+    // An upload address can't be read.
     #expect(await world.respond(.get, try Self.path()).status == 405)
   }
 
@@ -136,7 +136,7 @@ struct AssetUploadTests {
     #expect(try refused.code == "THROTTLED")
     #expect(refused.header("Retry-After") != nil && refused.header("Access-Control-Allow-Origin") == "*")
     #expect(try begin("_bob") != nil, "others have their own places")
-    // One is broken off, one is dropped without a word, one ends well.
+    // One upload is aborted, one is released without an end, one succeeds.
     first.abort()
     #expect(try await Self.upload([1], to: try Self.path(), world).status == 200)
     #expect(try await Self.upload([2], to: try Self.path(), world).status == 200)
@@ -166,7 +166,7 @@ struct AssetUploadTests {
     let world = try await GatewayWorld(spool: spool.path, freeByteCount: { free.withLock(\.self) })
     _ = try await world.gateway.secrets.signingKey()
     #expect(try await Self.upload([1], to: try Self.path(), world).status == 200)
-    // What others are about to write is as good as written, until they have ended.
+    // The announced bytes of uploads under way count as written until those uploads end.
     guard case .stream(let other) = world.gateway.intake(of: Self.request(try Self.path(user: "_bob"), byteCount: 9)) else {
       throw RecordError(.internalError, "there is room for it")
     }

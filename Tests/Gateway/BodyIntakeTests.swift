@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-/// What becomes of a body before its first byte.
+/// The decision about a body before its first byte is read.
 @Suite struct BodyIntakeTests {
   private static let modify = "\(GatewayWorld.records)/records/modify"
 
@@ -22,7 +22,7 @@ import Testing
       body: [], remoteAddress: "192.0.2.1")
   }
 
-  /// In a word or two.
+  /// The decision in a word or two.
   private func text(_ intake: HTTPBodyIntake) async throws -> String {
     switch intake {
     case .collect(let limit, let party): "collect \(limit.map { String($0) } ?? "-") \(party == nil ? "by address" : "by user")"
@@ -76,7 +76,7 @@ import Testing
   @Test func `tries with forged tokens count for the address they come from`() async throws {
     let world = try await GatewayWorld(rate: TokenBucket.Rate(perSecond: 1, burst: 3))
     var answers: [String] = []
-    // On a busy machine a try may come to a bucket that has filled a little meanwhile.
+    // On a slow machine the bucket may refill a little between two attempts.
     while answers.last != "asked: 429 THROTTLED", answers.count < 1000 {
       answers.append(try await text(world.gateway.intake(of: request(Self.modify, bearer: "forged\(answers.count)"))))
     }

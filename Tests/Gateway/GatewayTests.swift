@@ -93,7 +93,7 @@ struct GatewayTests {
     async let response = world.alice(.get, "\(GatewayWorld.records)/zones/list")
     while !moved.withLock({ $0 }) { await Task.yield() }
     try await world.map(version: 2, holders: ["worker-2"])
-    // An older map that comes late changes nothing.
+    // An older map that arrives late changes nothing.
     try await world.map(version: 1, holders: ["worker-1"])
     #expect(await response.status == 200)
     #expect(world.requests.last?.worker == "worker-2")
@@ -115,7 +115,7 @@ struct GatewayTests {
     ] as [(String, String, String?)])
   func `what may take long has the time for it`(path: String, body: String, wait: String?) async throws {
     let world = try await GatewayWorld(limit: .milliseconds(500)) { _, _, _ in
-      // Dropped because nobody waits any more when it is cancelled.
+      // Dropped because nothing waits for the answer after a cancellation.
       try? await Task.sleep(for: .seconds(2))
       return Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
     }
@@ -137,7 +137,7 @@ struct GatewayTests {
   }
 }
 
-/// One refused request: what is sent, and what it is answered.
+/// A request that is refused, with the expected answer.
 struct Refused: CustomTestStringConvertible {
   let name: String
   var method = HTTPMethod.post
@@ -272,7 +272,7 @@ struct PushTokenTests {
     #expect(await world.alice(.post, "\(prefix)/tokens/register", body: #"{"apnsToken":"x","clientId":"C"}"#).text == "{}")
   }
 
-  /// A notifier that keeps what it is told.
+  /// A notifier that keeps the messages it gets.
   private final class Notifier: Sendable {
     final class Inbox: Sendable {
       let opened = Mutex<[OpenCourier]>([])
@@ -294,7 +294,7 @@ struct PushTokenTests {
       await world.gateway.couriers.bus.waitForPeers { $0.contains { $0.name == name } }
     }
 
-    /// As `container client courier's client`.
+    /// Each as `container client courier's client`.
     var lines: [String] {
       inbox.opened.withLock { opened in
         opened.map { message in
@@ -312,14 +312,14 @@ struct PushTokenTests {
     let notifiers = [await Notifier("notifier-1", in: world), await Notifier("notifier-2", in: world)]
     let made = try await world.alice(.post, Self.tokens + "/create", body: #"{"clientId":"C"}"#).json
     for notifier in notifiers { #expect(notifier.lines == ["\(Self.container) C _alice/C"]) }
-    // The query names a client that the body does not.
+    // The query names a client; the body does not.
     _ = await world.alice(.post, Self.tokens + "/create", query: [("clientId", "Q")], body: "{}")
     #expect(notifiers[0].lines.last == "\(Self.container) Q _alice/Q")
 
     let token = made["apnsToken"]?.string ?? ""
     #expect(await world.alice(.post, Self.tokens + "/register", body: #"{"apnsToken":"\#(token)","clientId":"D"}"#).text == "{}")
     for notifier in notifiers { #expect(notifier.lines.last == "\(Self.container) D _alice/C") }
-    // What is another user's, or none of ours, is nobody's here.
+    // Another user's token, and one that this installation did not make, register nothing.
     for (user, token) in [("bob", token), ("alice", "AAAA"), ("alice", "not base64"), ("alice", "\(token.dropLast(8))AAAAAAAA")] {
       let answer = await world.respond(
         .post, Self.tokens + "/register", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", user)], body: #"{"apnsToken":"\#(token)"}"#)

@@ -9,29 +9,29 @@ import Testing
 
 @testable import Gateway
 
-/// Stands for the content of the file that was looked for.
+/// Stands for the content of a file, and keeps the path that was asked for.
 final class FoundFile: HTTPContent {
   let path: String
   init(_ path: String) { self.path = path }
   func read(at offset: UInt64, limit: Int) -> [UInt8]? { nil }
 }
 
-/// A gateway between a share service and workers with rules of their own, on an in-memory bus.
+/// A gateway with a scripted share service and scripted workers on an in-memory bus.
 final class GatewayWorld: Sendable {
   static let container = "iCloud.org.example.photos"
   static let apiToken = String(repeating: "a", count: 64)
   static let restrictedToken = String(repeating: "b", count: 64)
   static let shardCount = 8
-  /// The chance of a short GUID that no worker knows.
+  /// The random byte of a short GUID that no worker knows.
   static let absent: UInt8 = 9
   static let signingKey = [UInt8](repeating: 7, count: 32)
 
   typealias Worker = @Sendable (_ worker: String, DatabaseRequest, _ body: [UInt8]) async throws -> Answer<DatabaseRequest.Reply>
 
-  /// Holds an answer of records/resolve up, or refuses it.
+  /// Delays an answer of records/resolve, or refuses it.
   typealias Resolver = @Sendable (ResolveShortGUIDs) async throws -> Void
 
-  /// What a shard says of the only item of a question about short GUIDs, JSON; nil: as of any.
+  /// A shard's JSON for the only item of a question about short GUIDs; nil: the default item.
   typealias Sharing = @Sendable (ResolveShortGUIDs) -> String
 
   struct Record: Sendable {
@@ -39,23 +39,23 @@ final class GatewayWorld: Sendable {
     var requests: [(worker: String, request: DatabaseRequest, body: [UInt8])] = []
     var resolutions: [ResolveShortGUIDs] = []
     var operatorRequests: [(request: OperatorRequest, body: [UInt8])] = []
-    /// Tokens the directory no longer knows.
+    /// Tokens that the directory no longer knows.
     var revoked: Set<String> = []
     /// Public keys in DER, by key ID.
     var serverKeys: [String: [UInt8]] = [:]
-    /// Who had a signature first.
+    /// The first request to use each signature.
     var claims: [[UInt8]: String] = [:]
     var signIns: [SignIn] = []
     var rotations = 0
-    /// Of API tokens.
+    /// The callback URL of API tokens.
     var callbackURL: String?
-    /// Whose zones Alice has access to; nil: the share service does not answer.
+    /// The owners whose zones Alice can access; nil: the share service does not answer.
     var sharedZones: [FetchSharedZones.Reply.Owner]? = []
     var sharedZoneQuestions = 0
     /// nil: the share service does not know the question.
     var app: LookUpApp.Reply? = LookUpApp.Reply(displayName: "Photo Book", appURL: "https://photos.example.org")
     var appQuestions = 0
-    /// Users who were disabled meanwhile.
+    /// Users disabled during the test.
     var disabled: Set<String> = []
   }
 
@@ -67,9 +67,9 @@ final class GatewayWorld: Sendable {
   private let buses: [InMemoryBus]
 
   /// - Parameters:
-  ///   - isMapped: the gateway has a map; else it waits for one.
-  ///   - spool: the folder that uploads go to.
-  ///   - worker: answers database requests; nil: an empty object.
+  ///   - isMapped: true: the gateway has a map; false: it waits for one.
+  ///   - spool: the folder for uploads.
+  ///   - worker: answers database requests; nil: always with an empty object.
   init(
     workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil, spool: String? = nil,
     rate: TokenBucket.Rate? = nil, places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system, uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
@@ -198,7 +198,7 @@ final class GatewayWorld: Sendable {
     if isMapped { try await map(holders: workers) }
   }
 
-  /// Publishes a map in which shard i is held by worker i modulo their count.
+  /// Publishes a map in which worker i modulo their count holds shard i.
   func map(version: Int64 = 1, holders: [String]) async throws {
     let map = ClusterMap(
       version: version, members: buses.map(\.own).filter { $0.role == .worker },
@@ -253,7 +253,7 @@ final class GatewayWorld: Sendable {
         headers: headers.map { (name: $0.0, value: $0.1) }, body: Array(body.utf8), remoteAddress: address))
   }
 
-  /// A request of Alice's by query parameters.
+  /// A request of Alice's with credentials in the query.
   func alice(
     _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [], body: String = ""
   ) async -> HTTPResponse {
@@ -265,7 +265,7 @@ final class GatewayWorld: Sendable {
   static let stores = "/mirror/1/\(container)/development/private/stores"
 }
 
-/// Handlers are made before the world they report to.
+/// Passes calls to the world, which is made after its handlers.
 private final class Relay: Sendable {
   private let held = Mutex<GatewayWorld?>(nil)
   func set(_ world: GatewayWorld) { held.withLock { $0 = world } }
@@ -279,7 +279,7 @@ private struct FixedClock: WallClock {
   var now: Int64 { 1_700_000_000_000 }
 }
 
-/// Other bytes with every call, the same in every run.
+/// Different bytes with every call, but the same in every run.
 private final class CountingRandom: RandomSource {
   private let count = Mutex<UInt8>(0)
   func bytes(_ count: Int) -> [UInt8] {

@@ -7,7 +7,8 @@ import WebServices
 
 @testable import Gateway
 
-/// Services/openapi.json describes the record plane; CI fuzzes an installation with it (Tests/Clients/fuzz.py).
+/// Services/openapi.json must describe the record plane exactly; CI fuzzes an installation with it
+/// (Tests/Clients/fuzz.py).
 struct OpenAPITests {
   private static let document = Result {
     let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().appending(path: "Services/openapi.json")
@@ -19,7 +20,7 @@ struct OpenAPITests {
     let method: HTTPMethod
     let value: JSONValue
 
-    /// The path with values for its parameters.
+    /// The path's segments, with values for its parameters.
     var segments: [String] {
       let values = ["{container}": "iCloud.a", "{environment}": "development", "{database}": "private"]
       return path.split(separator: "/").map { segment in segment.first == "{" ? values[String(segment)] ?? "x" : String(segment) }
@@ -33,7 +34,7 @@ struct OpenAPITests {
   }
 
   private static func isDescribed(_ target: Route.Target) -> Bool {
-    // The object plane and the operators' calls have their own page; the document and the way to it describe themselves.
+    // The object plane and operators' calls have their own documents; the document does not describe its own address.
     ![.objectPlane, .operatorCall, .operatorZone, .operatorUnshare, .welcome, .openAPI].contains(target)
   }
 
@@ -103,7 +104,7 @@ struct OpenAPITests {
         if value["type"]?.string == "object", value["properties"]?.kind == .object {
           if let title = value["title"]?.string { #expect(titles.insert(title).inserted, "\(path): \(title)") } else { Issue.record("\(path) has no title") }
         }
-        // Generators of clients make `x != Trueand` of it: it is an enum of one.
+        // Client generators produce invalid code (`x != Trueand`) for a boolean const; an enum with one value works.
         #expect(value["const"]?.kind != .bool, "\(path)")
         for (key, member) in value.members { walk(member, path + "/" + key) }
       case .array: for (index, element) in value.elements.enumerated() { walk(element, "\(path)/\(index)") }

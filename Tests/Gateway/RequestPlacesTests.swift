@@ -55,7 +55,7 @@ import Testing
 }
 
 @Suite(.timeLimit(.minutes(2))) struct RequestPlacesTests {
-  /// A worker that answers Alice when it is told to, and others at once.
+  /// A worker that holds Alice's requests until it is opened, and answers others at once.
   private final class Door: Sendable {
     private let state = Mutex<(isOpen: Bool, waiting: [CheckedContinuation<Void, Never>])>((false, []))
 
@@ -129,7 +129,7 @@ import Testing
     await withTaskGroup(of: HTTPResponse.self) { group in
       for _ in 0..<10 { group.addTask { await world.alice(.post, "\(GatewayWorld.records)/records/query", body: "{}") } }
       for _ in 0..<4 { #expect(await group.next()?.status == 429) }
-      // The last quarter is his who asks little.
+      // The last quarter of the places goes to users with few requests.
       #expect(await world.respond(.post, "\(GatewayWorld.records)/records/query", headers: [("authorization", "Bearer bob")], body: "{}").status == 200)
       #expect(await world.respond(.get, "/admin/1/status", headers: [("authorization", "Bearer operator")]).status == 201)
       door.open()
@@ -163,7 +163,7 @@ import Testing
     #expect(text.contains(#"aquifer_http_requests_throttled_total{by="user-waits"} 1"#))
   }
 
-  /// Holds a stream of a store's events as long as the body runs, and nothing of it afterwards.
+  /// Holds a stream of a store's events while the body runs, and releases it afterwards.
   private func listening(to world: GatewayWorld, _ body: () async throws -> Void) async throws {
     let stream = await world.alice(.get, "\(GatewayWorld.stores)/S/events", headers: [("accept", "text/event-stream")])
     #expect(stream.status == 200)

@@ -11,7 +11,7 @@ import Testing
 
 @testable import Gateway
 
-/// A server with a key, in front of a gateway.
+/// A server with a key that sends requests to a gateway.
 private struct Server {
   static let keyID = String(repeating: "0f", count: 32)
   static let records = "/database/1/\(GatewayWorld.container)/development/public/records/query"

@@ -1,4 +1,4 @@
-// The page of a share: who sees what, and that those who may not know see one page.
+// The page of a share for each kind of visitor. Visitors without access must all see the same page.
 
 import HTTPServer
 import Records
@@ -175,7 +175,7 @@ import WebServices
   }
 }
 
-/// Browsers whose users asked to be kept signed in.
+/// Browsers whose users chose to stay signed in.
 @Suite struct KeptSignInTests {
   private static let guid = ShortGUID(shard: 1) { Array(repeating: 1, count: $0) }.text
   private static let absent = ShortGUID(shard: 1) { Array(repeating: GatewayWorld.absent, count: $0) }.text
@@ -188,7 +188,7 @@ import WebServices
     ).text(signedWith: GatewayWorld.signingKey)
   }
 
-  /// What the browser keeps after a sign-in, as it sends it back.
+  /// The browser's cookie after a sign-in, as it sends it back.
   private func cookie(_ world: GatewayWorld, _ environment: Environment = .production, keep: String = "&keep=yes") async throws -> String? {
     let signedIn = await world.respond(
       .post, "/signin", query: [("state", try state(environment))], headers: [("sec-fetch-site", "same-origin")], body: "name=alice&password=right\(keep)")
@@ -212,7 +212,7 @@ import WebServices
     let page = await visit(world, cookie: cookie)
     #expect(page.status == 200 && page.text.contains("<h1>Trip</h1>") && page.text.contains("Signed in as <strong>alice</strong>"))
     #expect(asked.withLock { $0.map(\.caller.userRecordName) } == ["_alice"])
-    // They accept with the ticket of the page, as after a sign-in there.
+    // Visitors accept with the page's ticket, as after a sign-in there.
     let ticket = try #require(page.text.firstMatch(of: /name="ticket" value="([^"]+)"/)).output.1
     let done = await world.respond(
       .post, "/share/\(Self.guid)", headers: [("sec-fetch-site", "same-origin"), ("cookie", cookie)], body: "ticket=\(ticket)&action=accept")

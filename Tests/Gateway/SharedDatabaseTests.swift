@@ -1,4 +1,4 @@
-// Requests to the shared database: to whom they go, and what becomes of several answers.
+// Requests to the shared database: their recipients, and the merging of several answers.
 
 import HTTPServer
 import JSON
@@ -13,7 +13,7 @@ import WebServices
 @Suite struct SharedDatabaseTests {
   private static let path = "/database/1/\(GatewayWorld.container)/development/shared"
 
-  /// Answers as an owner's worker would, with what tells whom it was asked as.
+  /// Answers as an owner's worker would. The answer shows whom the worker was asked as.
   private static let owner: GatewayWorld.Worker = { worker, request, body in
     let json = try JSONValue.request(body)
     let owner = request.database.owner
@@ -234,7 +234,7 @@ import WebServices
     #expect(try SharedFeedToken(token)["_ann"] == SyncToken.Position(incarnation: 4, sequence: 11))
     let second = try await feed(world, token, call: "zones/changes")
     #expect(names(second) == [] && second["metaSyncToken"]?.string == token && second["syncToken"]?.string == token)
-    // Somebody new shares: he is told from the beginning, the others go on.
+    // Another owner shares: the feed tells of that owner from the beginning, and of the others from the token on.
     world.record.withLock { $0.sharedZones = Self.shared(["_ann", "_bea", "_dan"]) }
     #expect(try await names(feed(world, token)) == ["_dan 0"])
     #expect(try await names(feed(world, "")) == [])

@@ -38,7 +38,7 @@ import Testing
     #expect(asked.allSatisfy { $0.purpose == .resolve && $0.container.rawValue == GatewayWorld.container && $0.environment == .development })
   }
 
-  /// Opens when as many have come as it was made for.
+  /// A barrier that opens when the expected number of tasks has arrived.
   private final class Meeting: Sendable {
     private let state: Mutex<(missing: Int, waiting: [CheckedContinuation<Void, Never>])>
     init(of count: Int) { state = Mutex((count, [])) }
@@ -57,7 +57,7 @@ import Testing
 
   @Test func `shards are asked at once`() async throws {
     let meeting = Meeting(of: 3)
-    // Each waits for the others: one after the other none would ever answer.
+    // Each shard waits for the others, so asking one after the other would never end.
     let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], limit: .seconds(60), resolver: { _ in await meeting.attend() })
     let body = #"{"shortGUIDs":[\#((0..<3).map { #"{"value":"\#(shortGUID($0, 1))"}"# }.joined(separator: ","))]}"#
     let response = await world.alice(.post, Self.resolve, body: body)

@@ -52,7 +52,7 @@ extension GatewayWorld {
       #expect(state.origin == "https://page.example" && state.callbackURL == "myapp://done")
       #expect(state.grant == "grant-" + GatewayWorld.apiToken, "the sign-in ends with the API token it was asked for with")
     }
-    // Chromium asks again by itself.
+    // Chromium repeats such a request by itself.
     _ = try stateOf(await world.respond(.get, caller, query: query, headers: [("origin", "https://page.example")]))
   }
 
@@ -75,7 +75,7 @@ extension GatewayWorld {
     let refused = await world.respond(.get, caller, query: query, headers: [("origin", "https://evil.example")])
     #expect(refused.status == 403 && refused.header("Access-Control-Allow-Origin") == nil)
     #expect(try stateOf(await world.respond(.get, caller, query: query, headers: [("origin", "https://app.example")])).origin == "https://app.example")
-    // This server's own pages are not on the list.
+    // This server's own origin is not among the token's allowed ones.
     #expect(try stateOf(await world.respond(.get, caller, query: query, headers: [("sec-fetch-site", "same-origin")])).origin == nil)
   }
 
@@ -115,7 +115,7 @@ extension GatewayWorld {
     for part in ["src=", "href=", "@import", "url(", " style=", "onclick"] { #expect(!html.contains(part), "\(part)") }
   }
 
-  /// What a browser would compare with the policy.
+  /// Compares as a browser does.
   @Test func `the policy names the page's script and style by their hash`() async throws {
     let world = try await GatewayWorld()
     var pages = [await world.respond(.get, "/signin", query: [("state", try world.state())])]
@@ -164,7 +164,7 @@ extension GatewayWorld {
       let response = await world.post(try world.state(callback: callback), "name=alice&password=right&keep=yes")
       #expect(response.status == 302 && response.header("Location") == location)
       #expect(response.bytes.isEmpty)
-      // Browsers apply the form's policy to where its answer leads.
+      // Browsers apply `form-action` to the redirect that answers the form, too.
       let form = await world.respond(.get, "/signin", query: [("state", try world.state(callback: callback))])
       let source = callback.hasPrefix("https") ? "https://app.example" : "myapp:"
       #expect(form.header("Content-Security-Policy")?.contains("form-action 'self' \(source);") == true)

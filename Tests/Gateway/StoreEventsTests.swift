@@ -9,7 +9,7 @@ import Testing
 
 @testable import Gateway
 
-/// A store's events, as a worker would keep them.
+/// A store's events, kept as a worker keeps them.
 private final class EventLog: Sendable {
   private let events = Mutex<[(number: Int, json: String)]>([])
   private let lastNumber = Mutex(0)
@@ -43,7 +43,7 @@ private final class EventLog: Sendable {
   }
 }
 
-/// What arrives of a stream.
+/// Reads the pieces of a stream.
 private struct Listener {
   private var iterator: AsyncStream<[UInt8]>.Iterator
   private(set) var ids: [String] = []
@@ -68,7 +68,7 @@ private struct Listener {
     return texts
   }
 
-  /// The next events, past heartbeats.
+  /// The next events, skipping heartbeats.
   mutating func events() async throws -> [String]? {
     while let texts = try await next() {
       if !texts.isEmpty { return texts }
@@ -86,7 +86,7 @@ struct StoreEventsTests {
 
   private func world(_ log: EventLog) async throws -> GatewayWorld { try await GatewayWorld { _, request, _ in log.answer(request) } }
 
-  /// As a worker tells it.
+  /// Announces a store's change, like a worker's push.
   private func notice(_ world: GatewayWorld, _ store: String = "S") async throws {
     await world.state.waiters.notice(StoreChange(database: try database, storeIdentifier: store))
   }
@@ -122,7 +122,7 @@ struct StoreEventsTests {
     #expect(try await other.events() == ["d+0", "d.0"])
   }
 
-  /// The next events of a stream that has asked for all there is, and waits.
+  /// The next events of a stream that has read all events and waits.
   private func listening(_ world: GatewayWorld, _ log: EventLog) async throws -> Task<[String]?, any Error> {
     let stream = try #require(Listener(await world.alice(.get, path, headers: accept)))
     let task = Task {

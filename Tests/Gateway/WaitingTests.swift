@@ -17,7 +17,7 @@ private func change(_ owner: String, audience: [String]? = nil) throws -> ZoneCh
 }
 
 struct LongPollTests {
-  /// A worker that has something to tell after `quiet` answers.
+  /// A worker that has something to report after `quiet` answers.
   private func world(quiet: Int) async throws -> GatewayWorld {
     let count = Mutex(0)
     return try await GatewayWorld { _, _, _ in

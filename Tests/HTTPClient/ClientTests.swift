@@ -1,4 +1,4 @@
-// The client against the real server: what is sent is what arrives, and every way not to get an answer has its name.
+// The client against the real server: requests arrive as sent, and each kind of failure has its own error.
 
 import HTTPServer
 import Synchronization

@@ -1,10 +1,10 @@
-// Servers to be a client of: one that tells what it got, one that streams, one that says just anything.
+// Servers for tests of the client: one that echoes requests, one that streams, one that sends arbitrary bytes.
 
 import Glibc
 import HTTPServer
 import Synchronization
 
-/// Answers with request line, headers, a zero byte and the body.
+/// Answers with the request line, the headers, a zero byte and the body.
 struct Echo: HTTPHandler {
   func respond(to request: HTTPRequest) async -> HTTPResponse {
     switch request.pathSegments.first {
@@ -41,7 +41,7 @@ struct SocketError: Error {
   let errno: Int32
 }
 
-/// Accepts one connection, reads until the end of a head, says `answer` and closes.
+/// Accepts one connection, reads to the end of a head, sends `answer` and closes.
 final class RawServer: Sendable {
   let port: UInt16
 

@@ -2,7 +2,7 @@ import HTTPServer
 import Synchronization
 import Testing
 
-/// What one client may take of a server, and what slow ones are worth.
+/// Limits for one client's share of a server, and for slow clients.
 struct FairnessTests {
   private static let request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
@@ -26,7 +26,7 @@ struct FairnessTests {
       #expect(try await connection.readAnswer().status == 200)
     }
     for _ in 0..<20 {
-      // Nothing is sent: whoever only connects is answered, too.
+      // Nothing is sent: a client that only connects gets an answer, too.
       let surplus = try RawConnection(port: server.port)
       let answer = try await surplus.readAnswer()
       #expect(answer.status == 429 && answer.header("connection") == "close" && answer.text.contains("as many connections"))
@@ -62,7 +62,7 @@ struct FairnessTests {
     #expect(try await own.readAnswer().status == 200)
     var (answeredCount, cutCount) = (0, 0)
     let start = ContinuousClock.now
-    // As many as are refused in one second without an answer, however slow this machine is.
+    // Opens more connections than the server refuses with an answer in a second, even on a slow machine.
     while cutCount == 0, ContinuousClock.now - start < .seconds(30) {
       let surplus = try (0..<600).map { _ in try RawConnection(port: server.port) }
       for connection in surplus {
@@ -100,7 +100,7 @@ struct FairnessTests {
     let held = [try await send("198.51.100.1"), try await send("198.51.100.1"), try await send("198.51.100.2")]
     while gate.waitingCount < 3 { try await Task.sleep(for: .milliseconds(2)) }
     #expect(try await send("198.51.100.1").readAnswer().status == 429)
-    // Of IPv6 a client has 64 bits to choose from.
+    // A client of IPv6 can choose among 64 bits of addresses.
     let six = [try await send("2001:db8::1"), try await send("2001:db8::2")]
     while gate.waitingCount < 5 { try await Task.sleep(for: .milliseconds(2)) }
     #expect(try await send("2001:db8::ffff").readAnswer().status == 429)
@@ -167,7 +167,7 @@ struct FairnessTests {
       configuration.slowestBodyBytesPerSecond = 10_000
     }
     let client = try RawConnection(port: server.port)
-    // At once what is due in 30 s, and then a byte now and then.
+    // First the bytes that are due within 30 s, then single bytes now and then.
     try await client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 600000\r\n\r\n" + String(repeating: "x", count: 300_000))
     await #expect(throws: RawConnection.Failure.self) {
       for _ in 0..<400 {
@@ -272,7 +272,7 @@ struct FairnessTests {
     try await holds(36_000_000)
     #expect(try await ask("c").readAnswer().status == 503)
     #expect(server.refusals == [.clientAnswers: 1, .allAnswers: 1])
-    // Nobody reads: the memory is free again, and the connections are cut.
+    // Answers that nobody reads are given up: their memory is released and their connections are cut.
     try await holds(0)
     for connection in slow + [other] { await #expect(throws: RawConnection.Failure.self) { _ = try await connection.readAnswer() } }
     #expect(try await ask("c").readAnswer().body.count == 12_000_000)
@@ -320,7 +320,7 @@ struct FairnessTests {
   }
 }
 
-/// Names the first segment of a path as the party, and waits at a gate.
+/// Uses the first path segment as the party, and waits at a gate.
 private struct PartyHandler: HTTPHandler {
   let gate: Gate
 
@@ -332,7 +332,7 @@ private struct PartyHandler: HTTPHandler {
   func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status, body: .bytes(Array(reason.utf8))) }
 }
 
-/// Knows what becomes of a body when its gate opens.
+/// Decides about a body when its gate opens.
 private struct AskingHandler: HTTPHandler {
   let gate: Gate
   let intake: HTTPBodyIntake
@@ -347,7 +347,7 @@ private struct AskingHandler: HTTPHandler {
   func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status, body: .bytes(Array(reason.utf8))) }
 }
 
-/// Always has more to say.
+/// A source without an end.
 private final class EndlessSource: HTTPBodySource {
   let detached = Counter()
   func attach(wake: @escaping @Sendable () -> Void) {}

@@ -169,7 +169,7 @@ struct HeldRequestTests {
   }
 }
 
-/// A source that says what it is told to.
+/// A source whose pieces the test supplies.
 final class TestSource: HTTPBodySource {
   private struct State {
     var pieces: [[UInt8]] = []
@@ -262,7 +262,7 @@ struct StreamTests {
     client.shrinkReceiveBuffer()
     try await client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
     await produced.reaches(2)
-    // The kernel's buffers take some megabytes at most; a queue of ours would go on without end.
+    // The kernel buffers some megabytes at most; a queue in the server would grow without limit.
     try await Task.sleep(for: .milliseconds(200))
     #expect(produced.count < 500)
     client.close()
@@ -316,7 +316,7 @@ struct StreamTests {
   @Test func `a thousand listeners are told`() async throws {
     var configuration = HTTPServer.Configuration()
     configuration.threadCount = 2
-    // All connect before the first sends anything, which may take a while.
+    // All clients connect before the first one sends, which may take a while.
     configuration.headerDeadline = .seconds(600)
     configuration.idleLimit = .seconds(600)
     let sources = Mutex<[TestSource]>([])

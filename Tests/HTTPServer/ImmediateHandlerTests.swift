@@ -1,11 +1,11 @@
-// Handlers that begin on the server's own thread, and go on elsewhere.
+// Handlers that start on the server's own thread and continue elsewhere.
 
 import Dispatch
 import HTTPServer
 import Synchronization
 import Testing
 
-/// Counts the steps that tasks took on it, and hands them on.
+/// An executor that counts its jobs.
 private final class CountingExecutor: TaskExecutor {
   let steps = Counter()
 
@@ -15,7 +15,7 @@ private final class CountingExecutor: TaskExecutor {
   }
 }
 
-/// Holds a thread up, as no real handler may.
+/// Blocks a thread, which no real handler may do.
 private final class Barrier: Sendable {
   private let semaphore = DispatchSemaphore(value: 0)
   func wait() { semaphore.wait() }
@@ -54,7 +54,8 @@ struct ImmediateHandlerTests {
     let clients = try (0..<200).map { _ in try RawConnection(port: server.port) }
     for client in clients { try await client.send(Self.get) }
     while gate.waitingCount < 200 { try await Task.sleep(for: .milliseconds(1)) }
-    // A handler that is let through before its task has come to rest goes on where it began: the thread has left the last one once it answers this.
+    // A handler that passes the gate before its task is suspended continues on the server's thread. That thread has
+    // left the last such handler once it answers this request.
     let last = try RawConnection(port: server.port)
     try await last.send("GET /now HTTP/1.1\r\nHost: h\r\n\r\n")
     #expect(try await last.readAnswer().status == 204)

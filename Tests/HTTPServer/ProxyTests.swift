@@ -16,7 +16,7 @@ struct ProxyTests {
   @Test(arguments: ["localhost", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8/8", "10.0.0.0/-1", "10.0.0.0/+8", "::/129", "10.0.0", "127.0.0.1;10.0.0.1"])
   func `what is no network is refused`(text: String) { #expect(NetworkList(text) == nil) }
 
-  /// What a handler sees of a request with such headers: client address and origin.
+  /// The client address and origin that a handler sees for a request with these headers.
   private func seen(_ headers: String, trusting proxies: String, host: String = "inside:8080") async throws -> String {
     var configuration = HTTPServer.Configuration()
     configuration.trustedProxies = try #require(NetworkList(proxies))
@@ -44,7 +44,7 @@ struct ProxyTests {
 
   @Test func `behind trusted proxies the last address nobody vouches for is the client`() async throws {
     let trusted = "127.0.0.1,10.0.0.0/8"
-    // What a client puts in front of the chain is its own invention.
+    // A client can put any text in front of the chain.
     #expect(try await seen("X-Forwarded-For: 1.1.1.1, 203.0.113.7, 10.0.0.2\r\n", trusting: trusted) == "203.0.113.7 -")
     #expect(try await seen("X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 203.0.113.7\r\n", trusting: trusted) == "203.0.113.7 -")
     #expect(try await seen("X-Forwarded-For: 10.0.0.3, 10.0.0.2\r\n", trusting: trusted) == "10.0.0.3 -")

@@ -1,4 +1,4 @@
-// A TCP client that sends exactly the bytes it is told to, and reads answers by the letter: the server's oracle.
+// A TCP client that sends exactly the given bytes and parses answers strictly: the oracle for the server.
 
 import Dispatch
 import Glibc
@@ -14,7 +14,8 @@ struct RawAnswer: Sendable {
   var text: String { String(decoding: body, as: UTF8.self) }
 }
 
-/// Blocking system calls run beside Swift's pool of threads: on two cores, two blocked tests would leave none for the handlers.
+/// Runs blocking system calls outside of Swift's thread pool: on two cores, two blocked tests would leave no thread for
+/// handlers.
 func blocking<T: Sendable>(_ work: @escaping @Sendable () throws -> T) async throws -> T {
   try await withCheckedThrowingContinuation { continuation in
     Thread.detach { continuation.resume(with: Result(catching: work)) }
@@ -51,7 +52,7 @@ final class RawConnection: Sendable {
   private let isClosed = Mutex(false)
 
   /// - Parameters:
-  ///   - patience: how long a read waits before the test fails.
+  ///   - patience: seconds that a read waits before the test fails.
   ///   - source: the address to connect from, any of 127.0.0.0/8.
   init(port: UInt16, patience: Int = 20, from source: UInt32 = 0x7f00_0001) throws {
     fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -64,7 +65,7 @@ final class RawConnection: Sendable {
     name.sin_port = port.bigEndian
     name.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
     let code = withUnsafeBytes(of: &name) { connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
-    // Everything is initialized by here, so a failure runs `deinit`, which closes.
+    // All properties are initialised, so a failure runs `deinit`, which closes the socket.
     guard bound == 0, code == 0 else { throw Failure(description: "connect: \(String(cString: strerror(errno)))") }
     var time = timeval(tv_sec: patience, tv_usec: 0)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
@@ -85,13 +86,13 @@ final class RawConnection: Sendable {
 
   func closeForWriting() { shutdown(fd, Int32(SHUT_WR)) }
 
-  /// Makes the peer's system hold back early: for tests of slow readers.
+  /// Makes the kernel stop receiving early, for tests of slow readers.
   func shrinkReceiveBuffer() {
     var size: Int32 = 262_144
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
   }
 
-  /// Calls with a time limit are not resumed by the kernel when a signal has come, or the process was stopped.
+  /// Repeats a call after a signal: the kernel does not resume calls that have a time limit.
   private static func resumed(_ call: () -> Int) -> Int {
     while true {
       let count = call()
@@ -121,7 +122,7 @@ final class RawConnection: Sendable {
     return count > 0
   }
 
-  /// Everything until the server closes.
+  /// All bytes until the server closes.
   func readToEnd() async throws -> [UInt8] {
     try await blocking {
       try self.buffer.withLock { bytes in
@@ -132,7 +133,7 @@ final class RawConnection: Sendable {
     }
   }
 
-  /// Up to and with `mark`.
+  /// The bytes up to `mark`, which is included.
   func read(through mark: String) async throws -> String {
     try await blocking { try self.buffer.withLock { String(decoding: try self.take(&$0, through: mark), as: UTF8.self) } }
   }
@@ -153,7 +154,7 @@ final class RawConnection: Sendable {
     }
   }
 
-  /// Status line and headers; the body is left in the stream.
+  /// Status line and headers; the body stays in the stream.
   func readHead() async throws -> RawAnswer {
     try await blocking { try self.buffer.withLock { try self.head(&$0) } }
   }

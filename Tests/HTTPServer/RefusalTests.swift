@@ -2,7 +2,8 @@ import HTTPServer
 import Synchronization
 import Testing
 
-/// What never reaches a handler: each is refused with the handler's own error form where the library allows it, and the connection closed.
+/// Requests that never reach a handler. Each gets the handler's own form of error where the library allows it, and the
+/// connection is closed.
 struct RefusalTests {
   private func server(_ seen: Counter, _ change: (inout HTTPServer.Configuration) -> Void = { _ in }) throws -> HTTPServer {
     var configuration = HTTPServer.Configuration()
@@ -218,7 +219,7 @@ struct RefusalTests {
     try await withThrowingTaskGroup { group in
       for client in clients {
         group.addTask {
-          // Errors are the expected end: the server shuts the connection down.
+          // Errors are expected here: the server closes the connection.
           do {
             try await client.send("GET / HTTP/1.1\r\nHost: h\r\n")
             while true {
@@ -258,7 +259,7 @@ struct RefusalTests {
       case 2: bytes = Array("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n".utf8) + bytes
       default: break
       }
-      // Dropped because the server may close a garbage connection while it is being written to.
+      // Dropped because the server may close such a connection during the write.
       try? await garbage.send(bytes)
       if round % 2 == 0 { garbage.close() }
       if round % 10 == 0 {

@@ -40,7 +40,7 @@ struct ServerTests {
 
   @Test func `a large body arrives whole and large answers are sent whole`() async throws {
     let server = try HTTPServer(handler: ClosureHandler { HTTPResponse(status: 200, body: .bytes($0.body.reversed())) })
-    // Made first: a server does not wait long for a client that has connected and says nothing.
+    // The body is made first, because a server does not wait long for a silent client.
     let body = (0..<5_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
     let client = try RawConnection(port: server.port)
     try await client.send(Array("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: \(body.count)\r\n\r\n".utf8) + body)
@@ -124,14 +124,14 @@ struct ServerTests {
     configuration.address = "::1"
     switch Result(catching: { () throws(HTTPServer.StartError) in try HTTPServer(configuration: configuration, handler: echo) }) {
     case .success(let server): #expect(server.port > 0)
-    // A machine without IPv6 says so.
+    // The error of a machine without IPv6.
     case .failure(let error): #expect([EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.errno))
     }
   }
 }
 
 struct ContentTests {
-  /// Gives what is asked for in pieces of its own, and at some place no more.
+  /// Content that comes in pieces of its own size, and may end at some offset.
   final class Squares: HTTPContent {
     private let end: UInt64
     init(end: UInt64 = .max) { self.end = end }

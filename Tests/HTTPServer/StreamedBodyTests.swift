@@ -2,10 +2,10 @@ import HTTPServer
 import Synchronization
 import Testing
 
-/// A sink whose appetite is the test's.
+/// A sink that accepts as much as the test allows.
 final class TestSink: HTTPBodySink {
   let byteLimit: Int
-  /// While it has no room it asks to be waited for after every piece.
+  /// Without room it asks for a pause after every piece.
   private let hasRoom: Mutex<Bool>
   private let bytes = Mutex<[UInt8]>([])
   private let resume = Mutex<(@Sendable () -> Void)?>(nil)
@@ -28,7 +28,7 @@ final class TestSink: HTTPBodySink {
 
   func abort() { aborts.increment() }
 
-  /// Lets the connection go on, by a piece or for good.
+  /// Lets the connection continue, by one piece or for good.
   func goOn(forGood: Bool) {
     if forGood { hasRoom.withLock { $0 = true } }
     let resume = resume.withLock { resume in
@@ -84,7 +84,7 @@ struct StreamedBodyTests {
     try await client.send(Array(Self.head("/stream", "Content-Length: \(count)").utf8) + content)
     #expect(try await client.readAnswer().text == "streamed \(count) 0")
     #expect(sink.content == content)
-    // The connection goes on.
+    // The connection stays usable.
     try await client.send(Self.head("/other", "Content-Length: 3") + "abc")
     #expect(try await client.readAnswer().text == "collected 3")
     #expect(sink.aborts.count == 0)
@@ -110,7 +110,7 @@ struct StreamedBodyTests {
     let sending = Task { try await client.send(Array(Self.head("/stream", "Content-Length: \(content.count)").utf8) + content) }
     for piece in 1...20 {
       await sink.pieces.reaches(piece)
-      // One piece and not one more, however long one waits: the next comes after this.
+      // Exactly one piece, however long the test waits; the next comes after `goOn`.
       #expect(sink.pieces.count == piece)
       #expect(sink.content.count <= piece * 16 * 1024)
       sink.goOn(forGood: false)
@@ -212,7 +212,7 @@ struct StreamedBodyTests {
     await sink.pieces.reaches(1)
     try await blocking { server.stop() }
     await sink.aborts.reaches(1)
-    // Late, and to nobody.
+    // A call that comes too late has no effect.
     sink.goOn(forGood: true)
   }
 }

@@ -5,9 +5,9 @@ import HTTPServer
 import Synchronization
 import Testing
 
-/// The same server behind TLS, asked by libcurl (OpenSSL's TLS, not the library's own).
+/// The same server behind TLS. The client is libcurl with OpenSSL, not the server's TLS library.
 struct TLSTests {
-  /// Certificates of an authority nobody knows, made once for all tests.
+  /// Certificates of an unknown authority, made once for all tests.
   static let one = Result { try Certificates() }
   static let other = Result { try Certificates() }
 
@@ -47,7 +47,7 @@ struct TLSTests {
     let client = HTTPClient(certificateAuthorityFile: certificates.authority)
     let content = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 / 251) }
     let sending = Task { try await client.send("POST", "https://127.0.0.1:\(server.port)/stream", body: content) }
-    // What GnuTLS has decrypted already raises no event: a connection that was held back must not wait for one.
+    // Bytes that GnuTLS has decrypted already cause no socket event, so a paused connection must not wait for one.
     var count = 0
     while sink.content.count < content.count {
       count += 1
@@ -103,7 +103,7 @@ struct TLSTests {
     let certificates = try Self.one.get()
     let server = try Self.server(echo, certificates)
     func handshake(_ version: String) throws -> Bool {
-      // Level 0, so that it is the server that refuses the old versions.
+      // Level 0, so that the server and not the client refuses old versions.
       let arguments = [
         "s_client", "-connect", "127.0.0.1:\(server.port)", version, "-cipher", "DEFAULT:@SECLEVEL=0", "-CAfile", certificates.authority, "-verify_return_error",
       ]
@@ -133,7 +133,7 @@ struct TLSTests {
     defer { try? FileManager.default.removeItem(at: folder) }
     let (chain, key) = (folder.appending(path: "chain.pem"), folder.appending(path: "key.pem"))
     func put(_ source: String, _ target: URL) throws {
-      // As programs that renew certificates do it: the new file takes the old one's place at once.
+      // Like programs that renew certificates: the new file replaces the old one atomically.
       let new = target.appendingPathExtension("new")
       try Data(contentsOf: URL(filePath: source)).write(to: new)
       guard rename(new.path, target.path) == 0 else { throw RawConnection.Failure(description: "rename") }
@@ -149,7 +149,7 @@ struct TLSTests {
     let early = HTTPClient(certificateAuthorityFile: one.authority)
     #expect(try await early.send("GET", url).status == 200)
 
-    // Only the certificate is new: key and certificate don't match, the old ones go on.
+    // Only the certificate is new and does not match the key, so the server keeps the old pair.
     try put(other.chain, chain)
     #expect(try await HTTPClient(certificateAuthorityFile: one.authority).send("GET", url).status == 200)
     #expect(renewals.withLock { $0.count } == 1)
@@ -163,7 +163,7 @@ struct TLSTests {
     #expect(try await HTTPClient(certificateAuthorityFile: other.authority).send("GET", url).status == 200)
     #expect(renewals.withLock { $0.last } == .renewed)
     await #expect(throws: HTTPClientError.self) { try await HTTPClient(certificateAuthorityFile: one.authority).send("GET", url) }
-    // The connection from before.
+    // The earlier connection still works.
     #expect(try await early.send("GET", url).status == 200)
 
     try Data().write(to: chain)
@@ -180,7 +180,7 @@ struct TLSTests {
     }
     let now = TLSCertificate.systemSeconds()
     #expect(problem(one.chain, one.key) == nil)
-    // The script makes them for two days.
+    // The script makes certificates that are valid for two days.
     #expect(try abs(TLSCertificate(certificate: one.chain, key: one.key).expiry - now - 2 * 86_400) < 3600)
     #expect(problem("/no/such.pem", one.key) == "The TLS certificate file /no/such.pem can't be read: No such file or directory.")
     #expect(problem(one.chain, "/no/such.pem") == "The TLS key file /no/such.pem can't be read: No such file or directory.")
@@ -209,7 +209,7 @@ struct TLSTests {
   @Test func `connections cut anywhere leave the server whole`() async throws {
     let certificates = try Self.one.get()
     let server = try Self.server(echo, certificates)
-    // A recorded beginning of a handshake, cut at every length, and noise.
+    // The recorded beginning of a handshake, cut at every length, and random bytes.
     let hello: [UInt8] = [0x16, 0x03, 0x01, 0x00, 0x2f, 0x01, 0x00, 0x00, 0x2b, 0x03, 0x03] + (0..<32).map { $0 } + [0, 0, 2, 0x13, 0x01, 1, 0, 0, 0]
     for count in 0..<hello.count {
       let client = try RawConnection(port: server.port)
@@ -226,7 +226,7 @@ struct TLSTests {
   }
 }
 
-/// What Tests/Clients/certificates makes, in a folder that lasts as long as the tests.
+/// The files of Tests/Clients/certificates, in a folder that exists as long as the tests run.
 struct Certificates: Sendable {
   let authority: String
   let chain: String
@@ -253,8 +253,8 @@ struct Certificates: Sendable {
     return folder
   }
 
-  /// Runs a command to its end. Not by Foundation's `Process`, which looks through the list of open descriptors and stumbles over the
-  /// thousands that other tests open and close meanwhile.
+  /// Runs a command to its end. Foundation's `Process` is not used: it walks the list of open descriptors and fails on
+  /// the thousands that other tests open and close meanwhile.
   static func run(_ command: String, _ arguments: [String]) throws -> (code: Int32, output: String) {
     var ends: [Int32] = [-1, -1]
     guard pipe(&ends) == 0 else { throw RawConnection.Failure(description: "no pipe") }

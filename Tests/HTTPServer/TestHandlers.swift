@@ -1,4 +1,4 @@
-// Handlers for tests, and the few signals they are steered by.
+// Handlers for tests, and the signals that control them.
 
 import HTTPServer
 import Synchronization
@@ -16,7 +16,7 @@ struct ClosureHandler: HTTPHandler {
   func executor(for request: HTTPRequest) -> (any TaskExecutor)? { executor }
 }
 
-/// Answers with what it understood of the request, one thing a line.
+/// Answers with the parsed request, one item a line.
 let echo = ClosureHandler { request in
   var lines = ["\(request.method.rawValue) \(request.pathSegments)"]
   lines += request.query.map { "\($0.name)=\($0.value)" }
@@ -25,7 +25,7 @@ let echo = ClosureHandler { request in
   return HTTPResponse(status: 200, body: .bytes(Array(lines.joined(separator: "\n").utf8)))
 }
 
-/// Counts up, and lets tests wait for a count.
+/// A counter on which tests can wait.
 final class Counter: Sendable {
   private struct State {
     var count = 0
@@ -57,7 +57,7 @@ final class Counter: Sendable {
   }
 }
 
-/// A gate that requests wait at, until it is opened or they are cancelled.
+/// A gate at which requests wait until it opens or they are cancelled.
 final class Gate: Sendable {
   private struct State {
     var isOpen = false
@@ -75,7 +75,7 @@ final class Gate: Sendable {
     for continuation in waiting.values { continuation.resume(returning: true) }
   }
 
-  /// How many wait at it.
+  /// The number of waiting requests.
   var waitingCount: Int { state.withLock { $0.waiting.count } }
 
   /// - Returns: false when the task was cancelled.

@@ -1,4 +1,4 @@
-// The stored form of history transactions: there and back, stable, and no harm from damaged bytes.
+// The stored form of history transactions: round trips, stability, and damaged bytes.
 
 import Records
 import Testing
@@ -43,7 +43,7 @@ struct HistoryCodecTests {
     #expect(try HistoryTransaction(decoding: empty.encoded()) == empty)
   }
 
-  /// The bytes of the format's first version: a store on disk holds them, so this must never change.
+  /// The bytes of the format's first version. Stores on disk have them, so they must never change.
   @Test func `the format has not changed`() throws {
     let transaction = HistoryTransaction(
       transactionID: "t1", timestamp: 7, author: "app",
@@ -52,7 +52,8 @@ struct HistoryCodecTests {
           changeType: .update, entity: "Tag", objectID: "A1", attributes: [NamedValue(name: "name", value: .string("desert"))],
           relationships: [NamedValue(name: "photos", value: .toManyDelta(add: ["P"], remove: []))])
       ])
-    // 13 values: t1, 7, app, three nulls; an update of Tag `A1`; name: text "desert"; photos: delta of one added, none removed; no tombstone.
+    // 13 values: t1, 7, app, three nulls; an update of Tag `A1`; name: text "desert"; photos: delta of one added, none
+    // removed; no tombstone.
     let golden: [UInt8] = [
       0x9d, 1, 0xa2, 0x74, 0x31, 7, 0xa3, 0x61, 0x70, 0x70, 0xc0, 0xc0, 0xc0, 1, 0xa3, 0x54, 0x61, 0x67, 0xa2, 0x41, 0x31,
       0x93, 0xa4, 0x6e, 0x61, 0x6d, 0x65, 4, 0xa6, 0x64, 0x65, 0x73, 0x65, 0x72, 0x74,
@@ -99,7 +100,7 @@ struct HistoryCodecTests {
       for _ in 0..<100 {
         var altered = blob
         altered[Int.random(in: 0..<altered.count, using: &generator)] = UInt8.random(in: 0...255, using: &generator)
-        // Dropped because an altered letter of a text is not noticed here; the store's checksums are for that.
+        // Dropped because this decoder can't notice an altered letter; the store's checksums do.
         _ = try? HistoryTransaction(decoding: altered)
       }
     }

@@ -1,17 +1,18 @@
-// A function to be counted, and how it is called.
+// A function whose cost is measured, and its call.
 
 import HotPathsLoop
 
-/// One function of the product with the input it is called with, always the same.
+/// One function of the product with a constant input.
 final class HotPath {
   let name: String
-  /// How often it is called while it is counted.
+  /// The number of calls during a measurement.
   let callCount: Int
-  /// Answers something of its result, never 0, so that nothing of the work can be left out.
+  /// Returns a value that depends on the result and is never 0, so that no work can be optimised away.
   private let body: () -> Int
   private let answer: Int
 
-  /// - Parameter callCount: of one count; few for long ones, because everything is some fifty times as slow while it is counted.
+  /// - Parameter callCount: of one measurement; small for slow functions, because a measurement slows everything some
+  ///   fifty times.
   init(_ name: String, callCount: Int = 50, _ body: @escaping () throws -> Int) {
     self.name = name
     self.callCount = callCount
@@ -22,8 +23,8 @@ final class HotPath {
     precondition(answer != 0, "\(name) did nothing")
   }
 
-  /// Calls it some times first: what is made only once is not counted.
-  /// - Returns: how often all calls asked for memory.
+  /// Calls the function a few times first, so that one-time work is not measured.
+  /// - Returns: the number of allocations in all calls.
   func run() -> Int {
     for _ in 0..<3 { call() }
     return hot_paths_loop(callCount, { Unmanaged<HotPath>.fromOpaque($0.unsafelyUnwrapped).takeUnretainedValue().call() }, Unmanaged.passUnretained(self).toOpaque())

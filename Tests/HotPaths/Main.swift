@@ -1,4 +1,4 @@
-// Runs the pure functions that saves, changes and pings pass through, so that `check` can count what each call takes.
+// Runs the pure functions behind saves, changes and pings, so that `check` can measure the cost of each call.
 
 @main
 enum Main {

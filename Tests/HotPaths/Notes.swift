@@ -12,7 +12,7 @@ enum Notes {
   static let folder = "0B0C2E61-4B7D-4C5E-8E1B-6F0C2E614B7D"
   static let key = [UInt8](0..<32)
 
-  /// 800 characters that JSON needs no escapes for.
+  /// 800 characters that need no escapes in JSON.
   static let text = String(decoding: (0..<800).map { alphabet[$0 * 31 % alphabet.count] }, as: UTF8.self)
   private static let alphabet = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .".utf8)
 
@@ -46,7 +46,7 @@ enum Notes {
     return "6F0C2E61-4B7D-4C5E-8E1B-" + String(repeating: "0", count: 12 - digits.count) + digits
   }
 
-  /// `records/modify` with so many creations.
+  /// `records/modify` with `count` creations.
   static func modification(_ count: Int) -> [UInt8] {
     let operations = (0..<count).map { number in
       #"{"operationType":"create","record":{"recordName":"\#(name(number))","recordType":"CD_Note","fields":{"CD_entityName":{"value":"Note","type":"STRING"},"#
@@ -72,7 +72,7 @@ enum Notes {
     try ModifyRecordsRequest(JSONValue.request(body), zone: zone, schema: schema) { "" }
   }
 
-  /// Records as a worker has them after it has decided on creations.
+  /// Records as a worker has them after its decisions on creations.
   static func records(_ count: Int) throws -> [Record] {
     try request(modification(count)).operations.map { operation in
       guard case .save(let record) = try operation.decision(meeting: nil, stamp: stamp) else { fatalError("a creation saves") }

@@ -1,4 +1,4 @@
-// A client save from its JSON to records, and a record from the change log to the JSON of an import.
+// The path of a save from its JSON to records, and of a record from the change log to an import's JSON.
 
 import History
 import JSON
@@ -24,7 +24,7 @@ extension HotPath {
     ]
   }
 
-  /// Objects to records and back, in a zone with a folder.
+  /// Maps objects to records and back, in a zone with a folder.
   private struct Mapping {
     private struct Folder: RecordSource {
       let folder: SourceRecord
@@ -52,7 +52,7 @@ extension HotPath {
       return exporter.plan().writes.compactMap { if case .save(let record, _) = $0.item { record } else { nil } }
     }
 
-    /// - Returns: bytes of the changes' JSON.
+    /// - Returns: the length of the changes' JSON in bytes.
     func imported(_ records: [Record]) throws -> Int {
       let importer = Importer(model: Notes.model, links: links)
       let writer = ImportBatchWriter(values: MirrorValueWriter(assets: Notes.links))

@@ -1,4 +1,4 @@
-// What a worker does to a request of the record plane but for the store's own work.
+// A worker's processing of record plane requests, without the store's part.
 
 import JSON
 import Records
@@ -41,7 +41,7 @@ extension HotPath {
 
   private static let token = SyncToken(.zone, incarnation: 0x1234_5678_9abc_def0, sequence: 123_456)
 
-  /// As `RecordPlaneCall.modifyRecords` reads it before it asks the store.
+  /// Reads a body like `RecordPlaneCall.modifyRecords` before it asks the store.
   private static func read(_ body: [UInt8]) throws -> Int {
     let json = try JSONValue.request(body)
     let reference = try ZoneReference(of: json)

@@ -1,4 +1,4 @@
-// What every request passes besides its plane: the gateway's reading of it, the bus's messages, and what notifiers say.
+// Processing common to all requests: the gateway's parsing, the bus's messages, and notifications.
 
 import Authentication
 import Gateway

@@ -1,4 +1,4 @@
-// The loop, and the C library's allocation with a number that rises. The program has one thread.
+// The measured loop, and counting replacements of the C library's allocation. The program has one thread.
 #define _GNU_SOURCE
 #include "HotPathsLoop.h"
 #include <errno.h>
@@ -12,7 +12,7 @@ __attribute__((noinline)) long hot_paths_loop(long count, void (*body)(void *con
   return allocation_count - before;
 }
 
-// glibc's own names for what is replaced here.
+// glibc's own names of the functions that are replaced here.
 void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
 void *__libc_realloc(void *, size_t);

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Indexing
 
-/// Values as keys, against comparing the values themselves.
+/// Compares keys with comparisons of the values themselves.
 @Suite struct `Index keys` {
   static let samples: [FieldValue?] =
     [nil]
@@ -12,7 +12,7 @@ import Testing
     + ["", "A", "B", "a", "ab", "b", "é", "z", "\u{ffff}", "\u{1f600}"].map { .string($0) } + [Int64.min, 0, 7].map { .timestamp($0) }
     + ["", "a", "b"].map { .reference(Reference(recordName: $0, action: .none)) }
 
-  /// By the kinds' numbers, then by value.
+  /// Orders by the numbers of the kinds, then by value.
   static func compare(_ a: FieldValue?, _ b: FieldValue?) -> Int {
     switch (a, b) {
     case (.int64(let a)?, .int64(let b)?), (.timestamp(let a)?, .timestamp(let b)?): a < b ? -1 : a > b ? 1 : 0

@@ -5,7 +5,7 @@ import Testing
 @testable import Indexing
 
 @Suite struct `Places` {
-  /// By the angle between two unit vectors: another formula than the one under test.
+  /// The distance by the angle between two unit vectors, a different formula than the tested one.
   static func distance(_ a: Location, _ b: Location) -> Double {
     func vector(_ place: Location) -> [Double] {
       let (latitude, longitude) = (place.latitude * .pi / 180, place.longitude * .pi / 180)
@@ -41,7 +41,7 @@ import Testing
     #expect(ranges.count <= 16)
     var insideCount = 0
     for _ in 0..<300 {
-      // Around the center, so that many lie at the rim.
+      // Around the center, so that many points lie near the rim.
       let reach = distance / 111_195 * 1.5
       let latitude = min(90, max(-90, center.latitude + .random(in: -reach...reach, using: &generator)))
       let shrunk = max(cos(latitude * .pi / 180), 1e-6)

@@ -2,7 +2,7 @@ import Indexing
 import Records
 import Testing
 
-/// What records must not share, as keys.
+/// Tests of the keys that enforce unique values.
 struct UniqueKeyTests {
   private static func record(_ fields: Fields) -> Record {
     let stamp = Stamp(timestamp: 0, userRecordName: "_a")

@@ -1,9 +1,9 @@
-// What reports are made of.
+// Helpers for reports.
 
 package import JSON
 import Glibc
 
-/// Times of calls, milliseconds.
+/// Durations of calls. Unit: milliseconds.
 package struct Times: Sendable {
   private let sorted: [Double]
 
@@ -14,7 +14,7 @@ package struct Times: Sendable {
   package func percentile(_ percent: Double) -> Double { sorted.isEmpty ? 0 : sorted[min(sorted.count - 1, Int(Double(sorted.count) * percent / 100))] }
 }
 
-/// With one digit behind the point.
+/// A number with one decimal digit.
 package func tenths(_ value: Double) -> String {
   let tenths = Int((value * 10).rounded())
   return "\(tenths / 10).\(tenths % 10)"
@@ -26,7 +26,7 @@ package func monotonicNanoseconds() -> UInt64 {
   return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
 }
 
-/// A JSON object.
+/// Makes a JSON object.
 package func object(_ build: (inout JSONWriter) -> Void) -> [UInt8] {
   var writer = JSONWriter()
   writer.beginObject()
@@ -35,7 +35,7 @@ package func object(_ build: (inout JSONWriter) -> Void) -> [UInt8] {
   return writer.bytes
 }
 
-/// As a value of a query.
+/// Encodes a text for use as a query value.
 package func percentEncoded(_ text: String) -> String {
   text.utf8.reduce(into: "") { result, byte in
     let isPlain = byte < 0x80 && (Character(Unicode.Scalar(byte)).isLetter || Character(Unicode.Scalar(byte)).isNumber || "-._~".utf8.contains(byte))

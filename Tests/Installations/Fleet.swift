@@ -1,28 +1,28 @@
-// The processes of a run: keeps those running that should, and does to them what the run wants done.
+// The processes of a run: restarts those that end, and signals those that the run wants to disturb.
 
 package import Glibc
 import HTTPClient
 
-/// Starts again what ends, unless it was asked to leave.
+/// Restarts processes that end, except those that were asked to leave.
 package actor Fleet {
   private struct Member {
     var specification: Specification
     var pid: pid_t?
     var isStopped = false
-    /// What its end is allowed to be, as `ServerProcess.reap` says it; nil: it has no reason to end.
+    /// The expected end, as `ServerProcess.reap` reports it; nil: the process should not end.
     var expectedEnd: Int32?
     var isLeaving = false
     var isReady = false
   }
 
   private let installation: Installation
-  /// Where executables of the processes to start are.
+  /// The folder of the executables.
   private let binaries: String
   private let http = HTTPClient()
   private var members: [String: Member] = [:]
-  /// What processes did that nobody asked for.
+  /// Failures of processes that the run did not cause.
   package private(set) var faults: [String] = []
-  /// While the plug is out nothing is started.
+  /// True during a power cut: no process is started.
   private var isHeld = false
 
   package static let readyLimit: Duration = .seconds(30)
@@ -35,24 +35,24 @@ package actor Fleet {
     self.binaries = binaries ?? installation.binaries
   }
 
-  // MARK: Who is there
+  // MARK: Members
 
   package func start(_ role: Role, _ number: Int) throws {
     let specification = installation.specification(role, number, binaries: binaries)
     members[specification.name] = Member(specification: specification, pid: try ServerProcess.spawn(specification))
   }
 
-  /// Names of a role's members that stay, in order.
+  /// The names of a role's members that are not leaving, ascending.
   package func names(_ role: Role) -> [String] { members.values.filter { $0.specification.role == role && !$0.isLeaving }.map(\.specification.name).sorted() }
 
   package func allNames() -> [String] { members.keys.sorted() }
 
-  /// Those that run.
+  /// The running processes, ascending by name.
   package func processes() -> [(name: String, role: Role, pid: pid_t)] {
     members.values.compactMap { member in member.pid.map { (member.specification.name, member.specification.role, $0) } }.sorted { $0.name < $1.name }
   }
 
-  /// Looks after the members until its task is cancelled.
+  /// Watches the members until its task is cancelled.
   package func watch() async {
     while !Task.isCancelled {
       for name in members.keys.sorted() { noteEnd(of: name) }
@@ -84,7 +84,7 @@ package actor Fleet {
     }
   }
 
-  /// Whether everything that should be there answers.
+  /// True when every member that should run answers.
   package func isWhole() async -> Bool {
     for (name, member) in members.sorted(by: { $0.key < $1.key }) where !member.isReady {
       guard !member.isLeaving, let pid = member.pid, !member.isStopped, await Installation.answers(member.specification.readyFile, pid: pid, http) else { return false }
@@ -93,7 +93,7 @@ package actor Fleet {
     return true
   }
 
-  /// - Returns: whether everything answers in time; if not, that is noted.
+  /// - Returns: true when every member answers in time; otherwise a fault is noted.
   @discardableResult
   package func waitUntilWhole(within limit: Duration = readyLimit) async -> Bool {
     let end = ContinuousClock.now + limit
@@ -102,7 +102,7 @@ package actor Fleet {
         faults.append("not ready after \(limit): " + members.filter { !$0.value.isReady }.keys.sorted().joined(separator: ", "))
         return false
       }
-      // Dropped because who cancels does not wait for the answer.
+      // Dropped because a cancelled caller does not wait for the result.
       try? await Task.sleep(for: Self.look)
     }
     return true
@@ -110,9 +110,9 @@ package actor Fleet {
 
   package func note(_ fault: String) { faults.append(fault) }
 
-  // MARK: What happens to them
+  // MARK: Disturbances
 
-  /// - Returns: false when it is not there, or on its way out already.
+  /// - Returns: false when it does not run, or is ending already.
   @discardableResult
   package func kill(_ name: String) -> Bool {
     guard let member = members[name], let pid = member.pid, member.expectedEnd == nil else { return false }
@@ -135,7 +135,7 @@ package actor Fleet {
     _ = Glibc.kill(pid, SIGCONT)
   }
 
-  /// SIGTERM; it is started again, or leaves for good, when it has ended with 0.
+  /// Sends SIGTERM. The process must end with 0; then it is restarted, or leaves for good.
   @discardableResult
   package func stop(_ name: String, forGood: Bool) -> Bool {
     guard let member = members[name], let pid = member.pid, member.expectedEnd == nil, !member.isStopped else { return false }
@@ -145,7 +145,7 @@ package actor Fleet {
     return Glibc.kill(pid, SIGTERM) == 0
   }
 
-  /// The same; it is started again as an executable of another folder.
+  /// Does the same, and restarts it from the executable in another folder.
   @discardableResult
   package func replace(_ name: String, from binaries: String) -> Bool {
     guard let role = members[name]?.specification.role else { return false }
@@ -153,13 +153,13 @@ package actor Fleet {
     return stop(name, forGood: false)
   }
 
-  /// Kills everything at once, as a power cut does, and starts nothing until `plugIn`.
+  /// Kills all processes at once, as a power cut does, and starts none until `plugIn`.
   package func pullPlug() async {
     isHeld = true
     for name in members.keys { kill(name) }
     while members.values.contains(where: { $0.pid != nil }) {
       for name in members.keys.sorted() { noteEnd(of: name) }
-      // Dropped because processes that were killed end.
+      // Dropped because killed processes end in any case.
       try? await Task.sleep(for: .milliseconds(1))
     }
   }
@@ -169,7 +169,7 @@ package actor Fleet {
     for role in Role.allCases { for name in names(role) { startAgain(name) } }
   }
 
-  /// The end of the run: everything is asked to stop, and made to if it does not.
+  /// Ends the run: asks all processes to stop, and kills those that don't.
   package func stopAll() async {
     isHeld = true
     let end = ContinuousClock.now + Self.stopLimit
@@ -189,7 +189,7 @@ package actor Fleet {
         }
       }
       for name in members.keys.sorted() { noteEnd(of: name) }
-      // Dropped because what was told to end is waited for in any case.
+      // Dropped because the loop waits for the processes in any case.
       try? await Task.sleep(for: Self.look)
     }
   }

@@ -1,8 +1,8 @@
-// A run's folder, the program's own, and what it says to whoever started it.
+// A run's folder, the program's own folder, and the program's output.
 
 import Glibc
 
-/// A new folder in /tmp: sockets are in it, and their paths must be short.
+/// Makes a new folder in /tmp: it holds sockets, whose paths must be short.
 package func temporaryFolder(named name: String) throws -> String {
   var template = Array(("/tmp/\(name)-" + String(repeating: "X", count: 6)).utf8CString)
   guard mkdtemp(&template) != nil else { throw RunError("no folder can be made in /tmp") }
@@ -16,7 +16,7 @@ package func removeFolder(_ folder: String) {
   for argument in arguments { free(argument) }
 }
 
-/// Where this program is.
+/// The folder of this executable.
 package func ownFolder() -> String {
   guard let path = realpath("/proc/self/exe", nil) else { return "." }
   defer { free(path) }

@@ -1,18 +1,18 @@
-// The installation of a run: where its processes are kept, what starts them, and where clients find them.
+// The installation of a run: folders, command lines, and addresses for clients.
 
 package import Glibc
 package import HTTPClient
 import JSON
 
-/// Folder, ports and command lines. A value: the fleet runs what it describes.
+/// Folder, ports and command lines. A value; the fleet runs the processes.
 package struct Installation: Sendable {
   package let binaries: String
-  /// Everything of the run; sockets are in it, so it must be short.
+  /// The folder of the whole run. It holds sockets, so its path must be short.
   package let folder: String
   package let gateways: [Endpoint]
   package let notifier: Endpoint
   package let shardCount: Int
-  /// Of every process; of the share service and workers for one that loads a library into them.
+  /// Variables for every process. An entry that preloads a library counts for the share service and workers only.
   package var environment: [String: String] = [:]
 
   package struct Endpoint: Hashable, Sendable {
@@ -56,16 +56,16 @@ package struct Installation: Sendable {
 
   private func socket(_ name: String) -> String { "ipc://\(folder)/run/\(name).sock" }
 
-  /// Whether the process that wrote a ready file serves, and is that one.
+  /// True when the process with this pid wrote the ready file and is ready.
   package static func answers(_ readyFile: String, pid: pid_t, _ http: HTTPClient) async -> Bool {
     guard let bytes = ServerProcess.contents(readyFile), let ready = try? JSONValue(parsing: bytes), ready["pid"]?.int64 == Int64(pid),
       let admin = ready["admin"]?.string
     else { return false }
-    // Dropped because who does not answer is not ready.
+    // Dropped because a process that does not answer is not ready.
     return (try? await http.send("GET", admin + "/readyz", timeout: .seconds(1)))?.status == 200
   }
 
-  /// Ports below those that the kernel gives to connections. All are held until the last is found.
+  /// Free ports below those that the kernel gives to connections. All are held until the last is found.
   private static func freePorts(_ count: Int) throws -> [UInt16] {
     var held: [(descriptor: Int32, port: UInt16)] = []
     defer { for entry in held { close(entry.descriptor) } }

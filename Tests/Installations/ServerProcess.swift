@@ -1,20 +1,20 @@
-// One process of the installation: started, signalled, and its end noticed.
+// One process of the installation: starting, signalling and reaping.
 
 package import Glibc
 
-/// A run can't go on.
+/// An error that ends a run.
 package struct RunError: Error, CustomStringConvertible {
   package let description: String
 
   package init(_ description: String) { self.description = description }
 }
 
-/// A process's part in the installation, in the order in which they start: whoever is asked comes first.
+/// A process's role, in the order of starting: servers before their clients.
 package enum Role: String, CaseIterable, Sendable {
   case share, worker, notifier, gateway
 }
 
-/// How to start one.
+/// The command line and files of a process.
 package struct Specification: Sendable {
   package let name: String
   package let role: Role
@@ -54,7 +54,8 @@ package enum ServerProcess {
     return pid
   }
 
-  /// How `pid`, a child of this process, ended; nil while it runs. Of one that was signalled the signal's number, negative.
+  /// The exit code of `pid`, a child of this process; nil while it runs. After a signal it is the signal's number,
+  /// negated.
   package static func reap(_ pid: pid_t) -> Int32? {
     var status: Int32 = 0
     guard waitpid(pid, &status, WNOHANG) == pid else { return nil }

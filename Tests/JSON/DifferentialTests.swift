@@ -1,4 +1,4 @@
-// Random documents against Foundation's reader: where both accept, both mean the same.
+// Random documents against Foundation's reader: documents that both accept must mean the same.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Testing
 import JSON
 
 struct DifferentialTests {
-  /// The oracle's own idea of a document.
+  /// The oracle's model of a document.
   private indirect enum Tree {
     case object([(String, Tree)])
     case array([Tree])
@@ -90,7 +90,7 @@ struct DifferentialTests {
   }
 
   private static func foundation(_ bytes: [UInt8]) -> Any? {
-    // Dropped because the oracle's own reasons don't matter, only whether it accepts.
+    // Dropped because only acceptance matters, not the oracle's reasons.
     try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
   }
 
@@ -130,7 +130,7 @@ struct DifferentialTests {
       }
       do throws(JSONError) {
         let value = try JSONValue(parsing: bytes)
-        // Foundation refuses some that are valid (an escaped NUL in a key, for one); those are the round trip's business.
+        // Foundation refuses some valid documents, such as an escaped NUL in a key; the round trip covers those.
         guard let other = Self.foundation(bytes) else { continue }
         bothCount += 1
         #expect(Self.agree(value, other), "\(String(decoding: bytes, as: UTF8.self))")

@@ -1,4 +1,4 @@
-// What accessors answer for each kind of value.
+// The results of all accessors for each kind of value.
 
 import Testing
 

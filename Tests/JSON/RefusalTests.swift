@@ -1,4 +1,4 @@
-// Every way a document can be wrong, and what the client is told.
+// All faults of documents, with the reasons for the client.
 
 import Testing
 

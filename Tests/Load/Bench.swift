@@ -1,13 +1,13 @@
-// One workload against one server: what each run needs anew, and the run itself.
+// One workload against one server: the preparation of each run, and the run itself.
 
 import JSON
 
-/// What a run reached.
+/// The results of a run.
 struct RunOutcome {
   var parts: [(name: String, measurement: Measurement, recordCount: Int)]
-  /// Of all parts, for what the processes needed.
+  /// The records of all parts, for the costs of the processes.
   var recordCount: Int
-  /// Throws when what was answered is wrong; asked when nobody's time is measured any more.
+  /// Throws when the answers are wrong. Called after the measurement.
   var check: () throws -> Void = {}
 }
 
@@ -18,15 +18,15 @@ struct Bench {
   private let admin: Admin
   private let scenario: Scenario
   private let population: QueryPopulation?
-  /// What devices pull, and the names that are in it.
+  /// The feed that devices pull, and the names in it.
   private var pulled: (feed: PullSource, names: [String])?
 
-  /// Where devices that listen are told of changes, one each in every run.
+  /// The couriers' addresses of listening devices, one for each.
   private var couriers: [String] = []
 
   private enum PullSource {
     case zone(String)
-    /// A store of its own for each device that pulls.
+    /// A separate store for each pulling device.
     case stores
   }
 
@@ -39,7 +39,7 @@ struct Bench {
     self.admin = admin
     self.scenario = scenario
     self.population = population
-    // New where that is possible: a store mirrors every zone of its user.
+    // A new user where possible, because a store mirrors every zone of its user.
     token = workload.workload.hasUserForEachClient || options.scenarioPath != nil ? scenario.webAuthTokens[0] : try await Scenario.makeUser(with: admin)
     switch workload.workload {
     case .w2:
@@ -49,16 +49,16 @@ struct Bench {
       let store = try await scenario.makeStore(token: token, with: admin)
       pulled = (.stores, try await fill(storeMaker(store, token, count: Feed.pageSize, &random), over: 1))
     case .w3: couriers = try await scenario.couriers(workload.clientCount, token: token, target)
-    // Its address says where the notifier is.
+    // The courier's address tells where the notifier is.
     case .w3s: couriers = try await scenario.couriers(1, token: token, target)
     default: break
     }
   }
 
-  /// Of the one user whose devices they all are, where there is only one.
+  /// The token of the user of all devices, in workloads with a single user.
   private let token: String
 
-  /// Makes what the next run works on.
+  /// Prepares the next run's data, and returns the run.
   func prepare(_ random: inout FastRandom) async throws -> () async throws -> RunOutcome {
     switch workload.workload {
     case .w0, .w1a, .w1b, .w1c, .qe, .qs: try await closedLoop(&random)
@@ -71,7 +71,7 @@ struct Bench {
 
   // MARK: Closed loops
 
-  /// A maker for each client, with a zone or store of its own that is new for this run.
+  /// Makes a request maker for each client, with a zone or store of its own that is new in this run.
   private func closedLoop(_ random: inout FastRandom) async throws -> () async throws -> RunOutcome {
     var makers: [RequestMaker] = []
     let tokens = scenario.webAuthTokens
@@ -106,7 +106,7 @@ struct Bench {
     RequestMaker(.w1c, count: count, target: "\(store.path)/transactions?wait=export", host: target.host, bearer: token, random: random.split())
   }
 
-  /// Saves as many records as are to be pulled.
+  /// Saves the records that devices will pull.
   /// - Returns: their names.
   private func fill(_ maker: RequestMaker, over width: Int = 4) async throws -> [String] {
     var maker = maker
@@ -144,7 +144,7 @@ struct Bench {
     let zoneName = try await scenario.makeZone(token: token, with: admin)
     let maker = zoneMaker(.w1a, zoneName, token, count: 1, &random)
     let feed = zoneFeed(zoneName)
-    // Something is there already, so that all devices begin with a token.
+    // The zone has some records already, so that all devices begin with a token.
     let first = try await exchange([maker.request], with: target) + exchange([feed.request(after: nil, host: target.host)], with: target)
     guard let page = feed.page(first[1]) else { throw LoadError(description: "changes/zone names no syncToken") }
     let listening: Fanout.Listening = workload.workload == .w3 ? .courier : .stream

@@ -1,17 +1,17 @@
-// A few clients that each send their next request when the last is answered, and at a rate not before its time.
+// Clients that each send the next request after the last one's answer, with a rate at its due time.
 
 import Glibc
 
-/// What one run measured.
+/// The measurements of one run.
 struct Measurement: Sendable {
-  /// Of answers within the measured time, microseconds.
+  /// Latencies of answers within the measured time. Unit: microseconds.
   var latencies: [UInt32] = []
-  /// Answers before that.
+  /// Answers before the measured time.
   var warmUpCount = 0
   var errorCount = 0
-  /// The first answer that was an error, or what broke.
+  /// The first answer with an error, or the first failure.
   var firstError: String?
-  /// Measured, not asked for.
+  /// The measured duration, which may differ from the requested one.
   var seconds = 0.0
 
   mutating func merge(_ other: Measurement) {
@@ -31,44 +31,44 @@ struct Measurement: Sendable {
   mutating func add(since start: UInt64, until now: UInt64 = Connections.now()) { latencies.append(UInt32(clamping: (now - start) / 1000)) }
 }
 
-/// When a run is over.
+/// The end of a run.
 struct RunLength: Sendable {
   var seconds: Double
-  /// Of each loop, errors included; then nothing is warmed up.
+  /// Answers of each loop, errors included; with this limit there is no warm-up.
   var answerLimit: Int?
 }
 
-/// When each client sends.
+/// The times at which clients send.
 enum Pace: Hashable, Sendable {
-  /// As soon as the request before is answered.
+  /// As soon as the previous request is answered.
   case closed
-  /// So many requests a second of all clients together, each client's at times that are set before. A request whose time comes while the one before
-  /// is under way is sent right behind it, and its latency counts from when it was due: who was held up has waited all the same.
+  /// Requests a second of all clients together, each client at fixed times. A request that comes due while the previous
+  /// one is under way is sent right after it. Its latency counts from the due time, because its client had to wait.
   case rate(Int)
 
-  /// Nanoseconds between two requests of one of `clientCount` clients; 0: none.
+  /// Nanoseconds between two requests of one of `clientCount` clients; 0: no pause.
   func spacing(clientCount: Int) -> UInt64 {
     if case .rate(let rate) = self { UInt64(clientCount) * 1_000_000_000 / UInt64(rate) } else { 0 }
   }
 }
 
-/// Drives its clients for a while. Lives on one thread.
+/// Drives its clients for a while, on one thread.
 struct ClosedLoop: ~Copyable {
   private var connections = Connections()
   private var makers: [RequestMaker]
   private var measurement = Measurement()
   private let length: RunLength
   private let spacing: UInt64
-  /// Since when each client's request counts.
+  /// The time from which each client's request counts.
   private var due: [UInt64]
-  /// Whose time has not come.
+  /// Clients whose next request is not due yet.
   private var resting: [Int] = []
 
   private static let warmUp: UInt64 = 500_000_000
   /// A run with nothing but errors ends early.
   private static let errorLimit = 2000
 
-  /// - Parameter spacing: nanoseconds between two requests of one client, at least.
+  /// - Parameter spacing: the least time between two requests of one client. Unit: nanoseconds.
   init(_ target: Target, _ makers: [RequestMaker], _ length: RunLength, spacing: UInt64 = 0) {
     self.makers = makers
     self.length = length
@@ -83,7 +83,7 @@ struct ClosedLoop: ~Copyable {
     let end = measureFrom + UInt64(length.seconds * 1e9)
     let answerLimit = length.answerLimit ?? .max
     for index in makers.indices {
-      // One after the other, so that they don't all send at once.
+      // Staggered, so that the clients don't all send at once.
       due[index] = start + spacing * UInt64(index) / UInt64(makers.count)
       resting.append(index)
     }
@@ -99,7 +99,7 @@ struct ClosedLoop: ~Copyable {
         case .received: break
         case .failed(let reason):
           measurement.note(reason)
-          // Tries again with the next request, unless it can't even connect.
+          // Continues with the next request, unless the connection failed.
           if reason.hasPrefix("connect") || measurement.errorCount > Self.errorLimit { continue }
         }
         rest(index)
@@ -110,10 +110,10 @@ struct ClosedLoop: ~Copyable {
     return measurement
   }
 
-  /// When a request that is answered was due, or sent.
+  /// The time at which an answered request was due, or sent.
   private func since(_ index: Int) -> UInt64 { spacing == 0 ? connections.started(index) : due[index] }
 
-  /// The client's next request; it is due at once, or when its time has come.
+  /// Sends the client's next request at once, or when it is due.
   private mutating func rest(_ index: Int) {
     if spacing == 0 { return send(index) }
     due[index] += spacing
@@ -134,7 +134,7 @@ struct ClosedLoop: ~Copyable {
   }
 }
 
-/// Runs closed loops on threads of their own and adds up what they measured.
+/// Runs closed loops on threads of their own and adds up their measurements.
 func runClosedLoops(_ target: Target, _ makers: [RequestMaker], threadCount: Int, length: RunLength, pace: Pace = .closed) async -> Measurement {
   let spacing = pace.spacing(clientCount: makers.count)
   return await withTaskGroup { group in
@@ -153,7 +153,7 @@ func runClosedLoops(_ target: Target, _ makers: [RequestMaker], threadCount: Int
   }
 }
 
-/// Runs something that blocks where it holds up nobody.
+/// Runs blocking work on a thread of its own.
 func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
   await withCheckedContinuation { continuation in
     let job = ThreadJob { continuation.resume(returning: body()) }

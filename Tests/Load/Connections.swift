@@ -1,4 +1,5 @@
-// Keep-alive connections of one thread: one epoll that takes requests and tells of answers, and never waits for a single one of them.
+// Keep-alive connections of one thread: one epoll that sends requests and reports answers, without blocking on a single
+// one.
 
 import CLinux
 import Glibc
@@ -26,14 +27,14 @@ struct Target: Hashable, Sendable {
   }
 }
 
-/// Requests and answers, one at a time on each connection. It belongs to one thread; nothing is retried.
+/// Requests and answers, one at a time on each connection. It belongs to one thread and retries nothing.
 struct Connections: ~Copyable {
   enum Event: Equatable {
     /// The whole answer is in `reader(of:)` until the next request.
     case answered(isSuccess: Bool)
-    /// More of an answer without an end.
+    /// More of a stream has arrived.
     case received
-    /// The connection is closed; the next request opens another.
+    /// The connection is closed; the next request opens another one.
     case failed(String)
   }
 
@@ -65,7 +66,7 @@ struct Connections: ~Copyable {
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
 
-  /// A further connection, opened by its first request.
+  /// Adds a connection, which its first request opens.
   mutating func add(_ target: Target) -> Int {
     connections.append(Connection(target: target))
     return connections.count - 1
@@ -73,13 +74,13 @@ struct Connections: ~Copyable {
 
   func reader(of index: Int) -> ResponseReader { connections[index].reader }
 
-  /// When the latest request was sent.
+  /// The time at which the latest request was sent.
   func started(_ index: Int) -> UInt64 { connections[index].started }
 
-  /// Forgets what a stream has said so far.
+  /// Drops the part of a stream received so far.
   mutating func discard(_ index: Int) { connections[index].reader.dropBody() }
 
-  /// Sends a request; the one before must have been answered, or have failed.
+  /// Sends a request; the previous one must have been answered, or have failed.
   mutating func send(_ index: Int, _ request: [UInt8], isStream: Bool = false) {
     connections[index].request = request
     connections[index].sentCount = 0
@@ -89,7 +90,7 @@ struct Connections: ~Copyable {
     write(index)
   }
 
-  /// What happened, in order; waits for something, at most until `deadline`.
+  /// The events in order; waits for one until `deadline` at most.
   mutating func events(until deadline: UInt64) -> [(index: Int, event: Event)] {
     if happened.isEmpty {
       let now = Self.now()
@@ -103,7 +104,7 @@ struct Connections: ~Copyable {
     return events
   }
 
-  /// The next of what happens; nil when the deadline has come, or nothing was to be told after all.
+  /// The next event; nil at the deadline, or when the wake-up brought no event.
   mutating func nextEvent(until deadline: UInt64) -> (index: Int, event: Event)? {
     var events = events(until: deadline)
     guard !events.isEmpty else { return nil }
@@ -132,7 +133,7 @@ struct Connections: ~Copyable {
     return epoll_ctl(epoll, EPOLL_CTL_ADD, connection, &event) == 0
   }
 
-  /// Edge-triggered: goes on until the socket takes, or has, nothing more.
+  /// Edge-triggered: continues until the socket accepts, or has, no more bytes.
   private mutating func serve(_ index: Int, _ events: UInt32) {
     if events & EPOLLOUT.rawValue != 0 { write(index) }
     if events & (EPOLLIN.rawValue | EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0 { receive(index) }
@@ -166,7 +167,7 @@ struct Connections: ~Copyable {
         if connections[index].reader.isStream { happened.append((index, .received)) }
       case .malformed: return fail(index, "the answer is no HTTP")
       case .complete(let isSuccess, let closes):
-        // Given up, so that its owner can write the next one in place.
+        // Releases the buffer, so that its owner can write the next request in place.
         connections[index].request = []
         connections[index].sentCount = 0
         happened.append((index, .answered(isSuccess: isSuccess)))

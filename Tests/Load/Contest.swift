@@ -1,4 +1,4 @@
-// w4: two devices change one record at the same moment, both knowing the same version: one must win, and only one.
+// w4: two devices change one record at the same moment from the same version: exactly one must win.
 
 import Glibc
 import JSON
@@ -8,7 +8,7 @@ struct Contest: Sendable {
   let target: Target
   let zoneName: String
   let recordName: String
-  /// Of `records/modify` and `records/lookup`, with credentials.
+  /// The paths of `records/modify` and `records/lookup`, with credentials.
   let modifyPath: String
   let lookupPath: String
   let roundCount: Int
@@ -16,13 +16,13 @@ struct Contest: Sendable {
   struct Outcome: Sendable {
     var win = Measurement()
     var refusal = Measurement()
-    /// From the refusal: the loser asks for the record, and saves again on top of it.
+    /// From the refusal on: the loser fetches the record and saves again on top of it.
     var retry = Measurement()
   }
 
-  /// What an answer to an update says.
+  /// The outcome of an update.
   enum Verdict: Equatable {
-    /// The record has this change tag now.
+    /// Carries the record's new change tag.
     case won(changeTag: String)
     case refused
   }
@@ -34,8 +34,8 @@ struct Contest: Sendable {
     throw LoadError(description: "an update was answered with neither the record nor CONFLICT: \(String(decoding: body.prefix(500), as: UTF8.self))")
   }
 
-  /// - Returns: who has won.
-  /// - Throws: when nobody has, or both.
+  /// - Returns: the winning device.
+  /// - Throws: when no device has won, or both have.
   static func winner(_ verdicts: [Verdict]) throws(LoadError) -> (device: Int, changeTag: String) {
     let winners: [(device: Int, changeTag: String)] = verdicts.enumerated().compactMap { device, verdict in
       if case .won(let changeTag) = verdict { (device, changeTag) } else { nil }
@@ -44,8 +44,8 @@ struct Contest: Sendable {
     return winners[0]
   }
 
-  /// Blocks.
-  /// - Parameter changeTag: of the record as it is.
+  /// Runs all rounds; blocks.
+  /// - Parameter changeTag: the record's present tag.
   func run(changeTag: String) throws(LoadError) -> Outcome {
     var outcome = Outcome()
     var connections = Connections()
@@ -54,7 +54,7 @@ struct Contest: Sendable {
     let start = Connections.now()
     for round in 0..<roundCount {
       do throws(LoadError) {
-        // Who sends first takes turns.
+        // The devices take turns in sending first.
         for device in round % 2 == 0 ? devices : devices.reversed() { connections.send(device, update("round \(round) device \(device)", changeTag)) }
         var verdicts = [Verdict](repeating: .refused, count: 2)
         for _ in devices {
@@ -72,7 +72,7 @@ struct Contest: Sendable {
     return outcome
   }
 
-  /// - Returns: the record's change tag after it.
+  /// - Returns: the record's change tag afterwards.
   private func retry(
     _ connections: inout Connections, loser: Int, after winner: (device: Int, changeTag: String), round: Int, _ outcome: inout Outcome
   ) throws(LoadError) -> String {

@@ -1,8 +1,8 @@
-// Requests whose answers matter and whose speed does not: what workloads prepare with.
+// Sends requests whose speed does not matter, for the preparation of workloads.
 
 /// Sends requests, a few at a time, each once.
 /// - Returns: the answers' bodies in the order of the requests.
-/// - Throws: what the first failure says.
+/// - Throws: the first failure.
 func exchange(_ requests: [[UInt8]], with target: Target, over width: Int = 8) async throws(LoadError) -> [[UInt8]] {
   let result: Result<[[UInt8]], LoadError> = await onOwnThread {
     var connections = Connections()
@@ -39,5 +39,5 @@ func exchange(_ requests: [[UInt8]], with target: Target, over width: Int = 8) a
   return try result.get()
 }
 
-/// Nanoseconds that an answer may take before a workload gives up.
+/// Time for an answer before a workload gives up. Unit: nanoseconds.
 let answerLimit: UInt64 = 30_000_000_000

@@ -1,18 +1,18 @@
-// What a program that starts servers knows besides: deploy/bench writes it, the tables show it.
+// Facts that only the starting program knows: deploy/bench writes them, the tables show them.
 
 import JSON
 
 struct Facts {
-  /// Of the sources.
+  /// The commit of the sources.
   var commit: String?
-  /// How the whole was run.
+  /// The command of the whole benchmark.
   var command: String?
-  /// PostgreSQL on the same work; or why there are no figures.
+  /// PostgreSQL's figures on the same work; empty with a note on the reason.
   var postgres: [Limit] = []
   var postgresNote: String?
   var footprint: Footprint?
 
-  /// What something else than this program reached on a workload.
+  /// Another program's figures on a workload.
   struct Limit {
     let name: String
     /// `w1a:16`.
@@ -22,11 +22,11 @@ struct Facts {
   }
 
   struct Footprint {
-    /// Milliseconds from the start of `aquifer dev` until everything answers, once for each start.
+    /// Milliseconds from the start of `aquifer dev` until all processes answer, one for each start.
     let startMilliseconds: [Double]
-    /// Megabytes of 2^20 bytes that are resident when nobody asks anything.
+    /// Resident megabytes of 2^20 bytes while the installation is idle.
     let idle: [(process: String, memory: Double)]
-    /// Bytes: the file, and the shared libraries of Swift that it needs besides.
+    /// Bytes of the file, and of the shared Swift libraries that it needs.
     let binaries: [(name: String, byteCount: Double, libraryByteCount: Double)]
   }
 

@@ -2,7 +2,7 @@
 
 import Glibc
 
-/// One user's devices, each with a connection on which it hears pings; on others they take turns to pull.
+/// One user's devices. Each has a connection for pings; they share further connections to pull.
 struct Fanout: Sendable {
   enum Listening: Sendable {
     /// The web courier's long poll: a request for each ping.
@@ -12,33 +12,34 @@ struct Fanout: Sendable {
   }
 
   let target: Target
-  /// Where each device listens.
+  /// The address and request by which each device listens.
   let pings: [(target: Target, request: [UInt8])]
   let listening: Listening
   let feed: Feed
-  /// Where the zone's feed is now.
+  /// The present token of the zone's feed.
   let token: String
-  /// How many saves.
+  /// The number of saves.
   let roundCount: Int
-  /// Nanoseconds until a device that was not told is given up.
+  /// Time before a device that gets no ping is given up. Unit: nanoseconds.
   var patience = answerLimit
 
   struct Outcome: Sendable {
-    /// From sending the save until it is answered, until the last device has its ping, and until the last has the change.
+    /// Times from sending the save to its answer, to the last device's ping, and to the last device's pull of the
+    /// change.
     var save = Measurement()
     var lastPing = Measurement()
     var lastPull = Measurement()
   }
 
-  /// Connections that pull, at most: with more devices some wait for their turn.
+  /// The most connections that pull; with more devices some wait for their turn.
   static let pullLimit = 1024
 
-  /// Connections of so many devices, with the one that saves.
+  /// Connections of this many devices, including the saving one.
   static func connectionCount(_ deviceCount: Int) -> Int { deviceCount + min(deviceCount, pullLimit) + 1 }
 
-  /// One save after the other. Blocks.
-  /// - Parameter maker: of saves.
-  /// - Throws: when a device is not told of a save, or does not find it.
+  /// Saves repeatedly; blocks.
+  /// - Parameter maker: makes the saves.
+  /// - Throws: when a device gets no ping for a save, or does not find it.
   func run(_ maker: RequestMaker) throws(LoadError) -> Outcome {
     var round = FanoutRound(self, maker)
     try round.listen()
@@ -53,27 +54,27 @@ struct Fanout: Sendable {
   }
 }
 
-/// What a device knows. It has its ping when that names the token to which the device has pulled: a ping of something before, which may come
-/// late, is never taken for the save's.
+/// The state of a device. It has its ping when the ping names the token that the device has pulled to, so a late ping
+/// of an earlier change never counts for a save.
 struct FanoutDevice {
-  /// Of its latest page.
+  /// The token of its latest page.
   var token: String
-  /// That its latest ping names.
+  /// The token in its latest ping.
   var pingToken: String?
-  /// When that came.
+  /// The arrival of that ping.
   var pinged: UInt64 = 0
   var isPulling = false
-  /// A ping came while it pulled.
+  /// A ping came during a pull.
   var pullsAgain = false
-  /// Whether it has pulled what was saved.
+  /// True when it has pulled the saved record.
   var hasChange = false
-  /// Whether it listens, and has a token.
+  /// True when it listens and has a token.
   var isReady = false
 
   var hasPing: Bool { pingToken == token }
   var isTold: Bool { hasChange && hasPing }
 
-  /// - Returns: whether it has to pull.
+  /// - Returns: true when it has to pull.
   mutating func hear(_ ping: String, at now: UInt64) -> Bool {
     (pingToken, pinged) = (ping, now)
     guard ping != token else { return false }
@@ -81,7 +82,7 @@ struct FanoutDevice {
     return !isPulling
   }
 
-  /// - Returns: whether it has to pull once more.
+  /// - Returns: true when it has to pull again.
   mutating func take(_ page: Feed.Page, hasChange isThere: Bool) -> Bool {
     token = page.token
     if isThere { hasChange = true }

@@ -1,8 +1,8 @@
-// The connections of w3's devices, and what happens on them from save to save.
+// The connections of w3's devices, and their events from save to save.
 
 import Queues
 
-/// Device i listens on connection i; then come those that pull; the saver is the last.
+/// Device i listens on connection i. The connections that pull follow; the last connection saves.
 struct FanoutRound: ~Copyable {
   private let fanout: Fanout
   private var maker: RequestMaker
@@ -10,21 +10,21 @@ struct FanoutRound: ~Copyable {
   private var connections = Connections()
   private var devices: [FanoutDevice]
   private let saver: Int
-  /// By connection, less the devices' own: the device for which it pulls; nil while it is idle.
+  /// By connection, starting behind the devices' own: the device for which it pulls; nil while idle.
   private var pullers: [Int?]
-  /// The longest idle first, so that none is so long that the server closes it.
+  /// Longest idle first, so that the server closes none for idleness.
   private var idle = FIFO<Int>()
-  /// Devices whose turn to pull is to come.
+  /// Devices that wait for their turn to pull.
   private var waiting = FIFO<Int>()
-  /// Pulls that the server put off, and when they are sent again.
+  /// Pulls that the server deferred, with the times to repeat them.
   private var putOff: [(due: UInt64, device: Int)] = []
-  /// How many devices still lack what is waited for.
+  /// The number of devices that still lack the awaited state.
   private var lackingCount = 0
-  /// When a save was sent; nil before the first.
+  /// The time at which a save was sent; nil before the first.
   private var start: UInt64?
   private var isAnswered = false
 
-  /// Listeners are held for this long before the first save: a poll that is under way can't be seen from here.
+  /// Time before the first save: the generator can't see whether a poll has reached the server.
   private static let settling: UInt64 = 300_000_000
 
   init(_ fanout: Fanout, _ maker: RequestMaker) {
@@ -39,17 +39,17 @@ struct FanoutRound: ~Copyable {
     for puller in 0..<width { idle.append(puller) }
   }
 
-  /// Opens every connection, and returns when every listener may be taken to be held.
+  /// Opens every connection, and returns when every device should be listening.
   mutating func listen() throws(LoadError) {
     lackingCount = devices.count
-    // A device connects when its turn to pull comes: all at once would overflow the server's queue of connections.
+    // A device connects at its first pull: connecting all at once would overflow the server's backlog.
     for device in devices.indices { pull(device) }
     try go(until: Connections.now() + max(Self.limit(devices.count), fanout.patience)) { $0.lackingCount == 0 }
     if lackingCount > 0 { throw LoadError(description: "\(lackingCount) devices can't listen, or can't pull") }
     try settle()
   }
 
-  /// Nanoseconds that so many devices may take to begin.
+  /// Time for a number of devices to begin. Unit: nanoseconds.
   private static func limit(_ count: Int) -> UInt64 { answerLimit * UInt64(1 + count / 1000) }
 
   mutating func save() throws(LoadError) {
@@ -72,12 +72,12 @@ struct FanoutRound: ~Copyable {
     return isAnswered ? text : "the save has no answer, \(text)"
   }
 
-  /// Nobody saves; pings of what was there before may still come.
+  /// Waits without saves; pings of earlier changes may still come.
   private mutating func settle() throws(LoadError) { try go(until: Connections.now() + Self.settling) { _ in false } }
 
-  // MARK: What happens
+  // MARK: Events
 
-  /// Handles what happens until something is reached, or the deadline has come.
+  /// Handles events until `isOver` holds or the deadline has come.
   private mutating func go(until deadline: UInt64, _ isOver: (borrowing FanoutRound) -> Bool) throws(LoadError) {
     while !isOver(self) {
       let now = Connections.now()
@@ -93,7 +93,7 @@ struct FanoutRound: ~Copyable {
   private mutating func handle(_ event: Connections.Event, of index: Int) throws(LoadError) {
     let puller = index - devices.count
     if case .failed(let reason) = event {
-      // What is idle may be closed; the next request opens it again.
+      // The server may close an idle connection; the next request opens it again.
       guard pullers.indices.contains(puller), pullers[puller] == nil else { throw LoadError(description: reason) }
     } else if index == saver {
       guard event == .answered(isSuccess: true) else { throw refusal(index) }
@@ -114,7 +114,7 @@ struct FanoutRound: ~Copyable {
       hear(connections.reader(of: device).bytes, device)
       connections.send(device, fanout.pings[device].request)
     } else if connections.reader(of: device).hasBegun, connections.reader(of: device).endsWithEvent {
-      // Comments, too, which keep the stream alive.
+      // Also handles comments, which keep the stream alive.
       hear(connections.reader(of: device).bytes, device)
       connections.discard(device)
       if !devices[device].isReady { becomeReady(device) }
@@ -152,7 +152,7 @@ struct FanoutRound: ~Copyable {
       try tookPage(connections.reader(of: index).bytes, device)
     } else {
       guard let seconds = connections.reader(of: index).retryAfter else { throw refusal(index) }
-      // As devices do: it counts, in time and as an error.
+      // As devices do. It counts in time and as an error.
       outcome.lastPull.note(connections.reader(of: index).beginning)
       putOff.append((Connections.now() + UInt64(seconds) * 1_000_000_000, device))
     }
@@ -171,7 +171,7 @@ struct FanoutRound: ~Copyable {
 
   private mutating func beginListening(_ device: Int) {
     connections.send(device, fanout.pings[device].request, isStream: fanout.listening == .stream)
-    // A stream says that it has begun.
+    // A stream tells when it has begun; a poll does not.
     if fanout.listening == .courier { becomeReady(device) }
   }
 
@@ -180,7 +180,7 @@ struct FanoutRound: ~Copyable {
     lackingCount -= 1
   }
 
-  /// Keeps the count of those that lack a save's ping or its change.
+  /// Updates the number of devices that lack a save's ping or its change.
   private mutating func count(_ device: Int, _ wasTold: Bool) {
     guard start != nil, devices[device].isTold != wasTold else { return }
     lackingCount += wasTold ? 1 : -1

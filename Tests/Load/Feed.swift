@@ -1,8 +1,8 @@
-// How a device follows a feed of changes, on either plane, and whether it was told everything.
+// Follows a feed of changes on either plane, and checks that a device got everything.
 
 import JSON
 
-/// Where changes are pulled from, page by page.
+/// A source of changes, read page by page.
 enum Feed: Sendable {
   /// The record plane's `changes/zone`. - Parameter path: with credentials.
   case zone(String, path: String)
@@ -11,7 +11,7 @@ enum Feed: Sendable {
 
   static let pageSize = 200
 
-  /// - Parameter token: of the page before; nil: from the beginning.
+  /// - Parameter token: of the previous page; nil: from the beginning.
   func request(after token: String?, host: String) -> [UInt8] {
     switch self {
     case .zone(let name, let path):
@@ -24,15 +24,15 @@ enum Feed: Sendable {
     }
   }
 
-  /// What a page says of how to go on; nil when it says nothing.
+  /// The token and continuation of a page; nil when the page has none.
   func page(_ bytes: [UInt8]) -> Page? {
     let key: String
     switch self {
     case .zone: key = #""syncToken":""#
     case .store: key = #""importToken":""#
     }
-    // Looked for instead of parsed, from the end, where it mostly is: the generator must not be the bottleneck. Names are checked when nobody's
-    // time is measured.
+    // A search from the end instead of a parser, so that the generator is not the bottleneck. Names are checked after
+    // the measurement.
     guard let start = bytes.lastPosition(of: Array(key.utf8)).map({ $0 + key.utf8.count }), let end = bytes[start...].firstIndex(of: UInt8(ascii: "\"")),
       let moreComing = bytes.lastPosition(of: Self.moreComing)
     else { return nil }
@@ -41,7 +41,7 @@ enum Feed: Sendable {
 
   private static let moreComing = Array(#""moreComing":"#.utf8)
 
-  /// The tokens that a zone's pings name, in their order; others' pings are passed over.
+  /// The tokens in the zone's pings, in order; other zones' pings are skipped.
   func pingTokens(in bytes: [UInt8]) -> [String] {
     guard case .zone(let name, _) = self else { return [] }
     let (zone, token) = (Array(#""zid":"\#(name)""#.utf8), Array(#""tok":""#.utf8))
@@ -61,7 +61,7 @@ enum Feed: Sendable {
     let moreComing: Bool
   }
 
-  /// Of the records, or objects, that a page tells of as saved.
+  /// The names of saved records or objects in a page.
   func names(_ body: [UInt8]) throws(JSONError) -> [String] {
     let page = try JSONValue(parsing: body)
     switch self {
@@ -73,13 +73,13 @@ enum Feed: Sendable {
   }
 }
 
-/// Compares what a device was told of with what there is.
+/// Compares the items that a device got with the expected ones.
 enum FeedCheck {
   /// - Parameters:
-  ///   - expected: what must have been told, once each.
-  ///   - told: page after page.
-  ///   - possible: what may have been told besides: saves whose answer never came.
-  /// - Returns: what is wrong, with names; nil when all is well.
+  ///   - expected: names that must occur exactly once.
+  ///   - told: the names in page order.
+  ///   - possible: names that may occur besides: saves without an answer.
+  /// - Returns: the fault with names; nil when there is none.
   static func problem(expected: [String], told: [String], possible: Set<String> = []) -> String? {
     let seen = Set(told)
     let missing = expected.filter { !seen.contains($0) }

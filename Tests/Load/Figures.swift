@@ -1,10 +1,10 @@
-// Figures out of measurements.
+// Computes figures from measurements.
 
 import JSON
 
-/// The figures of one run, or of several runs' medians.
+/// The figures of one run, or the medians of several runs.
 struct Figures: Equatable {
-  /// 0 where a rate says nothing.
+  /// 0 for workloads without a meaningful rate.
   var recordsPerSecond: Double
   var requestsPerSecond: Double
   /// Milliseconds.
@@ -25,7 +25,7 @@ struct Figures: Equatable {
     longest = Self.percentile(sorted, 100)
   }
 
-  /// Figure by figure the median of the runs; errors are added up.
+  /// The median of each figure over the runs; errors are added up.
   /// - Precondition: there is a run.
   init(medianOf runs: [Figures]) {
     self = runs[0]
@@ -38,7 +38,7 @@ struct Figures: Equatable {
     errorCount = runs.reduce(0) { $0 + $1.errorCount }
   }
 
-  /// Of an even number of values the smaller one in the middle.
+  /// The lower median for an even number of values.
   /// - Precondition: there is a value.
   static func median<Value: Comparable>(_ values: [Value]) -> Value { values.sorted()[(values.count - 1) / 2] }
 
@@ -68,7 +68,7 @@ extension Double {
     return (self * factor).rounded() / factor
   }
 
-  /// With exactly `places` digits behind the point.
+  /// The number with exactly `places` decimal digits.
   func text(_ places: Int) -> String {
     let factor = (0..<places).reduce(1) { factor, _ in factor * 10 }
     let scaled = Int((self * Double(factor)).rounded())
@@ -77,7 +77,7 @@ extension Double {
     return "\(scaled / factor).\(String(repeating: "0", count: places - fraction.count))\(fraction)"
   }
 
-  /// With three digits that count, and none behind the point beyond that: `0.45`, `12.3`, `1 234`.
+  /// The number with three significant digits: `0.45`, `12.3`, `1 234`.
   var short: String {
     if self < 10 { return text(2) }
     if self < 100 { return text(1) }

@@ -1,4 +1,4 @@
-// Files and folders that the command line names.
+// Files and folders from the command line.
 
 import Glibc
 
@@ -18,7 +18,7 @@ enum TextFile {
   }
 }
 
-/// A folder of files, without folders in it.
+/// A folder that contains files only.
 enum Folder {
   static func empty(_ path: String) {
     guard let folder = opendir(path) else { return }

@@ -1,17 +1,17 @@
-// What this machine allows at most: SQLite without anything around it, and an HTTP server that does nothing.
+// The machine's limits: SQLite alone, and an HTTP server with empty answers.
 
 import Glibc
 import HTTPServer
 import SQLite
 
-/// Commits of records as a shard makes them, by a program that does nothing else.
+/// Commits of records like a shard's, by a program that does nothing else.
 struct StorageLimit: Hashable, Sendable {
   let fileCount: Int
   let recordsPerCommit: Int
 
   static let all = [1, 200].flatMap { count in [1, 4].map { StorageLimit(fileCount: $0, recordsPerCommit: count) } }
 
-  /// Pages of the log after which they are copied into the file: as many as a shard's.
+  /// Pages of the log after which a checkpoint copies them into the file, as in a shard.
   static let checkpointPageCount = 3000
 
   var threadCount: Int { min(fileCount, 2) }
@@ -20,7 +20,7 @@ struct StorageLimit: Hashable, Sendable {
     "SQLite, \(fileCount == 1 ? "1 file" : "\(fileCount) files on \(threadCount) threads"), \(recordsPerCommit == 1 ? "1 record" : "\(recordsPerCommit) records") a commit"
   }
 
-  /// - Parameter folder: on the disk of the data; files are left in it.
+  /// - Parameter folder: on the disk of the data; the files stay in it.
   func measure(in folder: String, seconds: Double) async throws -> Measurement {
     var sum = Measurement()
     try await withThrowingTaskGroup(of: Measurement.self) { group in
@@ -33,7 +33,7 @@ struct StorageLimit: Hashable, Sendable {
     return sum
   }
 
-  /// To one file after the other.
+  /// Commits to the files in turn.
   private static func commit(_ count: Int, to paths: [String], seconds: Double) throws -> Measurement {
     let files = try paths.map { try LimitFile($0) }
     var measurement = Measurement()
@@ -53,7 +53,7 @@ struct StorageLimit: Hashable, Sendable {
   }
 }
 
-/// A file with the tables, indexes and settings that a shard's records have.
+/// A file with the tables, indexes and settings of a shard's records.
 private final class LimitFile {
   private let connection: Connection
   private var sequence: Int64 = 0
@@ -76,7 +76,7 @@ private final class LimitFile {
       """)
   }
 
-  /// The records, their places in the zone's changes, and the zone's position, in one durable commit.
+  /// Commits records, their places in the zone's changes, and the zone's position, durably.
   func commit(_ count: Int, _ content: [UInt8], _ random: inout FastRandom) throws {
     let insert = try connection.statement(SQL("insert", "INSERT INTO record(zone, name, seq, type, deleted, data) VALUES(1, ?1, ?2, 1, 0, ?3)"))
     let position = try connection.statement(SQL("position", "UPDATE zone SET seq = ?1 WHERE id = 1"))
@@ -99,7 +99,7 @@ private final class LimitFile {
   }
 }
 
-/// The same HTTP server, answering every request at once with nothing.
+/// The same HTTP server, answering every request at once with an empty body.
 struct ProtocolLimit: Hashable {
   let workload: Workload
   let clientCount: Int

@@ -1,4 +1,4 @@
-// What the figures were measured on.
+// The machine of the measurement.
 
 import Glibc
 import JSON
@@ -43,9 +43,9 @@ struct Machine: Equatable {
   }
 }
 
-/// The kernel's files that are text.
+/// The kernel's text files.
 enum ProcFile {
-  /// Empty where there is none.
+  /// The file's text; empty when it is missing.
   static func text(_ path: String) -> String {
     guard let file = fopen(path, "r") else { return "" }
     defer { fclose(file) }

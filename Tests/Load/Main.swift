@@ -114,7 +114,7 @@ struct Load {
     return limits
   }
 
-  /// The zone that all clients query, with its indexes ready.
+  /// Makes the zone that all clients query, and waits for its indexes.
   private func populate(_ scenario: Scenario) async throws -> QueryPopulation {
     let token = scenario.webAuthTokens[0]
     let zoneName = try await scenario.makeZone(token: token, with: admin)
@@ -144,16 +144,16 @@ struct Load {
     return values
   }
 
-  /// - Throws: when its connections are more than there may be open files.
+  /// - Throws: when the workload needs more connections than open files are allowed.
   private static func requireFiles(_ workload: Workload.Sized) throws {
     var limit = rlimit()
-    // Some are the program's own.
+    // The program itself needs some files.
     let needed = workload.connectionCount + 64
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < rlim_t(needed) else { return }
     throw LoadError(description: "it needs \(needed) open files, and \(limit.rlim_cur) are allowed: raise the limit (ulimit -Hn)")
   }
 
-  /// Every device is a connection or two.
+  /// Every device needs a connection or two.
   private static func raiseFileLimit() {
     var limit = rlimit()
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
@@ -163,7 +163,7 @@ struct Load {
 }
 
 extension Report {
-  /// A line for those who wait.
+  /// Prints a line of progress.
   fileprivate func progress(_ entry: Entry, _ number: Int) {
     for line in entry.lines {
       guard let figures = line.runs.last else { continue }
@@ -174,9 +174,9 @@ extension Report {
   }
 }
 
-/// Progress and complaints, beside the report.
+/// Prints progress and complaints separately from the report.
 private func say(_ text: String) {
   let line = Array("\(text)\n".utf8)
-  // Dropped because there is nowhere left to complain to.
+  // Dropped because there is no other place to complain.
   _ = write(STDERR_FILENO, line, line.count)
 }

@@ -1,27 +1,28 @@
-// What else the machine does: figures of a run are worth little without it.
+// Other activity on the machine, without which a run's figures are hard to judge.
 
 import Glibc
 import JSON
 
-/// The machine just before a run, while neither the generator nor, through it, the server has anything to do.
+/// The state of the machine just before a run, while generator and server are idle.
 struct Noise: Equatable {
-  /// Of the last minute; the runs before count in it.
+  /// Of the last minute, which may include earlier runs.
   let loadAverage: Double
-  /// Of all processors' time within a quarter of a second: what processes used, and what the hypervisor gave to others.
+  /// Percentages of all processors' time over a quarter of a second: used by processes, and given to others by the
+  /// hypervisor.
   let busyPercent: Double
   let stolenPercent: Double
 
   static let window = Duration.milliseconds(250)
 
-  /// Looks twice, a window apart; nil where there is no `/proc`.
+  /// Measures over one window; nil on a system without `/proc`.
   static func measure() async throws -> Noise? {
     let before = ProcFile.text("/proc/stat")
     try await Task.sleep(for: window)
     return Noise(loadAverage: ProcFile.text("/proc/loadavg"), before: before, after: ProcFile.text("/proc/stat"))
   }
 
-  /// Looks until the machine has come to rest, but not for longer than it may take: what a workload leaves to be done, rows of deleted zones to
-  /// be removed for one, is not to be done in the next one's time.
+  /// Measures until the machine is quiet, or `patience` is over, so that a workload's remaining work, such as removing
+  /// rows of deleted zones, does not disturb the next one.
   static func measure(onceQuietWithin patience: Duration) async throws -> Noise? {
     let deadline = ContinuousClock.now.advanced(by: patience)
     var noise = try await measure()
@@ -29,7 +30,7 @@ struct Noise: Equatable {
     return noise
   }
 
-  /// More than a fifth of the processors' time is taken.
+  /// True when more than a fifth of the processors' time is used.
   var isRestless: Bool { busyPercent + stolenPercent > 20 }
 
   /// - Parameters: the contents of `/proc/loadavg`, and of `/proc/stat` at the window's beginning and end.
@@ -45,7 +46,7 @@ struct Noise: Equatable {
     stolenPercent = stolen / total * 100
   }
 
-  /// The first eight figures of the line of all processors.
+  /// The first eight figures of the line for all processors.
   private static func ticks(_ stat: String) -> [Double]? {
     guard let line = stat.split(separator: "\n").first(where: { $0.hasPrefix("cpu ") }) else { return nil }
     let ticks = line.split(separator: " ").dropFirst().prefix(8).compactMap { Double($0) }
@@ -60,6 +61,6 @@ struct Noise: Equatable {
     writer.endObject()
   }
 
-  /// Load, and what of the processors is taken.
+  /// The load, and the used percentage of the processors.
   var summary: String { "\(loadAverage.text(1))/\((busyPercent + stolenPercent).text(0))%" }
 }

@@ -1,4 +1,4 @@
-// What the load generator is told on its command line.
+// The load generator's command line.
 
 import Crypto
 

@@ -1,29 +1,32 @@
-// What other systems reached on the same work, to compare with.
+// Figures of other systems on the same work, for comparison.
 
-/// One figure of another system. They were measured once, on a machine of the same kind (two cores, the generator beside the server, loopback,
-/// medians of three runs), and not in the run that they are printed beside: take ratios to them for an order of magnitude.
+/// One figure of another system. They were measured once on a similar machine (two cores, the generator beside the
+/// server, loopback, medians of three runs), not together with the printed run. Ratios to them only show orders of
+/// magnitude.
 struct Peer: Equatable {
   enum Kind {
-    /// Does the job by itself: records, changes and devices, over HTTP.
+    /// A complete service: records, changes and devices, over HTTP.
     case service
-    /// What one could build such a service on: no HTTP, no users, no semantics. Every one acknowledges durable writes.
+    /// A store on which such a service could be built: no HTTP, no users, no semantics. Each acknowledges durable
+    /// writes.
     case store
   }
 
   let system: String
   let kind: Kind
-  /// `w1a:16`, and for latencies the part.
+  /// `w1a:16`, for latencies with the part.
   let workload: String
   let figure: Double
 
-  /// The best one of a kind for a workload.
+  /// The best peer of a kind for a workload.
   static func best(_ kind: Kind, for workload: String, smallerIsBetter: Bool = false) -> Peer? {
     let peers = all.filter { $0.kind == kind && $0.workload == workload }
     return smallerIsBetter ? peers.min { $0.figure < $1.figure } : peers.max { $0.figure < $1.figure }
   }
 
-  /// Records/s of w1 and w2, milliseconds of w3 and w4. NATS JetStream is not in it, which does not sync each message. PostgreSQL's pulls are those
-  /// after ANALYZE (29 177 and 42 271 before); services that only know polls count with the pause of five seconds that their clients make.
+  /// Records/s for w1 and w2, milliseconds for w3 and w4. NATS JetStream is left out, because it does not sync each
+  /// message. PostgreSQL's pulls are those after ANALYZE (29 177 and 42 271 before). Services with polls only count
+  /// with their clients' pause of five seconds.
   static let all: [Peer] =
     rows("CouchDB", .service, [492, 1_163, 21_096, 19_952, 25_503, 179, 179, 4.0])
     + rows("Kinto on PostgreSQL", .service, [170, 324, 400, 61_487, 95_871, 5_000, 5_000, nil])

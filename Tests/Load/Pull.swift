@@ -1,20 +1,20 @@
-// w2 and w2o: devices that have nothing yet pull everything, a page after the other.
+// w2 and w2o: new devices pull everything, page by page.
 
 import Glibc
 
-/// Devices that begin at the same moment, each over a connection of its own.
+/// Devices that begin at the same moment, each with a connection of its own.
 struct Pull: Sendable {
   let target: Target
   let feeds: [Feed]
 
   struct Outcome: Sendable {
-    /// Of pages.
+    /// Measures pages.
     var measurement = Measurement()
     /// By device, in order.
     var pages: [[[UInt8]]]
   }
 
-  /// Until the last device has its last page. Blocks.
+  /// Runs until the last device has its last page; blocks.
   func run() -> Outcome {
     var outcome = Outcome(pages: feeds.map { _ in [] })
     var connections = Connections()
@@ -54,10 +54,11 @@ struct Pull: Sendable {
     return outcome
   }
 
-  /// What each device was told of.
+  /// The names that each device got.
   func names(_ outcome: Outcome) throws -> [[String]] { try zip(feeds, outcome.pages).map { feed, pages in try pages.flatMap { try feed.names($0) } } }
 
-  /// - Throws: when a device was not told of everything, or twice. A store mirrors all its user's zones: it may tell of more.
+  /// - Throws: when a device missed a name or got one twice. A store mirrors all its user's zones, so it may have
+  ///   further names.
   func check(_ told: [[String]], expected: [String]) throws(LoadError) {
     for (feed, names) in zip(feeds, told) {
       var others: Set<String> = []

@@ -1,8 +1,9 @@
-// What queries are measured on: one zone full of records, and the questions that are asked about it.
+// The data for queries: one zone full of records, and the queries on it.
 
 import JSON
 
-/// A zone whose records have, each `hitCount` times, every number of a range as `CD_rating`, and one of their own as `CD_createdAt`.
+/// A zone in which every number of a range is the `CD_rating` of `hitCount` records, and each record has its own
+/// `CD_createdAt`.
 struct QueryPopulation: Sendable {
   let zoneName: String
   let recordCount: Int
@@ -11,7 +12,7 @@ struct QueryPopulation: Sendable {
 
   static let hitCount = 5
   static let pageSize = 20
-  /// Numbers have as many digits, so that all requests have one length.
+  /// All numbers have this many digits, so that all requests have the same length.
   static let digitCount = 7
   private static let first = 1_000_000
   private static let batch = 200
@@ -23,7 +24,7 @@ struct QueryPopulation: Sendable {
     queryPath = scenario.recordPlane("private/records/query", token: token)
   }
 
-  /// The numbers a workload may look for; behind the largest there is still a page.
+  /// The numbers that a workload may look for; after the largest there is still a full page.
   func numbers(_ workload: Workload) -> Range<Int> {
     Self.first..<Self.first + (workload == .qe ? recordCount / Self.hitCount : recordCount - 2 * Self.pageSize)
   }
@@ -32,7 +33,7 @@ struct QueryPopulation: Sendable {
     RequestMaker(workload, count: 1, target: queryPath, host: host, zoneName: zoneName, population: self, random: random)
   }
 
-  /// Makes the records of a zone that is there, a few requests at a time.
+  /// Creates the records in an existing zone, a few requests at a time.
   func fill(with admin: Admin) async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for (number, start) in stride(from: 0, to: recordCount, by: Self.batch).enumerated() {
@@ -49,7 +50,7 @@ struct QueryPopulation: Sendable {
   private func creates(_ numbers: Range<Int>) -> [UInt8] {
     var random = FastRandom()
     let operations = numbers.map { number in
-      // Scattered, so that neither the order of writing nor that of names is the order of an index.
+      // Scattered, so that neither the order of writing nor that of names equals an index's order.
       let place = Self.first + number &* 7_919 % recordCount
       return #"{"operationType":"create","record":{"recordName":"\#(random.uuid())","recordType":"CD_Note","fields":{"#
         + #""CD_entityName":{"value":"Note"},"CD_title":{"value":"Note \#(number)"},"#
@@ -58,7 +59,7 @@ struct QueryPopulation: Sendable {
     return Array(#"{"zoneID":{"zoneName":"\#(zoneName)"},"atomic":true,"operations":[\#(operations.joined(separator: ","))]}"#.utf8)
   }
 
-  /// Asks each question until it is answered too fast to have looked at every record: the first one brings the index on.
+  /// Repeats each query until it is too fast for a scan: the first query causes the index to be built.
   func waitForIndexes(with admin: Admin) async throws {
     let questions = [
       #""filterBy":[{"fieldName":"CD_rating","comparator":"EQUALS","fieldValue":{"value":\#(Self.first)}}]"#, #""sortBy":[{"fieldName":"CD_createdAt"}]"#,

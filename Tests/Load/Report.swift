@@ -1,12 +1,12 @@
-// Everything that was measured, and its two forms for programs and for people.
+// All measurements, as JSON for programs and as tables for people.
 
 import JSON
 
 struct Report {
-  /// One workload, or one of the things that are measured in it.
+  /// One workload, or one of its measured parts.
   struct Line {
     let workload: Workload.Sized
-    /// What of it; empty when it is one thing.
+    /// The name of the part; empty when there is only one.
     let part: String
     var runs: [Figures] = []
 
@@ -14,19 +14,19 @@ struct Report {
     var median: Figures { Figures(medianOf: runs) }
   }
 
-  /// What a workload's runs have in common.
+  /// The common facts of a workload's runs.
   struct Entry {
     let workload: Workload.Sized
     var lines: [Line] = []
-    /// Before each run; nil where it could not be seen.
+    /// Before each run; nil where it could not be measured.
     var noise: [Noise?] = []
-    /// Of each run: what the processes needed, and for how many records.
+    /// The costs of the processes in each run, with the number of records.
     var uses: [(processes: [ProcessUse], recordCount: Int)] = []
     var firstError: String?
-    /// Why it is wrong, whatever its figures.
+    /// The reason why the workload's answers are wrong.
     var failure: String?
 
-    /// Processor time for a record, microseconds, and memory, megabytes: medians, in the order of the first run.
+    /// Processor time for a record in microseconds, and memory in megabytes: medians, in the first run's order.
     var costs: [(process: String, microseconds: Double, memory: Double)] {
       (uses.first?.processes ?? []).compactMap { process in
         let all = uses.compactMap { use in use.processes.first { $0.name == process.name }.map { ($0, use.recordCount) } }.filter { $0.1 > 0 }
@@ -48,7 +48,7 @@ struct Report {
     var isGood: Bool { failure == nil && lines.contains { $0.median.requestCount > 0 } }
   }
 
-  /// What is measured without the server.
+  /// A limit of the machine, measured without the server.
   struct Limit {
     let name: String
     var runs: [Figures] = []

@@ -1,8 +1,8 @@
-// The bytes of one client's requests: written once, then only names and texts replaced in place, so that the generator is not the bottleneck.
+// The bytes of one client's requests: written once, then changed in place, so that the generator is not the bottleneck.
 
 import Glibc
 
-/// A request as it goes over the wire.
+/// A request as sent on the connection.
 /// - Parameter path: with the query.
 func httpRequest(_ method: String, _ path: String, host: String, headers: [String] = [], body: [UInt8]? = nil) -> [UInt8] {
   var head = "\(method) \(path) HTTP/1.1\r\nHost: \(host)\r\n"
@@ -11,13 +11,13 @@ func httpRequest(_ method: String, _ path: String, host: String, headers: [Strin
   return Array((head + "\r\n").utf8) + (body ?? [])
 }
 
-/// Makes one request after the other for one client. All have the same length.
+/// Makes the requests of one client, which all have the same length.
 struct RequestMaker: Sendable {
   /// The request to send; `advance` turns it into the next one.
   private(set) var request: [UInt8]
   private let uuidPlaces: [Int]
   private let textPlaces: [Int]
-  /// Of the number that a query looks for.
+  /// The places of the number that a query looks for.
   private let numberPlaces: [Int]
   private let numbers: Range<Int>
   private let isTransaction: Bool
@@ -29,9 +29,9 @@ struct RequestMaker: Sendable {
 
   /// - Parameters:
   ///   - target: path and query; `bearer` and `host` go into headers.
-  ///   - count: records, or objects, of one request.
-  ///   - zoneName: of record plane workloads.
-  ///   - population: of queries.
+  ///   - count: the number of records or objects in one request.
+  ///   - zoneName: for workloads of the record plane.
+  ///   - population: for queries.
   init(
     _ workload: Workload, count: Int, target: String, host: String, bearer: String? = nil, zoneName: String = "", population: QueryPopulation? = nil,
     random: FastRandom = FastRandom()
@@ -60,9 +60,9 @@ struct RequestMaker: Sendable {
     advance()
   }
 
-  /// Of the records, or objects, that the request makes.
+  /// The names of the records or objects that the request creates.
   var names: [String] {
-    // A record's name is followed by its folder's; the transaction's own name comes first.
+    // The places of records alternate with their folders'; a transaction begins with its own name.
     let places = isTransaction ? Array(uuidPlaces.dropFirst()) : stride(from: 0, to: uuidPlaces.count, by: 2).map { uuidPlaces[$0] }
     return places.map { String(decoding: request[$0..<$0 + 36], as: UTF8.self) }
   }
@@ -144,13 +144,13 @@ struct RequestMaker: Sendable {
   }
 }
 
-/// Fast randomness of no cryptographic worth.
+/// Fast random numbers, not for cryptography.
 struct FastRandom: RandomNumberGenerator, Sendable {
   private var state: UInt64
 
   init(seed: UInt64 = UInt64.random(in: .min ... .max)) { state = seed }
 
-  /// Another one, independent of this one.
+  /// Another generator, independent of this one.
   mutating func split() -> FastRandom { FastRandom(seed: next()) }
 
   mutating func next() -> UInt64 {
@@ -161,7 +161,7 @@ struct FastRandom: RandomNumberGenerator, Sendable {
     return mixed ^ (mixed >> 31)
   }
 
-  /// Upper-case text of a random UUID, version 4, in 36 bytes.
+  /// Writes a random UUID, version 4, as 36 bytes of upper-case text.
   mutating func writeUUID(to text: UnsafeMutableBufferPointer<UInt8>) {
     var high = next() & 0xffff_ffff_ffff_0fff | 0x4000
     var low = next() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000
@@ -184,7 +184,7 @@ struct FastRandom: RandomNumberGenerator, Sendable {
       }, as: UTF8.self)
   }
 
-  /// Random printable ASCII that JSON needs no escapes for.
+  /// Random printable ASCII that needs no escapes in JSON.
   static func text(_ count: Int, _ random: inout FastRandom) -> [UInt8] {
     let alphabet = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .".utf8)
     return (0..<count).map { _ in alphabet[Int(random.next() & 63)] }

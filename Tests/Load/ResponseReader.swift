@@ -1,27 +1,27 @@
-// Just enough HTTP/1.1 to know when an answer is complete and whether it is a success.
+// A minimal HTTP/1.1 reader: it tells when an answer is complete, and whether it is a success.
 
 import CLinux
 import Glibc
 
-/// Collects one answer's bytes; lengths and chunks both.
+/// Collects the bytes of one answer, with a length or in chunks.
 struct ResponseReader {
   enum Outcome: Equatable {
     case incomplete
-    /// A whole answer. `isSuccess`: 200, and no error item inside.
+    /// A whole answer. `isSuccess`: status 200, and no error item inside.
     case complete(isSuccess: Bool, closes: Bool)
     case malformed
   }
 
   private(set) var bytes: [UInt8] = []
-  /// Its answer has no end, unless it is a failure.
+  /// True for a stream, whose answer has no end unless it is a failure.
   private(set) var isStream = false
   private var headByteCount: Int?
   private var bodyByteCount: Int?
   private var closes = false
-  /// Seconds after which the server wants to be asked again.
+  /// The value of Retry-After. Unit: seconds.
   private(set) var retryAfter: Int?
   private var chunkPosition = 0
-  /// Grows with what arrives at once: connections that hear little hold little.
+  /// Grows with the size of arrivals, so that quiet connections need little memory.
   private var receiveByteCount = 4096
 
   private static let errorMark = Array(#""serverErrorCode""#.utf8)
@@ -37,8 +37,8 @@ struct ResponseReader {
     retryAfter = nil
   }
 
-  /// Reads what has arrived on a socket.
-  /// - Returns: what `recv` says.
+  /// Reads the available bytes of a socket.
+  /// - Returns: the result of `recv`.
   mutating func receive(from socket: Int32) -> Int {
     var received = 0
     bytes.append(addingCapacity: receiveByteCount) { (span: inout OutputSpan<UInt8>) in
@@ -73,7 +73,7 @@ struct ResponseReader {
 
   private var isOK: Bool { bytes.starts(with: "HTTP/1.1 200".utf8) }
 
-  /// Of an answer whose head is complete, without chunks' framing.
+  /// The body of an answer whose head is complete, without chunk framing.
   var body: [UInt8] {
     guard let headByteCount else { return [] }
     guard bodyByteCount == nil else { return Array(bytes[headByteCount...]) }
@@ -86,29 +86,29 @@ struct ResponseReader {
     return content
   }
 
-  /// For people, of an answer that was none: status and body.
+  /// Status and body of a failure, for people.
   var beginning: String {
     let status = String(decoding: bytes.prefix(200).prefix { $0 != UInt8(ascii: "\r") }, as: UTF8.self)
     return "\(status) \(String(decoding: body.prefix(600), as: UTF8.self))"
   }
 
-  /// Whether the text is in what has arrived of the body.
+  /// True when the received part of the body contains the text.
   func contains(_ text: String) -> Bool { headByteCount.map { bytes.position(of: Array(text.utf8), from: $0) != nil } ?? false }
 
-  /// Whether a stream's head has arrived.
+  /// True when a stream's head has arrived.
   var hasBegun: Bool { headByteCount != nil }
 
-  /// Whether what has arrived of a stream in chunks ends with an event, or a comment.
+  /// True when the received part of a chunked stream ends with an event or a comment.
   var endsWithEvent: Bool { bytes.count > (headByteCount ?? .max) && bytes.suffix(4).elementsEqual("\n\n\r\n".utf8) }
 
-  /// Forgets what has arrived of a stream.
+  /// Drops the received part of a stream.
   mutating func dropBody() {
     if let headByteCount { bytes.removeLast(bytes.count - headByteCount) }
   }
 
   private func hasErrorItem(after start: Int) -> Bool { bytes.position(of: Self.errorMark, from: start) != nil }
 
-  /// - Returns: whether the head is complete.
+  /// - Returns: true when the head is complete.
   private mutating func readHead() -> Bool {
     guard let headEnd = bytes.position(of: Self.headEnd, from: 0) else { return false }
     let end = headEnd + Self.headEnd.count
@@ -128,7 +128,7 @@ struct ResponseReader {
     return true
   }
 
-  /// A header's value when the line is of that name, which ends with its colon.
+  /// A header's value when the line has that name, which includes the colon.
   private static func value(of name: StaticString, in line: ArraySlice<UInt8>) -> Substring? {
     guard line.count > name.utf8CodeUnitCount, (0..<name.utf8CodeUnitCount).allSatisfy({ line[line.startIndex + $0] | 0x20 == name.utf8Start[$0] | 0x20 })
     else { return nil }
@@ -140,7 +140,7 @@ struct ResponseReader {
     return Int(size, radix: 16).flatMap { $0 >= 0 ? $0 : nil }
   }
 
-  /// - Returns: whether all chunks are there; false is malformed, nil incomplete.
+  /// - Returns: true when all chunks are there, false when malformed, nil when incomplete.
   private mutating func skipChunks() -> Bool? {
     while true {
       guard let lineEnd = bytes[chunkPosition...].firstIndex(of: UInt8(ascii: "\n")) else { return nil }
@@ -154,7 +154,7 @@ struct ResponseReader {
 }
 
 extension [UInt8] {
-  /// The place of `text` at or behind `start`.
+  /// The position of `text` at or after `start`.
   func position(of text: [UInt8], from start: Int) -> Int? {
     withUnsafeBytes { all in
       guard let base = all.baseAddress, start <= all.count, let found = memmem(base + start, all.count - start, text, text.count) else { return nil }
@@ -162,7 +162,7 @@ extension [UInt8] {
     }
   }
 
-  /// The last place of `text`, for what is expected near the end.
+  /// The last position of `text`; fast when it is near the end.
   func lastPosition(of text: [UInt8]) -> Int? {
     var place = count - text.count
     while place >= 0 {

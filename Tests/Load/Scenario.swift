@@ -1,4 +1,4 @@
-// The population of a benchmark: a container with a model, and for each client a user, a zone and a store.
+// The population of a benchmark: a container with a model, and a user, a zone and a store for each client.
 
 import Crypto
 import HTTPClient
@@ -8,17 +8,17 @@ struct LoadError: Error, CustomStringConvertible {
   let description: String
 }
 
-/// Where and as whom the clients work.
+/// The container and the credentials of the clients.
 struct Scenario {
   var container: String
   var environment = "development"
   var apiToken: String
-  /// Of the model that was pushed; without it there is no object plane.
+  /// The hash of the pushed model; nil: there is no object plane.
   var modelHash: String?
   var webAuthTokens: [String]
   private let made = Made()
 
-  /// - Parameter json: what `--scenario` names.
+  /// - Parameter json: the content of the file for `--scenario`.
   init(json: JSONValue) throws {
     guard let container = json["container"]?.string, let apiToken = json["apiToken"]?.string else {
       throw LoadError(description: "the scenario names no container and apiToken")
@@ -30,7 +30,7 @@ struct Scenario {
     webAuthTokens = json["clients"]?.elements.compactMap { $0["webAuthToken"]?.string } ?? []
   }
 
-  /// Makes a new container with the model below, and as many users as there are clients.
+  /// Makes a new container with the model below, and a user for each client.
   init(making clientCount: Int, with admin: Admin) async throws {
     let run = Hex.encode(SecureRandom.bytes(6))
     container = "iCloud.org.example.load-\(run)"
@@ -44,7 +44,7 @@ struct Scenario {
     for _ in 0..<clientCount { webAuthTokens.append(try await Self.makeUser(with: admin)) }
   }
 
-  /// A user who is new.
+  /// Makes a new user.
   /// - Returns: the web authentication token.
   static func makeUser(with admin: Admin) async throws -> String {
     let name = "load-" + Hex.encode(SecureRandom.bytes(6))
@@ -72,15 +72,15 @@ struct Scenario {
     """
 }
 
-// MARK: What each run needs anew
+// MARK: New data for each run
 
 extension Scenario {
-  /// The path of a record plane's call, with credentials as CloudKit's web clients send them.
+  /// The path of a record plane call, with credentials as CloudKit's web clients send them.
   func recordPlane(_ call: String, token: String) -> String {
     "/database/1/\(container)/\(environment)/\(call)?ckAPIToken=\(Self.percentEncoded(apiToken))&ckWebAuthToken=\(Self.percentEncoded(token))"
   }
 
-  /// A zone that is new.
+  /// Makes a new zone and returns its name.
   func makeZone(token: String, with admin: Admin) async throws -> String {
     let zoneName = "Load-" + Hex.encode(SecureRandom.bytes(6))
     try await modifyZone("create", zoneName, token: token, with: admin)
@@ -96,14 +96,14 @@ extension Scenario {
 
   /// A store that a device mirrors.
   struct Store {
-    /// Of its calls.
+    /// The path of the store's calls.
     let path: String
   }
 
-  /// A store that is new.
+  /// Makes a new store.
   func makeStore(token: String, with admin: Admin) async throws -> Store {
     guard let modelHash else { throw LoadError(description: "w1c and w2o need a model: the scenario has no modelHash") }
-    // Named by the system's randomness: with the same seed twice there are no two of a name.
+    // Names come from the system's random numbers, so that a repeated seed gives no name twice.
     var random = FastRandom(seed: SecureRandom.uint64())
     let store = Store(path: "/mirror/1/\(container)/\(environment)/private/stores/\(random.uuid())")
     let body = #"{"modelHash":"\#(modelHash)","device":{"name":"load"}}"#
@@ -112,7 +112,7 @@ extension Scenario {
     return store
   }
 
-  /// Where devices of one user are told of changes, one each.
+  /// Makes couriers for a user's devices, and returns their addresses.
   func couriers(_ count: Int, token: String, _ target: Target) async throws -> [String] {
     let path = "/device/1/\(container)/\(environment)/tokens/create?ckAPIToken=\(Self.percentEncoded(apiToken))&ckWebAuthToken=\(Self.percentEncoded(token))"
     var random = FastRandom(seed: SecureRandom.uint64())
@@ -125,16 +125,16 @@ extension Scenario {
     }
   }
 
-  /// Deletes the zones and stores that were made.
+  /// Deletes the zones and stores of the run.
   func cleanUp(with admin: Admin) async {
     for (zoneName, store, token) in made.all {
-      // Dropped because what can't be deleted is only left behind, with a name that says where it comes from.
+      // Dropped because a zone that can't be deleted only stays behind, with a name that tells its origin.
       if let zoneName { try? await modifyZone("delete", zoneName, token: token, with: admin) }
       if let store { _ = try? await admin.call("DELETE", store.path, body: [], isOperator: false, bearer: token) }
     }
   }
 
-  /// What is to be deleted in the end.
+  /// The zones and stores to delete at the end.
   final class Made {
     private(set) var all: [(zoneName: String?, store: Store?, token: String)] = []
     func add(_ one: (zoneName: String?, store: Store?, token: String)) { all.append(one) }
@@ -152,7 +152,7 @@ extension Scenario {
   }
 }
 
-/// Calls before and between the runs, where speed does not matter.
+/// Calls before and between the runs, whose speed does not matter.
 struct Admin {
   let url: String
   let operatorToken: String?

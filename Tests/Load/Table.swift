@@ -1,16 +1,16 @@
-// A table for a terminal or for a page in Markdown.
+// A table for a terminal or a Markdown page.
 
 struct Table: Equatable {
   let title: String
   /// Columns of text are aligned to the left, others to the right.
   let columns: [(name: String, isText: Bool)]
   var rows: [[String]] = []
-  /// Below it, a sentence each.
+  /// Sentences below the table.
   var notes: [String] = []
 
   static func == (left: Table, right: Table) -> Bool { left.markdown == right.markdown }
 
-  /// - Parameter columns: names; those of text end with a colon, which is not printed.
+  /// - Parameter columns: names; text columns end with a colon, which is not printed.
   init(_ title: String, _ columns: String...) {
     self.init(title, columns: columns.map { $0.hasSuffix(":") ? (String($0.dropLast()), true) : ($0, false) })
   }

@@ -1,13 +1,13 @@
-// The report's tables: what was reached, beside limits and peers, what it costs, and what it takes to run.
+// The report's tables: results beside limits and peers, costs, and footprint.
 
 extension Report {
-  /// All that have rows.
+  /// The tables that have rows.
   var tables: [Table] { [comparison, results, costs, limitTable, footprint].filter { !$0.rows.isEmpty } }
 
-  /// For a page: the heading, the headline, and all tables.
+  /// The heading, the headline and all tables as Markdown.
   var markdown: String { "\(heading).\n\n" + ([headline].filter { !$0.rows.isEmpty } + tables).map(\.markdown).joined(separator: "\n") }
 
-  /// What was measured, where, and how.
+  /// The machine, the commit and the method of the measurement.
   var heading: String {
     let commit = facts.commit.map { "commit \($0), " } ?? ""
     return "Aquifer on \(machine.summary); \(commit)seed \(options.seed), medians of \(options.runCount) runs"
@@ -16,7 +16,7 @@ extension Report {
 
   // MARK: Beside limits and peers
 
-  /// A workload's line, and what it may be compared with.
+  /// A workload's line with the figures to compare it with.
   private struct Comparison {
     let line: String
     let meaning: String
@@ -51,7 +51,7 @@ extension Report {
     ]
   }
 
-  /// The figures beside those of whoever does the same job.
+  /// The figures beside those of comparable services.
   private var headline: Table {
     var table = Table("In short", "what:", "Aquifer", "best sync service:", "×")
     table.rows = comparison.rows.filter { !$0[6].isEmpty }.map { [$0[1], $0[2], $0[6], $0[7]] }
@@ -66,7 +66,7 @@ extension Report {
       let value = comparison.isLatency ? figures.p50 : figures.recordsPerSecond
       func share(_ limit: Double?) -> String { limit.map { $0 > 0 ? "\((value / $0 * 100).text(0)) %" : "" } ?? "" }
       func peer(_ kind: Peer.Kind) -> [String] {
-        // Both ways of listening stand beside peers' one.
+        // Both ways of listening are compared with the peers' single one.
         let key = comparison.line.replacing("w3s", with: "w3")
         guard let peer = Peer.best(kind, for: key, smallerIsBetter: comparison.isLatency), value > 0 else { return ["", ""] }
         return ["\(peer.system) \(peer.figure.short)", (comparison.isLatency ? peer.figure / value : value / peer.figure).short]

@@ -1,19 +1,19 @@
-// What the server's processes need: processor time and memory, as each says on its admin address.
+// Processor time and memory of the server's processes, read from their admin addresses.
 
 import CLinux
 import Glibc
 import HTTPClient
 import JSON
 
-/// One process at one moment.
+/// The state of one process at one moment.
 struct ProcessState: Equatable {
   let name: String
-  /// Since it began.
+  /// Since the process started.
   let processorSeconds: Double
-  /// Resident, bytes.
+  /// Resident memory in bytes.
   let memory: Double
 
-  /// - Parameter metrics: in Prometheus's text form.
+  /// - Parameter metrics: in Prometheus's text format.
   init?(name: String, metrics: String) {
     var values: [Substring: Double] = [:]
     for line in metrics.split(separator: "\n") where line.hasPrefix("process_") {
@@ -31,14 +31,14 @@ struct ProcessState: Equatable {
   }
 }
 
-/// What a process needed in a run.
+/// The costs of a process in a run.
 struct ProcessUse: Equatable {
   let name: String
   let processorSeconds: Double
-  /// Megabytes of 2^20 bytes, at the end.
+  /// Megabytes of 2^20 bytes, at the end of the run.
   let memory: Double
 
-  /// Processes that were there before and after.
+  /// Only processes that existed before and after the run.
   static func between(_ before: [ProcessState], _ after: [ProcessState]) -> [ProcessUse] {
     after.compactMap { state in
       guard let earlier = before.first(where: { $0.name == state.name }), state.processorSeconds >= earlier.processorSeconds else { return nil }
@@ -47,12 +47,12 @@ struct ProcessUse: Equatable {
   }
 }
 
-/// The server's processes, where their admin addresses can be reached, and this one.
+/// The server's processes with reachable admin addresses, and this process.
 struct ProcessWatch {
   private let addresses: [(name: String, url: String)]
   private let client = HTTPClient()
 
-  /// Nobody, for those who have no operator token or are not on the server's machine.
+  /// Empty without an operator token, or away from the server's machine.
   init(_ admin: Admin) async {
     guard admin.operatorToken != nil, let status = try? await admin.call("GET", "/admin/1/status", body: []) else {
       addresses = []
@@ -64,11 +64,11 @@ struct ProcessWatch {
     }.sorted { $0.name < $1.name }
   }
 
-  /// Those that answer.
+  /// The states of the processes that answer.
   func look() async -> [ProcessState] {
     var states: [ProcessState] = []
     for (name, url) in addresses {
-      // Dropped because a process that can't be asked has no figures.
+      // Dropped because a process that does not answer has no figures.
       guard let answer = try? await client.send("GET", url + "/metrics", headers: [], body: nil, timeout: .seconds(2)), answer.status == 200 else { continue }
       if let state = ProcessState(name: name, metrics: String(decoding: answer.body, as: UTF8.self)) { states.append(state) }
     }

@@ -1,4 +1,4 @@
-// w5: some write, one device pulls all the time: whatever was acknowledged must have been told.
+// w5: some clients write while one device pulls: every acknowledged save must reach it.
 
 import Glibc
 
@@ -12,17 +12,18 @@ struct Witness: Sendable {
     var saves = Measurement()
     var pages = Measurement()
     var acknowledged: [String] = []
-    /// Sent, and not answered with a success: they may be there or not.
+    /// Sent without a successful answer: these records may exist or not.
     var unsure: Set<String> = []
     var bodies: [[UInt8]] = []
 
-    /// What the reader was not told of, or told of wrongly; nil when all is well.
+    /// The faults in the reader's pages; nil when there are none.
     func problem(_ feed: Feed) throws -> String? {
       FeedCheck.problem(expected: acknowledged, told: try bodies.flatMap { try feed.names($0) }, possible: unsure)
     }
   }
 
-  /// Writers write until the time is up; the reader goes on until it is told nothing new after the last answer. Blocks.
+  /// Writers write until the time is up; the reader continues until a page after the last answer has nothing new.
+  /// Blocks.
   func run(_ makers: [RequestMaker]) -> Outcome {
     var outcome = Outcome()
     var makers = makers
@@ -38,7 +39,7 @@ struct Witness: Sendable {
     let end = start + UInt64(seconds * 1e9)
     var writing = makers.count
     var isReading = true
-    // Whether the reader's request was sent after the last save was answered.
+    // True when the reader's request was sent after the last save's answer.
     var isLast = false
     var deadline = end + answerLimit
     while writing > 0 || isReading {
@@ -73,7 +74,7 @@ struct Witness: Sendable {
           let answer = connections.reader(of: index)
           if event == .answered(isSuccess: true), let page = feed.page(answer.bytes) {
             outcome.pages.add(since: connections.started(index), until: now)
-            // Most pages of a reader that has caught up tell of nothing.
+            // Most pages are empty once the reader has caught up.
             if page.token != token { outcome.bodies.append(answer.body) }
             token = page.token
             if isLast, !page.moreComing {

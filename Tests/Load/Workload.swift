@@ -1,4 +1,4 @@
-// The ways to use a server, from the benchmark's list.
+// The workloads of the benchmark.
 
 enum Workload: String, CaseIterable {
   case w0, w1a, w1b, w1c
@@ -24,7 +24,7 @@ enum Workload: String, CaseIterable {
     }
   }
 
-  /// Clients, devices that pull (w2), devices that listen (w3), or writers (w5), if nothing else is said.
+  /// The default number of clients, pulling devices (w2), listening devices (w3), or writers (w5).
   var clientCount: Int {
     switch self {
     case .w2, .w2o: 1
@@ -42,16 +42,16 @@ enum Workload: String, CaseIterable {
     }
   }
 
-  /// Whether it asks one zone full of records, instead of writing to a new zone for each client.
+  /// True for queries of one zone full of records; other workloads write to a new zone for each client.
   var isQuery: Bool { self == .qe || self == .qs }
 
-  /// Whether its clients do nothing but send requests and wait for their answers.
+  /// True when the clients only send requests and wait for answers.
   var isClosedLoop: Bool { hasUserForEachClient || isQuery }
 
-  /// Whether clients are strangers to each other, and not one user's devices.
+  /// True when each client has a user of its own; otherwise the clients are devices of one user.
   var hasUserForEachClient: Bool { [.w0, .w1a, .w1b, .w1c].contains(self) }
 
-  /// Records of one request of a closed loop.
+  /// Records in one request of a closed loop.
   func recordCount(batch: Int) -> Int {
     switch self {
     case .w1b: batch
@@ -62,11 +62,11 @@ enum Workload: String, CaseIterable {
     }
   }
 
-  /// A workload, how many do it, and at what rate: `w2:8`, `w1a:16@2000`.
+  /// A workload with its number of clients and rate: `w2:8`, `w1a:16@2000`.
   struct Sized: Hashable {
     let workload: Workload
     let clientCount: Int
-    /// Of closed loops.
+    /// For closed loops.
     let pace: Pace
 
     var name: String {
@@ -80,7 +80,7 @@ enum Workload: String, CaseIterable {
       self.pace = pace
     }
 
-    /// Connections of it.
+    /// The number of its connections.
     var connectionCount: Int {
       switch workload {
       case .w3, .w3s: Fanout.connectionCount(clientCount)
@@ -89,8 +89,8 @@ enum Workload: String, CaseIterable {
       }
     }
 
-    /// - Returns: nil for a name that is none, or a number that is not 1…1024 (devices that listen: 20 000), or a rate that is not 1…1 000 000, or of
-    ///   something else than a closed loop.
+    /// - Returns: nil for an unknown name, a number outside of 1…1024 (20 000 for listening devices), a rate outside of
+    ///   1…1 000 000, or a rate for a workload that is no closed loop.
     init?(_ text: some StringProtocol) {
       let halves = text.split(separator: "@", omittingEmptySubsequences: false)
       let parts = halves[0].split(separator: ":", omittingEmptySubsequences: false)
@@ -106,7 +106,7 @@ enum Workload: String, CaseIterable {
       self.init(workload, count, pace)
     }
 
-    /// Everything, in the sizes in which peers were measured.
+    /// All workloads, in the sizes for which peers' figures exist.
     static let benchmark = [
       Sized(.w0, 16), Sized(.w1a, 1), Sized(.w1a, 16), Sized(.w1a, 16, .rate(2000)), Sized(.w1b, 16), Sized(.w1c, 16),
       Sized(.w2, 1), Sized(.w2, 8), Sized(.w2o, 1), Sized(.w2o, 8), Sized(.w3, 100), Sized(.w3, 1000), Sized(.w3s, 100), Sized(.w3s, 1000), Sized(.w4, 2), Sized(.w5, 6),

@@ -1,4 +1,4 @@
-// Closed loops and the requests they send: every one is valid, and what they count is what was answered.
+// Closed loops and their requests: every request is valid, and the counts match the answers.
 
 import HTTPServer
 import JSON
@@ -7,7 +7,7 @@ import Testing
 
 @testable import aquifer_load
 
-/// Takes requests apart and answers like the service, or with a failure.
+/// Parses requests, and answers like the service or with a failure.
 private final class Stub: HTTPHandler {
   let names = Mutex<Set<String>>([])
   let problems = Mutex<[String]>([])
@@ -78,13 +78,13 @@ struct ClosedLoopTests {
     #expect(busy.latencies.isEmpty && busy.firstError?.hasPrefix("HTTP/1.1 503") == true)
   }
 
-  /// Answers its first request after a while, and the others at once.
+  /// Answers its first request after a pause, and the others at once.
   private final class SlowStart: HTTPHandler {
     static let pause = Duration.milliseconds(200)
     let requestCount = Atomic(0)
 
     func respond(to request: HTTPRequest) async -> HTTPResponse {
-      // Dropped because only a request that nobody waits for any more ends it early.
+      // Dropped because only a request that nobody waits for ends the sleep early.
       if requestCount.add(1, ordering: .relaxed).oldValue == 0 { try? await Task.sleep(for: Self.pause) }
       return HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8)))
     }
@@ -101,7 +101,7 @@ struct ClosedLoopTests {
 
   @Test func `at a rate no request is sent before its time`() async throws {
     let measurement = try await run(Stub(HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8)))), clients: 4, rate: 400)
-    // The last of forty is due 97.5 ms after the first.
+    // The last of forty requests is due 97.5 ms after the first.
     #expect(measurement.seconds >= 0.0975 && measurement.latencies.count >= 40 && measurement.errorCount == 0)
   }
 

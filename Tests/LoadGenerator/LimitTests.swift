@@ -1,4 +1,4 @@
-// The limits do what they say.
+// Tests of the machine's limits: they write and count as described.
 
 import Glibc
 import RecordStore

@@ -1,4 +1,4 @@
-// What the load generator is told, what it reads, and what it makes of it.
+// The load generator's options, its parsers, and its computations.
 
 import Testing
 

@@ -1,30 +1,30 @@
-// A zone in memory behind real HTTP, with the faults that the workloads must notice.
+// A zone in memory behind real HTTP, with faults that the workloads must notice.
 
 import HTTPServer
 import JSON
 import Synchronization
 
-/// Answers records/modify, records/lookup, changes/zone and two ways to listen, of one zone and for everybody.
+/// Answers records/modify, records/lookup, changes/zone and two ways to listen, for one zone and every user.
 final class NaiveServer: HTTPHandler {
   enum Fault: Equatable {
     case none
-    /// The record of that number (of creation) is in no page.
+    /// The record with that number (of creation) is in no page.
     case losesRecord(Int)
-    /// The page from that record on is left out.
+    /// The page that begins with that record is left out.
     case skipsPage(Int)
     /// Every page has its first record twice.
     case repeatsRecords
-    /// A stale change tag is as good as any.
+    /// A stale change tag is accepted.
     case everybodyWins
-    /// No update is taken.
+    /// No update is accepted.
     case nobodyWins
-    /// The first listener is never told.
+    /// The first listener never gets a ping.
     case leavesOneOut
-    /// Listeners are told of the save before once more, before they are told of a save.
+    /// Listeners get the previous save's ping once more before each ping.
     case echoes
-    /// Changes can be pulled after the next save only.
+    /// A change can be pulled only after the next save.
     case lagsBehind
-    /// Every fourth pull has to come again in a second.
+    /// Every fourth pull is deferred by a second.
     case throttles
   }
 
@@ -38,7 +38,7 @@ final class NaiveServer: HTTPHandler {
     var records: [Record] = []
     var listeners: [Int: AsyncStream<[UInt8]>.Continuation] = [:]
     var listenerCount = 0
-    /// Of couriers, by their names.
+    /// Of couriers, by name.
     var mailboxes: [String: AsyncStream<[UInt8]>] = [:]
     var pullCount = 0
   }
@@ -48,7 +48,7 @@ final class NaiveServer: HTTPHandler {
 
   init(_ fault: Fault = .none) { self.fault = fault }
 
-  /// As if somebody had saved them before.
+  /// Adds records as if they had been saved earlier.
   func add(_ names: [String]) { state.withLock { $0.records += names.map { Record(name: $0) } } }
 
   func respond(to request: HTTPRequest) async -> HTTPResponse {
@@ -130,7 +130,7 @@ final class NaiveServer: HTTPHandler {
     return stream
   }
 
-  /// What comes between two polls is kept.
+  /// Keeps pings that come between two polls.
   private func poll(_ name: String) async -> HTTPResponse {
     let known = state.withLock { $0.mailboxes[name] }
     let mailbox = known ?? listen(nil)

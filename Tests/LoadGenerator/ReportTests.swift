@@ -1,4 +1,4 @@
-// The report: its tables, its JSON, and what it reads from elsewhere.
+// The report: its tables, its JSON, and the files that it reads.
 
 import JSON
 import Testing
@@ -71,7 +71,7 @@ struct ReportTests {
     #expect(tables[0].rows[0].prefix(6) == ["w1a:16", "save one record, 16 clients, records/s", "5000", "50 %", "", "200 %"])
     #expect(tables[0].rows[0].suffix(4) == ["CouchDB 1163", "4.30", "Redis Streams 27 415", "0.18"])
     #expect(try report().markdown.contains("| save one record, 16 clients, records/s | 5000 | CouchDB 1163 | 4.30 |\n"))
-    // Of latencies the smaller one is ahead.
+    // For latencies the smaller figure is better.
     #expect(tables[0].rows[1].suffix(4) == ["CouchDB 179", "2.00", "Redis Streams 18.0", "0.20"])
     #expect(tables[1].rows[0] == ["w1a:16", "5000", "2", "2.00", "4.00", "4.00", "0", "4000 5000 6000", "? ? ?"])
     #expect(tables[1].notes.contains("w3:1000 FAILED: a device was pinged and did not find X"))

@@ -1,4 +1,4 @@
-// The workloads that judge what they are answered: a server that is right passes, and one with a fault does not.
+// The workloads that check answers: a correct server passes, and each fault is noticed.
 
 import HTTPServer
 import Testing
@@ -71,7 +71,7 @@ struct PullTests {
     #expect(feed.page(Array(body.utf8)) == Feed.Page(token: "x+/=", moreComing: true))
     #expect(try feed.names(Array(body.utf8)) == ["A"])
     #expect(String(decoding: feed.request(after: "x+/=", host: "h"), as: UTF8.self).hasPrefix("GET /s/changes?limit=200&after=x%2B%2F%3D HTTP/1.1\r\n"))
-    // A store mirrors every zone of its user: others' records are none of this run's business.
+    // A store mirrors every zone of its user, so records of other zones don't matter.
     let pull = Pull(target: try #require(Target(url: "http://127.0.0.1:1")), feeds: [feed])
     try pull.check([["A", "other"]], expected: ["A"])
     #expect(throws: LoadError.self) { try pull.check([["other"]], expected: ["A"]) }

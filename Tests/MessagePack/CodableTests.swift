@@ -1,4 +1,4 @@
-// Codable values there and back, between releases, and through every kind of damage.
+// Codable values: round trips, differences between releases, and damaged bytes.
 
 import Testing
 
@@ -166,7 +166,7 @@ struct CodableTests {
     var generator = SplitMix(state: 4)
     for _ in 0..<50_000 {
       let bytes = (0..<Int.random(in: 0...24, using: &generator)).map { _ in UInt8.random(in: 0...255, using: &generator) }
-      // Dropped because either outcome is right here: only crashes are looked for.
+      // Dropped because either outcome is right here: the test looks for crashes only.
       guard let value = try? MessagePackValue(parsing: bytes) else { continue }
       _ = value.elements.map(\.kind)
       _ = value.pairs.map { ($0.key.string, $0.value.bytes) }

@@ -1,4 +1,4 @@
-// Bytes as the MessagePack specification spells them, and every way they can be wrong.
+// Bytes as in the MessagePack specification, and all kinds of malformed ones.
 
 import Testing
 

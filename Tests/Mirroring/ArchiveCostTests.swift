@@ -1,4 +1,4 @@
-// Archives that somebody made to be expensive: what reading them costs is counted, and grows with their length and no faster.
+// Archives made to be expensive: the cost of reading them is counted, and must grow no faster than their length.
 
 import History
 import MirroringWorld
@@ -7,7 +7,7 @@ import Testing
 
 @testable import Mirroring
 
-/// A property list of whatever objects, also such as no system writes.
+/// A property list of arbitrary objects, including ones that no system writes.
 private struct RawList {
   private var bytes = Array("bplist00".utf8)
   private var offsets: [Int] = []
@@ -18,7 +18,7 @@ private struct RawList {
     return offsets.count - 1
   }
 
-  /// An object that begins in the middle of others' bytes.
+  /// Adds an object that begins within the bytes of others.
   mutating func add(at offset: Int) -> Int {
     offsets.append(offset)
     return offsets.count - 1
@@ -71,7 +71,7 @@ private struct RawList {
 
   @Test func `texts that lie over one another are read as far as a list is long`() throws {
     var list = RawList()
-    // Each mark begins a text of the next 50 000 bytes.
+    // Each mark begins a text that consists of the next 50 000 bytes.
     let (mark, start) = ([UInt8]([0x5f, 0x12, 0, 0, 0x40, 0x40]), list.byteCount)
     _ = list.add(Array(repeating: mark, count: 100_000).flatMap { $0 })
     let keys = (0..<90_000).map { list.add(at: start + 6 * $0) }

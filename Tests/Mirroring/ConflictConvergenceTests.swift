@@ -19,9 +19,9 @@ private struct CardEdit {
   }
 }
 
-/// What should be left: worked out from the edits of all devices at once, in no order.
+/// The expected result, computed from the edits of all devices without regard to their order.
 private struct NaiveCard {
-  /// Of a value or an element: when it was said, and by whom.
+  /// The time and the device of the latest statement about a value or an element.
   struct Said: Comparable {
     let time: Int64
     let device: Int
@@ -33,7 +33,7 @@ private struct NaiveCard {
   var earliest: Int64 = 1_000_000
   var likes: Int64 = 0
   var tags: [String: (said: Said, isPresent: Bool)] = [:]
-  /// The latest that each device has said of a field.
+  /// The time of each device's latest statement about a field.
   var lastTimes: [String: [Int: Int64]] = [:]
 
   var presentTags: [String] { tags.filter(\.value.isPresent).keys.sorted() }
@@ -71,7 +71,7 @@ private struct NaiveCard {
   }
 }
 
-/// One run: rounds of edits that know nothing of each other, after each of which everybody imports.
+/// One run: rounds of edits made in ignorance of each other; after each round all devices import.
 private struct ConflictRun {
   static let zoneCount = 3
   private var generator: SeededGenerator
@@ -83,7 +83,7 @@ private struct ConflictRun {
   init(seed: Int) throws {
     generator = SeededGenerator(seed: seed)
     deviceCount = Int.random(in: 2...5, using: &generator)
-    // Some are hours ahead, some behind.
+    // Some clocks are ahead, some behind.
     clocks = []
     for _ in 0..<deviceCount { clocks.append([0, 0, 5000, -5000, 3].randomElement(using: &generator) ?? 0) }
     for world in worlds {
@@ -124,7 +124,7 @@ private struct ConflictRun {
     }
   }
 
-  /// In an order of its own: each device's one after the other, some of them in one export.
+  /// Delivers the edits in a random order that keeps each device's own; some are in one export.
   private mutating func deliver(_ edits: [[CardEdit]], to world: ConflictWorld) throws {
     let base = world.zone.sequence
     var waiting = edits.map { $0[...] }
@@ -143,7 +143,7 @@ private struct ConflictRun {
       undecided.formUnion(plan.losses.filter { $0.kind == .undecided }.flatMap(\.lost).flatMap(\.attributes).map(\.value))
       #expect(plan.leftOut.isEmpty)
     }
-    // A decision is asked for whatever was said and is not there, but for what its own device has said anew.
+    // A decision is asked for each value that was lost, unless the same device has since set another one.
     guard let final = try world.value("choice"), !choices.isEmpty else { return }
     #expect(choices.contains(final))
     let winner = edits.firstIndex { $0.contains { $0.values["choice"] == final } }

@@ -1,4 +1,4 @@
-// Who wins, policy by policy, and what is written down of the other one.
+// The winner of a conflict for each policy, and the journal's entry about the loser.
 
 import History
 import Mirroring
@@ -11,7 +11,7 @@ import Testing
 struct ConflictWorld {
   let zone = TestZone(ConflictModel.index, rules: ConflictModel.rules)
 
-  /// - Parameter base: what the device had imported; nil: everything.
+  /// - Parameter base: the sequence that the device had imported; nil: the latest.
   @discardableResult
   func save(_ device: String, at time: Int64, base: Int? = nil, _ changes: HistoryChange...) throws -> ExportPlan {
     var saved = transaction(changes)
@@ -26,7 +26,7 @@ struct ConflictWorld {
     return try deserializer.object(entity, from: record).attributes.first { $0.name == name }?.value
   }
 
-  /// One card that everybody has imported.
+  /// One card that all devices have imported.
   static func withCard(_ attributes: KeyValuePairs<String, AttributeValue> = [:]) throws -> (world: ConflictWorld, base: Int) {
     let world = ConflictWorld()
     try world.save("A", at: 1, insert("Card", "C", attributes))
@@ -44,7 +44,7 @@ struct ConflictTests {
     #expect(plan.losses.count == 1 && loss.kind == .lostValue && loss.edit.deviceID == "A")
     #expect(loss.lost == [update("Card", "C", ["title": .string("A's")])])
     #expect(loss.kept == update("Card", "C", ["title": .string("B's")]) && loss.ancestor == update("Card", "C", ["title": .string("start")]))
-    // As it is kept and read again.
+    // Read back from its stored content.
     let again = ConflictLoss(kind: .lostValue, objectID: "C", entity: "Card", content: loss.content, user: "_user", device: "A")
     #expect(again.lost == loss.lost && again.kept == loss.kept && again.ancestor == loss.ancestor)
   }
@@ -57,7 +57,7 @@ struct ConflictTests {
     #expect(try world.save("A", at: 12, base: second, update("Card", "C", ["likes": .integer(1)])).losses.isEmpty)
     #expect(try world.save("B", at: 13, base: second, update("Card", "C", ["title": .string("B's again")])).losses.isEmpty)
     #expect(try world.save("B", at: 14, base: second, update("Card", "C", ["title": .string("and again")])).losses.isEmpty)
-    // Both said the same.
+    // Both devices set the same value.
     try world.save("A", at: 15, base: second, update("Card", "C", ["title": .string("both")]))
     #expect(try world.value("title") == .string("both"))
     let third = world.zone.sequence
@@ -85,7 +85,7 @@ struct ConflictTests {
       #expect(try world.value("body") == .string("A's"))
       #expect(plan.losses.map(\.lost) == [[update("Card", "C", ["body": .string("B's")])]])
       #expect(plan.losses.first?.edit.deviceID == "B")
-      // B has its own value, and imported A's record before it saved: it is sent it again.
+      // B has its own value and imported A's record before it saved, so B gets A's record again.
       #expect(plan.writes.map(\.isServersOwn) == [aComesFirst])
     }
   }
@@ -119,7 +119,7 @@ struct ConflictTests {
     let plan = try world.save("B", at: 11, base: base, update("Card", "C", ["likes": .integer(6)]))
     #expect(try world.value("likes") == .integer(7))
     #expect(plan.losses.isEmpty && plan.writes.map(\.isServersOwn) == [true], "B is told")
-    // B goes on counting from its own six before it has heard.
+    // B counts on from its own six, because it has not imported yet.
     try world.save("B", at: 12, base: base, update("Card", "C", ["likes": .integer(7)]))
     #expect(try world.value("likes") == .integer(8))
     try world.save("A", at: 13, base: base, update("Card", "C", ["likes": .integer(3)]))
@@ -149,10 +149,10 @@ struct ConflictTests {
     try world.save("A", at: 10, base: base, update("Card", "C", ["tags": .string(#"["a","b","c"]"#)]))
     try world.save("B", at: 11, base: base, update("Card", "C", ["tags": .string(#"["b",7]"#)]))
     #expect(try world.value("tags") == .string(#"["b","c",7]"#))
-    // B goes on from what it said.
+    // B goes on from its own list.
     try world.save("B", at: 12, base: base, update("Card", "C", ["tags": .string(#"["b","d",7]"#)]))
     #expect(try world.value("tags") == .string(#"["b","c","d",7]"#))
-    // A removes what B disputes: the later one is right.
+    // A removes an element that B kept: the later edit wins.
     try world.save("A", at: 9, base: base, update("Card", "C", ["tags": .string(#"["a","c"]"#)]))
     #expect(try world.value("tags") == .string(#"["c","d",7]"#))
     try world.save("A", at: 30, update("Card", "C", ["tags": .null]))
@@ -173,7 +173,7 @@ struct ConflictTests {
     #expect(loss.lost == [update("Card", "C", ["choice": .string("B's")])])
     #expect(loss.kept == update("Card", "C", ["choice": .string("A's")]) && loss.ancestor == update("Card", "C", ["choice": .string("start")]))
     #expect(plan.writes.map(\.isServersOwn) == [true])
-    // Whoever has seen the server's decides by setting it.
+    // A device that has seen the server's value decides by setting it.
     #expect(try world.save("B", at: 12, update("Card", "C", ["choice": .string("decided")])).losses.isEmpty)
     #expect(try world.value("choice") == .string("decided"))
   }

@@ -1,4 +1,4 @@
-// Devices and a server that exchange pages: what arrives out of order, twice, or after its own deletion.
+// Devices and a server that exchange pages: changes arrive out of order, twice, or after their own deletion.
 
 import Convergence
 import History
@@ -9,7 +9,7 @@ import Records
 import Sanitizers
 import Testing
 
-/// The runs of CI in chunks, so that they run beside each other.
+/// The runs are split, so that they run in parallel.
 private let chunkCount = 50
 private let runCount = 2000
 

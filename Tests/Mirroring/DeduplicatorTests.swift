@@ -1,4 +1,4 @@
-// Duplicates made one, over a zone in memory.
+// Merges duplicates over a zone in memory.
 
 import History
 import Mirroring
@@ -15,7 +15,7 @@ private let dated = ManagedObjectModel(entities: [
 ])
 
 extension TestZone {
-  /// Merges and writes what comes of it.
+  /// Merges and writes the result.
   @discardableResult
   fileprivate func merge(
     _ losers: [String], into survivor: String, model: ModelIndex = Sample.index, _ more: (inout Deduplicator) throws -> Void = { _ in }

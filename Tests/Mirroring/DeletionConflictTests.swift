@@ -1,4 +1,4 @@
-// A deletion against an edit, both ways, with both policies.
+// Conflicts between a deletion and an edit, in both orders, with both policies.
 
 import History
 import Mirroring
@@ -22,7 +22,7 @@ struct DeletionConflictTests {
     let loss = try #require(plan.losses.first)
     #expect(plan.losses.count == 1 && loss.kind == .lostObject && loss.isOfEdit(by: "B"))
     #expect(loss.lost == [insert("Card", "C", ["body": .string("B's"), "title": .string("and more")], ["box": .toOne("P")])])
-    // Doing what is lost has it again, under its name.
+    // Applying the journal's changes brings the object back under its name.
     try world.save("B", at: 20, loss.lost[0])
     #expect(world.zone["C"]?.fields.string("CD_title") == "and more" && world.zone["C"]?.fields.string("CD_box") == "P")
   }
@@ -51,7 +51,7 @@ struct DeletionConflictTests {
     #expect(world.zone["C"]?.fields.string("CD_title") == "B's" && world.zone["C"]?.fields.string("CD_box") == "P")
     #expect(plan.losses.isEmpty && plan.leftOut.isEmpty && plan.writes.map(\.isServersOwn) == [true], "the deleter is told, too")
     #expect(try world.save("B", at: 12, base: base, update("Pin", "C", ["title": .string("B's second")])).writes.count == 1)
-    // Who has seen it come back deletes it for good.
+    // A device that has seen the object come back deletes it for good.
     try world.save("A", at: 13, delete("Pin", "C"))
     #expect(world.zone["C"] == nil)
   }
@@ -64,7 +64,7 @@ struct DeletionConflictTests {
     let plan = try world.save("B", at: 11, base: base, delete("Pin", "C"))
     #expect(world.zone["C"]?.fields.string("CD_title") == "A's" && world.zone.live("CDMR").count == 1)
     #expect(plan.losses.isEmpty && plan.writes.count == 2 && plan.writes.allSatisfy(\.isServersOwn), "with its link, which B let go of, too")
-    // Nobody edited it since: it may go.
+    // No later edit exists, so the deletion is final.
     try world.save("B", at: 12, delete("Pin", "C"))
     #expect(world.zone["C"] == nil)
   }

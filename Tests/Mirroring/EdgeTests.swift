@@ -1,4 +1,4 @@
-// The edges of the mapping: kinds of objects, exact numbers, Apple's composites.
+// Edge cases of the mapping: inheritance, exact numbers, Apple's composites.
 
 import Crypto
 import History
@@ -8,7 +8,7 @@ import ObjectModel
 import Records
 import Testing
 
-/// Animals three deep, with an owner of dogs and a friend of any animal; what each may point to is of one kind.
+/// Animals in three levels, with an owner of dogs and a friend of any animal. Each relationship has one target entity.
 private let kennel = ModelIndex(
   ManagedObjectModel(entities: [
     Entity(name: "Animal", attributes: [Attribute(name: "name", type: .string)], relationships: [Sample.toOne("friend", "Animal", "friend")]),
@@ -18,7 +18,7 @@ private let kennel = ModelIndex(
     Entity(name: "Owner", relationships: [Sample.toOne("dog", "Dog", "owner")]), Entity(name: "Toy", relationships: [Sample.toMany("puppies", "Puppy", "toy")]),
   ]))
 
-/// The records of an export over others, and what was left out of it.
+/// The records of an export over others, and its problems.
 private func exported(_ changes: HistoryChange..., over records: [Record] = []) throws -> (records: [String: Record], problems: [MirroringProblem]) {
   struct Zone: RecordSource {
     let records: [String: Record]

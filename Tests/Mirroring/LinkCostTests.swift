@@ -1,4 +1,4 @@
-// Objects with very many links: what finding a pair among them costs is counted.
+// Objects with very many links: the cost of finding a pair among them is counted.
 
 import MirroringWorld
 import Records
@@ -38,7 +38,7 @@ private struct CrowdedZone: RecordSource {
       for number in 0..<500 { #expect(try overlay.linkCandidates("tag", "n\(number)") == ["N\(number)"]) }
       #expect(try overlay.linkCandidates("tag", "tag").count == count + 500)
       #expect(try overlay.linkCandidates("tag", "p1") == ["L1"] && overlay.linkCandidates("nobody", "tag") == [])
-      // Each look at a tag that is no crowd yet goes through its few.
+      // Each lookup at a tag with few links reads those few.
       #expect(overlay.linkCost <= 8 * (count + 500) + 4 * 500, "\(overlay.linkCost)")
     }
   }

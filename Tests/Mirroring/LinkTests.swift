@@ -16,7 +16,7 @@ private func imported(_ record: Record, isDeleted: Bool = false, from zone: Test
   try Importer(model: Sample.index, links: Sample.links).outcome(of: SourceRecord(record: record, isDeleted: isDeleted), in: zone)
 }
 
-/// `link posts t→p` and the like; nil for anything that is no link.
+/// `link posts t→p` and the like; nil for an outcome that is no link.
 private func linkText(_ outcome: ImportOutcome) -> String? {
   switch outcome {
   case .change(.link(let link)): "link \(link.entity.name).\(link.relationship.name) \(link.objectID)→\(link.targetEntity.name) \(link.targetID)"

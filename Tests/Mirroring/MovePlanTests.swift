@@ -7,7 +7,7 @@ import ObjectModel
 import Records
 import Testing
 
-/// The sample model with some relationships declared to be boundaries, as `Post.author`.
+/// The sample model with some relationships declared as boundaries, such as `Post.author`.
 private func model(cuttingAt boundaries: String...) -> ModelIndex {
   var model = Sample.model
   for boundary in boundaries {
@@ -21,7 +21,7 @@ private func model(cuttingAt boundaries: String...) -> ModelIndex {
 }
 
 extension TestZone {
-  /// What moves with some objects.
+  /// The plan for moving some objects.
   fileprivate func plan(_ roots: String..., model: ModelIndex = Sample.index, limit: Int = Limit.moveCount) throws -> MovePlan {
     var planner = MovePlanner(
       MoveSource {
@@ -40,7 +40,7 @@ extension TestZone {
   }
 }
 
-/// Two posts of an author, one with an attachment, a cover and a tag that a third post has, too; and a post alone.
+/// Two posts of an author: one has an attachment, a cover and a tag that a third post also has. And a single post.
 private func world() throws -> TestZone {
   let zone = TestZone()
   try zone.save(
@@ -70,7 +70,7 @@ private func world() throws -> TestZone {
       let plan = try zone.plan("p", model: model(cuttingAt: boundary))
       #expect(Set(plan.items.filter(\.isObject).map(\.recordName)) == ["p", "a", "c", "t", "r"], "\(boundary)")
       #expect(plan.cuts == [MovePlan.Cut(source: "p", field: "CD_author", target: "ann")])
-      // Seen from the other side it is the pointers of those who stay that are cut.
+      // From the other side the references of the objects that stay are cut.
       let other = try zone.plan("ann", model: model(cuttingAt: boundary))
       #expect(other.items.map(\.recordName) == ["ann"])
       #expect(Set(other.cuts.map(\.source)) == ["p", "q"])
@@ -82,7 +82,7 @@ private func world() throws -> TestZone {
     let plan = try zone.plan("p", model: model(cuttingAt: "Tag.posts"))
     #expect(Set(plan.items.map(\.recordName)) == ["p", "a", "c", "ann", "q"])
     #expect(plan.cutLinks.count == 1 && plan.cuts.isEmpty)
-    // Where both ends move on other ways, the link goes along.
+    // The link moves along when both of its ends move by other ways.
     let both = try zone.plan("p", "t", model: model(cuttingAt: "Tag.posts"))
     #expect(both.items.filter { !$0.isObject }.count == 1 && both.cutLinks.count == 1)
     #expect(try zone.plan("p", "t", "r", model: model(cuttingAt: "Tag.posts")).cutLinks.isEmpty)
@@ -117,7 +117,7 @@ private func world() throws -> TestZone {
     root.shortGUID = "0abc"
     zone.put(root)
     #expect(throws: MoveRefusal.sharedByItself("q")) { try zone.plan("p") }
-    // Nor is a share a record that moves along.
+    // A share does not count as a record that moves along.
     zone.put(record("cloudkit.share", "s", ["CD_post": .string("alone")]))
     #expect(try zone.plan("alone").items.count == 1)
   }
@@ -163,11 +163,11 @@ private func world() throws -> TestZone {
     #expect(MoveReceipts(of: record("CD_Post", "p", ["CD_moveReceipt": value]), in: database).moves.isEmpty)
   }
 
-  /// What a store is told of a post that went from A to B (10) and to C (20).
+  /// The move that a store hears of, for a post that went from A to B (10) and to C (20).
   @Test(arguments: [
     (MoveView(told: 9, hasBeenComplete: true, store: "S"), "A"), (MoveView(told: 10, hasBeenComplete: true, store: "S"), "B"),
     (MoveView(told: 19, hasBeenComplete: true, store: "S"), "B"), (MoveView(told: 20, hasBeenComplete: true, store: "S"), nil),
-    // A first import: what the store cannot know yet has not moved for it.
+    // A first import: objects that the store can't know yet have not moved for it.
     (MoveView(told: 0, hasBeenComplete: false, store: "S"), nil), (MoveView(told: 0, hasBeenComplete: false, store: "maker"), "A"),
   ])
   func `a store is told of the move out of the zone that it knows`(_ view: MoveView, _ expected: String?) {

@@ -1,15 +1,15 @@
-// Links and pointers whose ends have not arrived: what they cost an import.
+// The cost of importing links and references whose ends have not arrived.
 
 import Mirroring
 import ObjectModel
 import Records
 import Testing
 
-/// A zone that counts what it is asked.
+/// A zone that counts the lookups.
 private final class CountingZone: RecordSource {
   private(set) var records: [String: SourceRecord] = [:]
   private(set) var lookups = 0
-  /// Rows that questions about pointers went through.
+  /// Rows read by lookups of references.
   private(set) var pointersRead = 0
 
   func put(_ record: Record) { records[record.recordName] = SourceRecord(record: record, isDeleted: false) }
@@ -37,7 +37,7 @@ private let model: ModelIndex = {
   return ModelIndex(ManagedObjectModel(entities: [photo, tag]))
 }()
 
-/// What importing so many links before their ends costs, and then the ends themselves.
+/// The cost of importing a number of links before their ends, and then the ends.
 private func cost(ofLinks count: Int) throws -> (links: Int, ends: Int, pointers: Int) {
   let zone = CountingZone()
   let importer = Importer(model: model, links: LinkResolver(model))

@@ -1,4 +1,4 @@
-// The recovery table, a case a cell; policies, reasons, and what a model upgrade concerns.
+// The recovery table, one test case for each cell; policies, reasons, and the effects of a model upgrade.
 
 import ObjectModel
 import Records

@@ -1,4 +1,4 @@
-// Keyed archives of dictionaries, laid out as Foundation's are: what Apple's devices keep composites in.
+// Keyed archives of dictionaries, laid out like Foundation's. Apple's devices store composites in them.
 
 /// A binary property list with an NSDictionary whose keys are strings.
 struct TestArchive {
@@ -25,7 +25,7 @@ struct TestArchive {
     func ofClass(_ name: String, _ members: [(String, Object)]) -> Object {
       .dictionary(members + [("$class", add(.dictionary([("$classname", .text(name)), ("$classes", .array([.text(name), .text("NSObject")]))])))])
     }
-    // The root comes first, as Foundation puts it.
+    // The root comes first, as in Foundation's archives.
     table.append(.text("the root's place"))
     let keys = members.map { add(.text($0.0)) }
     let values = members.map { member -> Object in
@@ -56,7 +56,7 @@ struct TestArchive {
     bytes = writer.finished(root: root)
   }
 
-  /// Objects one after the other, in two bytes each where they name others.
+  /// Writes the objects in order, with references of two bytes.
   private struct Writer {
     private var bytes = Array("bplist00".utf8)
     private var offsets: [Int] = []

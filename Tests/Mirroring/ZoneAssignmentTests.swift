@@ -1,4 +1,4 @@
-// Which zone new objects go to, alone and against a naive search of the graph.
+// The zones assigned to new objects, in single cases and against a naive search of the graph.
 
 import History
 import Mirroring
@@ -10,7 +10,7 @@ private let home = Zone.ID(zoneName: "home", ownerName: "_a")
 private let z1 = Zone.ID(zoneName: "Z1", ownerName: "_a")
 private let z2 = Zone.ID(zoneName: "Z2", ownerName: "_a")
 
-/// The zones of a save's objects that are not the default one's.
+/// The zones of a save's objects, where they differ from the default zone.
 private func assigned(
   _ changes: HistoryChange..., stored: [String: ObjectHome] = [:], defaultZone: Zone.ID? = home, author: String? = nil
 ) throws -> [String: Zone.ID] {
@@ -84,7 +84,7 @@ private func assigned(
         Bool.random(using: &random)
           ? insert("Person", from, [:], ["spouse": .toOne(to)]) : update("Person", from, [:], ["friends": .toManyDelta(add: [to], remove: names)]))
     }
-    // Naively: everything that can be reached from an object, both ways.
+    // Naively: all objects that are reachable in either direction.
     func reached(_ start: String) -> Set<String> {
       var found: Set<String> = [start]
       while case let more = edges.flatMap({ [$0.0, $0.1].contains(where: found.contains) ? [$0.0, $0.1] : [] }), !found.isSuperset(of: more) { found.formUnion(more) }
@@ -146,7 +146,7 @@ private func assigned(
     }
     #expect(Set(plan.writes.map(text)) == ["u [\"CD_name\"] false", "p [] true", "a [] true", "b [] true", "LINK-1 [] true"])
     #expect(plan.withdrawn.map { "\($0.recordName) \($0.recordType)" } == ["LINK CDMR", "made CD_Tag"] || plan.withdrawn.map(\.recordName) == ["made", "LINK"])
-    // A deletion: the object, what pointed to it, and its links.
+    // A deletion reverts the object, the references to it, and its links.
     var deletion = self.exporter(zone, [:], reverting: ["p"])
     try deletion.apply(transaction([delete("Post", "p")]))
     #expect(Set(deletion.plan().writes.map(text)) == ["p [] true", "a [] true", "LINK-1 [] true"])

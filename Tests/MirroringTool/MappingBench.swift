@@ -1,4 +1,5 @@
-// Objects into records and back: what a transaction's changes and a record of the change log cost before any store is asked.
+// Measures the mapping of objects to records and back: a transaction's and a change log record's cost without any
+// store.
 
 import Glibc
 import History
@@ -33,7 +34,7 @@ struct MappingBench {
         name: "Tag", relationships: [Relationship(name: "notes", destinationName: "Note", inverseName: "tags", inverseEntityName: "Note", isToMany: true)]),
     ]))
 
-  /// A zone without records but a folder and a tag; what is exported is not kept, as the store would.
+  /// A zone with only a folder and a tag. It does not store the exported records.
   private struct Zone: RecordSource {
     let records: [String: SourceRecord]
     func record(named recordName: String) -> SourceRecord? { records[recordName] }
@@ -106,7 +107,7 @@ struct MappingBench {
     print("there and back     \(Int(1 / (1 / best.export + 1 / best.back))) records/s")
   }
 
-  /// What the process has used: others on the machine make it slower, and are not counted.
+  /// The processor time of this process, which other programs on the machine do not affect.
   private static func processorTime() -> Duration {
     var time = timespec()
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
@@ -123,7 +124,7 @@ struct MappingBench {
     return exporter.plan()
   }
 
-  /// How many changes the written records became.
+  /// The number of changes that the written records became.
   private func imported(_ plan: ExportPlan, _ links: LinkResolver) throws -> Int {
     let importer = Importer(model: Self.model, links: links)
     var count = 0

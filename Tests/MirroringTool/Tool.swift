@@ -1,4 +1,4 @@
-// Measures the mapping alone, without stores and processes: objects into records and back, on one core.
+// Measures the mapping alone, without stores and processes: objects to records and back, on one core.
 
 import Mirroring
 import ObjectModel

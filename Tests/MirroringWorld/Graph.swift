@@ -1,18 +1,18 @@
-// A deliberately naive graph of managed objects: what a client keeps, and the oracle that every client is compared with.
+// A deliberately naive graph of managed objects: the state of a client, and the oracle for every client.
 
 package import History
 package import Mirroring
 package import ObjectModel
 import Records
 
-/// Objects, pointers and links, with inverses kept by searching everything.
+/// Objects, pointers and links. Inverses are found by searching everything.
 package struct Graph: Equatable {
   package struct Object: Equatable {
     package var entity: String
     package var attributes: [String: AttributeValue] = [:]
   }
 
-  /// `name` of an object of `entity`'s hierarchy points to one object.
+  /// The relationship `relationship` of an object points to one object.
   package struct Pointer: Hashable {
     package let owner: String
     package let relationship: String
@@ -31,20 +31,20 @@ package struct Graph: Equatable {
   }
 
   package private(set) var objects: [String: Object] = [:]
-  /// Also to objects that have not arrived.
+  /// Includes pointers to objects that have not arrived.
   package private(set) var pointers: [Pointer: String] = [:]
   package private(set) var links: Set<Link> = []
   private var everSeen: Set<String> = []
 
   package init() {}
 
-  /// What a person would see: no pending pointers and links, no nulls.
+  /// The visible state: no pending pointers and links, no nulls.
   package struct Picture: Equatable {
     package var objects: [String: Object]
     package var pointers: [Pointer: String]
     package var links: Set<Link>
 
-    /// One line for each thing that is here and not there, or the other way round.
+    /// One line for each difference.
     package func differences(from other: Picture) -> [String] {
       let ids = Set(objects.keys).union(other.objects.keys).filter { objects[$0] != other.objects[$0] }
       let owners = Set(pointers.keys).union(other.pointers.keys).filter { pointers[$0] != other.pointers[$0] }
@@ -81,7 +81,7 @@ package struct Graph: Equatable {
       : Link(relationship: inverse + "/" + relationship.name, first: target, second: owner)
   }
 
-  // MARK: A client's own edits, and the oracle's
+  // MARK: Edits of a client and of the oracle
 
   package mutating func apply(_ transaction: HistoryTransaction) {
     var last: [String: Int] = [:]
@@ -89,7 +89,7 @@ package struct Graph: Equatable {
     for (index, change) in transaction.changes.enumerated() {
       switch change.changeType {
       case .insert:
-        // The one default the sample model has: Core Data sets it when an object is made.
+        // The sample model's only default. Core Data sets it when an object is made.
         var object = objects[change.objectID] ?? Object(entity: change.entity, attributes: change.entity == "Post" ? ["score": .integer(7)] : [:])
         for attribute in change.attributes { object.attributes[attribute.name] = attribute.value }
         objects[change.objectID] = object
@@ -143,7 +143,7 @@ package struct Graph: Equatable {
   /// Clears every pointer of one relationship to `target`.
   private mutating func release(_ relationship: Relationship, pointingTo target: String, but kept: String?) {
     for (pointer, aim) in pointers where aim == target && pointer.relationship == relationship.name && pointer.owner != kept {
-      // Told apart from other entities' relationships of the same name by the destination.
+      // The destination distinguishes it from other entities' relationships of the same name.
       guard let entity = objects[pointer.owner]?.entity, Self.relationships(of: entity).contains(relationship) else { continue }
       pointers[pointer] = nil
     }
@@ -176,12 +176,12 @@ package struct Graph: Equatable {
     }
   }
 
-  /// What has arrived of pointers and links, and waits for an end of theirs.
+  /// Pointers and links that have arrived and lack an end.
   package var pending: (pointers: [Pointer: String], links: Set<Link>) {
     (pointers.filter { objects[$0.value] == nil }, links.filter { objects[$0.first] == nil || objects[$0.second] == nil })
   }
 
-  /// Gives up what waits by a relationship that a model does not have.
+  /// Drops pending pointers and links of relationships that a model does not have.
   package mutating func forgetPending(unknownTo model: ManagedObjectModel) {
     let known = Set(model.entities.flatMap { $0.relationships.map(\.name) })
     let pending = pending

@@ -1,4 +1,4 @@
-// The models the mirroring tests speak about.
+// The models of the mirroring tests.
 
 package import Mirroring
 package import ObjectModel

@@ -1,6 +1,6 @@
-// Random numbers that a seed determines, so that a failure can be looked at again.
+// Random numbers from a seed, so that a failure can be repeated.
 
-/// A generator of numbers that is the same everywhere.
+/// A generator with the same numbers on every platform.
 package struct SeededGenerator: RandomNumberGenerator {
   private var state: UInt64
 

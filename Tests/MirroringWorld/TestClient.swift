@@ -1,4 +1,4 @@
-// A device: its graph, what it has not exported, and how far it has imported.
+// A device: its graph, its unexported transactions, and its import token.
 
 package import History
 package import Mirroring
@@ -9,15 +9,15 @@ package final class TestClient {
   package let store: String
   package private(set) var graph = Graph()
   package private(set) var token = 0
-  /// The token when the last run of pages ended: other devices' changes up to here were delivered, whatever has moved since.
+  /// The token at the end of the last run of pages: all changes of other devices up to it were delivered.
   private var seen = 0
   private var unexported: [HistoryTransaction] = []
-  /// The zone of every object that was imported.
+  /// The zone of every imported object.
   package private(set) var places: [String: String] = [:]
   private let database: TestDatabase
   private var importer: Importer
 
-  /// - Parameter model: the version of the sample model that the device's app has; edits of others are the test's mistake.
+  /// - Parameter model: the device's version of the sample model. Edits of unknown entities are an error of the test.
   package convenience init(_ store: String, _ zone: TestZone, model: ManagedObjectModel = Sample.model) {
     self.init(store, TestDatabase(zone), model: model)
   }
@@ -35,7 +35,7 @@ package final class TestClient {
     return Importer(model: index, links: LinkResolver(index))
   }
 
-  /// - Returns: whether the server took it; what it refuses the device has not done.
+  /// - Returns: true when the server accepted the save. A refused save is not applied.
   @discardableResult
   package func save(_ transaction: HistoryTransaction) throws -> Bool {
     guard try database.accepts(transaction, after: unexported) else { return false }
@@ -44,23 +44,23 @@ package final class TestClient {
     return true
   }
 
-  /// - Returns: what was exported, in order: for the oracle.
+  /// - Returns: the exported transactions, in order, for the oracle.
   @discardableResult
   package func export() throws -> [HistoryTransaction] {
     try exportPlan().transactions
   }
 
-  /// The same, with what was written.
+  /// Exports, and also returns the written records.
   package func exportPlan() throws -> (transactions: [HistoryTransaction], plan: ExportPlan) {
     defer { unexported = [] }
     return (unexported, try database.export(unexported, from: store))
   }
 
-  /// What the server answers to a request for changes.
+  /// The server's answer to a request for changes.
   package struct Page {
-    /// What is said of one record.
+    /// The outcome for one record.
     package struct Entry {
-      /// That its object is in another zone than the device knows.
+      /// Set when the object is in another zone than the device knows.
       package let move: (from: String, to: String)?
       package let outcome: ImportOutcome
       package let recordName: String
@@ -75,7 +75,7 @@ package final class TestClient {
     package var changes: [ImportChange] { outcomes.compactMap { if case .change(let change) = $0 { change } else { nil } } }
   }
 
-  /// The server exports what it has of a store before it answers, and so must be asked only after `export`.
+  /// The server exports a store's transactions before it answers, so this must be called after `export`.
   package func fetch(limit: Int = .max, in order: (inout [Int]) -> Void = { _ in }) throws -> Page {
     precondition(unexported.isEmpty, "\(store) has \(unexported.count) transactions to export")
     let rows = Array(database.feed(after: token, seen: seen, for: store).prefix(limit))
@@ -94,7 +94,7 @@ package final class TestClient {
     return Page.Entry(move: origin.map { ($0, row.zone.name) }, outcome: outcome, recordName: record.recordName, zoneName: row.zone.name)
   }
 
-  /// - Parameter keepsToken: false: the device stops after it has stored the changes and before it has stored how far they reach.
+  /// - Parameter keepsToken: false: the device stops after it has stored the changes but not the token.
   package func apply(_ page: Page, keepsToken: Bool = true) {
     for entry in page.entries {
       if let move = entry.move { places[entry.recordName] = move.to }
@@ -108,8 +108,8 @@ package final class TestClient {
     if page.isLast { seen = page.next }
   }
 
-  /// One page.
-  /// - Returns: how many changes were delivered.
+  /// Imports one page.
+  /// - Returns: the number of changes.
   @discardableResult
   package func importPage(limit: Int = .max, in order: (inout [Int]) -> Void = { _ in }) throws -> Int {
     let page = try fetch(limit: limit, in: order)
@@ -117,7 +117,7 @@ package final class TestClient {
     return page.changes.count
   }
 
-  /// Loses a page: a mistake that no device makes, for tests that have to see it.
+  /// Skips a page: an error that no real device makes, for tests that must notice it.
   package func skipPage() throws { token = try fetch().next }
 
   /// The app was replaced by one with another version of the model: it asks for everything from the beginning, and gives up pointers and

@@ -1,4 +1,4 @@
-// Several zones in memory with one sequence: objects are assigned to them, exported to them and moved between them, naively.
+// Several zones in memory with one sequence: naive assignment, export and moves of objects.
 
 package import History
 package import Mirroring
@@ -6,11 +6,11 @@ import ObjectModel
 import Records
 
 package final class TestDatabase {
-  /// The default one first.
+  /// The default zone first.
   package let zones: [TestZone]
   private var assigned: [String: TestZone] = [:]
   private let model: ModelIndex
-  /// Of the receipts.
+  /// The incarnation in move receipts.
   package static let incarnation: UInt64 = 7
 
   package init(_ zone: TestZone) {
@@ -28,7 +28,7 @@ package final class TestDatabase {
   package var sequence: Int { zones[0].sequence }
   package func zone(named name: String) -> TestZone? { zones.first { $0.name == name } }
 
-  // MARK: Where objects are
+  // MARK: Places of objects
 
   private struct Place {
     let zone: TestZone?
@@ -52,8 +52,8 @@ package final class TestDatabase {
     return place.isTombstone ? .tombstone(id(zone)) : .zone(id(zone))
   }
 
-  /// Assigns the objects of a save.
-  /// - Returns: whether it is accepted: one that connects two zones is not.
+  /// Assigns zones to the objects of a save.
+  /// - Returns: false for a save that connects two zones.
   package func accepts(_ transaction: HistoryTransaction, after pending: [HistoryTransaction]) throws -> Bool {
     if zones.count == 1 { return true }
     var assignment = ZoneAssignment(model: model, defaultZone: id(zones[0])) { self.home(of: $0) }
@@ -97,9 +97,9 @@ package final class TestDatabase {
 
   // MARK: Moving
 
-  /// Moves objects with all that is connected with them.
-  /// - Parameter leavesFirst: whether old zones' feeds tell of it before the new one's.
-  /// - Returns: what moved.
+  /// Moves objects with everything connected to them.
+  /// - Parameter leavesFirst: true: the old zones' feeds have the move before the new zone's.
+  /// - Returns: the names of the moved records.
   @discardableResult
   package func move(_ names: [String], to target: TestZone, leavesFirst: Bool = false, at time: Int64 = 1000) throws -> [String] {
     let start = Int64(sequence + 1)
@@ -139,21 +139,21 @@ package final class TestDatabase {
 
   // MARK: Importing
 
-  /// A row that a store is to hear of.
+  /// A row of the feed for a store.
   struct Row {
     let zone: TestZone
     let stored: SourceRecord
     let sequence: Int
   }
 
-  /// All zones' rows in the order of their changes.
+  /// The rows of all zones in the order of their changes.
   func feed(after token: Int, seen: Int, for store: String) -> [Row] {
     zones.flatMap { zone in
       zone.feed(after: token, seen: seen, for: store).map { Row(zone: zone, stored: $0, sequence: zone.rows[$0.record.recordName]?.sequence ?? 0) }
     }.sorted { $0.sequence < $1.sequence }
   }
 
-  /// Whether a tombstone is told of by the zone that its record was moved to.
+  /// True when the zone to which a tombstone's record moved tells of it.
   func isTold(of tombstone: Record) -> Bool {
     Tombstone.movedTo(tombstone).flatMap { zone(named: $0) }?.rows[tombstone.recordName] != nil
   }

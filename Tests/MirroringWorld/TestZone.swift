@@ -1,4 +1,4 @@
-// A zone in memory: records in a dictionary, searched from end to end, and assets in another.
+// A zone in memory: records in a dictionary that is searched from end to end, and assets in another one.
 
 import Crypto
 package import History
@@ -6,7 +6,7 @@ package import Mirroring
 package import ObjectModel
 package import Records
 
-/// What the zones of a database have in common: one sequence, and names that are given out once.
+/// The state shared by a database's zones: one sequence, and unique names.
 package final class TestClock {
   package fileprivate(set) var last = 0
   fileprivate var nameCounter = 0
@@ -23,10 +23,10 @@ package final class TestZone: RecordSource {
   }
 
   package private(set) var rows: [String: Row] = [:]
-  /// What rows were before, ascending.
+  /// Earlier states of the rows, ascending.
   private var past: [String: [Row]] = [:]
   private let model: ModelIndex
-  /// nil: exports judge no conflicts.
+  /// nil: exports don't judge conflicts.
   private let rules: ConflictRules?
   package let name: String
   private let clock: TestClock
@@ -50,7 +50,7 @@ package final class TestZone: RecordSource {
     }
   }
 
-  /// Of a store's name as a number; 0 for the server.
+  /// A store's name as a number; 0 for the server.
   private static func key(of store: String) -> Int64 { store.utf8.reduce(0) { $0 << 8 | Int64($1) } }
 
   package func history(of recordName: String, since sequence: Int64) -> RecordHistory {
@@ -108,7 +108,7 @@ package final class TestZone: RecordSource {
       })
   }
 
-  /// As a client of the record plane deletes a record: pointers to it stay where they are.
+  /// Deletes a record like a client of the record plane: references to it stay.
   package func delete(_ recordName: String) {
     guard let record = self[recordName] else { return }
     put(record, isDeleted: true)
@@ -147,7 +147,7 @@ package final class TestZone: RecordSource {
     try export([transaction(changes, author: author)], from: store)
   }
 
-  /// Rows changed after `token`, without `store`'s echoes: `seen` is where the store last had everything.
+  /// Rows changed after `token`, without `store`'s own changes. Until `seen` the store has everything of the others.
   package func feed(after token: Int, seen: Int? = nil, for store: String) -> [SourceRecord] {
     rows.values.filter { $0.sequence > token && !($0.origin == store && $0.sequenceOfOthers <= seen ?? token) }.sorted { $0.sequence < $1.sequence }.map(\.stored)
   }

@@ -1,4 +1,4 @@
-// The web courier over real HTTP: polls, merging between them, clients that leave.
+// The web courier over real HTTP: polls, merging between them, clients that hang up.
 
 import Glibc
 import HTTPClient
@@ -78,7 +78,8 @@ struct CourierTests {
     let first = poll(world, url)
     try await couriers(world, 1)
     let second = poll(world, url)
-    // The one that came first on the server is answered when the other comes; which of the two that is, is the network's business.
+    // The poll that reached the server first is answered when the other one arrives; their order depends on the
+    // network.
     let emptied = try await withThrowingTaskGroup(of: [UInt8].self) { group in
       for task in [first, second] { group.addTask { try await task.value } }
       let emptied = try await group.next()
@@ -135,7 +136,7 @@ struct CourierTests {
     try await couriers(world, 1)
     world.directory.revoke("token-ann")
     try await world.announceCredentials()
-    // What comes now ends the poll, and is told nobody.
+    // The push ends the poll, but its content is not delivered.
     try await world.push(owner: "ann", zone: "Secret")
     let answer = try await held.value
     #expect(answer.status == 404)
@@ -148,7 +149,7 @@ struct CourierTests {
     let courier = Courier(metrics: NotifierMetrics(Metrics()), now: start)
     #expect(!courier.retire(ifIdleSince: start))
     #expect(courier.retire(ifIdleSince: start + .seconds(1)))
-    // The notifier has another one for this poll; here it would wait where nothing comes any more.
+    // The notifier makes another courier for this poll; at this one it would wait in vain.
     guard case .retired = await courier.poll(now: start + .seconds(2), until: start + .seconds(60)) else {
       Issue.record("a poll went to a courier that was forgotten")
       return
@@ -209,7 +210,7 @@ struct CourierTests {
     }
     courier.put(ping(1))
     let lost = try #require(await poll())
-    // Polls are answered at once from here on.
+    // From here on polls are answered at once.
     courier.release()
     courier.takeBack(lost)
     #expect(await poll()?.sequence == 1)
@@ -232,7 +233,7 @@ struct CourierTests {
     try await world.push(owner: "ann", zone: "A", sequence: 1)
     try await world.push(owner: "ann", zone: "B", sequence: 1)
     let first = try summary(try await next.value)
-    // A's ping may have gone to the connection that was breaking; a later one never does.
+    // A's ping may have gone to the breaking connection; a later one never does.
     #expect(first == "1 A ann t1" || first == "1 B ann t1")
     await world.stop()
   }

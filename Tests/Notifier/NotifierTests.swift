@@ -23,7 +23,7 @@ struct EventStreamTests {
     try await world.push(owner: "ann", zone: "Trips", sequence: 5, origin: "A1", audience: ["ann", "bob"])
     #expect(try await other.ping() == "1 Trips ann t5")
     #expect(try await participant.ping() == "2 Trips ann t5")
-    // The end of the line for all: whoever was left out before hears of this only.
+    // A public ping for all marks the end: a listener that was left out before sees only this one.
     try await world.push(owner: DatabaseID.publicOwner, zone: "_defaultZone", sequence: 1, audience: [])
     for events in [origin, other, participant, stranger] { #expect(try await events.ping() == "0 _defaultZone __public__ t1") }
     for (events, container, environment) in [(elsewhere, "iCloud.b", Environment.development), (production, "iCloud.a", .production)] {
@@ -143,7 +143,7 @@ struct EventStreamTests {
     #expect(try await world.eventually { try await world.metric("aquifer_held_connections{kind=\"events\"}") == 1 })
     let container = try #require(ContainerID(rawValue: "iCloud.a"))
     let (zoneCount, roundCount) = (50, 100)
-    // Long tokens, so that few changes fill what the kernel keeps for a connection (some 4 MB).
+    // Long tokens, so that few changes fill the kernel's buffers for a connection (some 4 MB).
     let padding = String(repeating: "x", count: 4000)
     for round in 1...roundCount {
       try await world.push(
@@ -153,7 +153,7 @@ struct EventStreamTests {
             syncToken: "t\(round) \(padding)", originStore: nil, audience: ["ann"])
         })
     }
-    // 5 000 changes are 20 MB; the kernel took a part, the rest was merged.
+    // 5 000 changes are 20 MB; the kernel accepted a part, the rest was merged.
     let coalesced = try #require(try await world.metric("aquifer_pings_coalesced_total"))
     let sent = try #require(try await world.metric("aquifer_pings_sent_total{kind=\"events\"}"))
     #expect(coalesced > zoneCount * roundCount / 2)
@@ -184,7 +184,7 @@ struct EventStreamTests {
     }
     #expect(try await world.eventually { try await world.metric("aquifer_held_connections{kind=\"courier\"}") == 30 })
     await world.stop()
-    // Up to the end there is nothing but signs of life.
+    // Until the end there are only heartbeats.
     for events in streams {
       while let event = try await events.next() { #expect(event == ": ") }
     }
@@ -204,7 +204,7 @@ final class StalledReader: Sendable {
     let rest = url.dropFirst("http://127.0.0.1:".count)
     let port = try #require(UInt16(rest.prefix { $0 != "/" }))
     fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-    // Smaller than a segment on loopback would leave the transfer to the kernel's persist timer.
+    // With less than a segment on loopback the kernel's persist timer would drive the transfer.
     var size: Int32 = 262_144
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
     var time = timeval(tv_sec: 30, tv_usec: 0)
@@ -225,7 +225,7 @@ final class StalledReader: Sendable {
   func latestTokens(until isDone: @escaping @Sendable ([String: String]) -> Bool) async throws -> [String: String] {
     let fd = fd
     return try await withCheckedThrowingContinuation { continuation in
-      // On a thread of its own: a blocked test would take one of the two threads that everything else runs on.
+      // On a thread of its own: a blocked test would take one of the two threads of the pool.
       startThread {
         var tokens: [String: String] = [:]
         var stream = ChunkedStream()
@@ -250,7 +250,7 @@ final class StalledReader: Sendable {
   }
 }
 
-/// Takes the framing off an answer in chunks, as its bytes come.
+/// Removes the chunk framing from an answer as its bytes arrive.
 private struct ChunkedStream {
   private var bytes: [UInt8] = []
   private var hasHead = false

@@ -1,4 +1,4 @@
-// A whole notifier on loopback, with a share service and a worker played by tests over an in-memory bus.
+// A complete notifier on loopback; tests play the share service and a worker on an in-memory bus.
 
 import Glibc
 import HTTPClient
@@ -12,10 +12,10 @@ import WebServices
 
 @testable import Notifier
 
-/// What the tests' share service knows: user tokens are `token-<user>`.
+/// The tests' share service; user tokens are `token-<user>`.
 final class Directory: Sendable {
   private let state = Mutex<(revoked: Set<String>, asked: Int, origins: [String], lifetimeSeconds: Int)>(([], 0, [], 60))
-  /// What questions about credentials wait for; nil: nothing.
+  /// Questions about credentials wait for it; nil: they don't wait.
   private let obstacle = Mutex<AsyncStream<Never>?>(nil)
 
   func revoke(_ token: String) { state.withLock { _ = $0.revoked.insert(token) } }
@@ -97,7 +97,7 @@ final class NotifierWorld: Sendable {
     _ = try await worker.call(PushZoneChanges(changes: changes), to: .role(.notifier), within: .seconds(20))
   }
 
-  /// What a worker, a gateway or another notifier tells.
+  /// Sends a message as a worker, a gateway or another notifier.
   @discardableResult func tell<M: Message>(_ message: M) async throws -> M.Reply {
     guard !M.senders.contains(.worker), let role = M.senders.first else { return try await worker.call(message, to: .role(.notifier), within: .seconds(20)) }
     let sender = join("\(role.rawValue)-teller", role, BusHandlers())
@@ -106,7 +106,7 @@ final class NotifierWorld: Sendable {
     return try await sender.call(message, to: .peer(running.bus.own.name), within: .seconds(20))
   }
 
-  /// Another process that is connected to the notifier.
+  /// Connects another process to the notifier.
   func join(_ name: String, _ role: Role, _ handlers: BusHandlers) -> InMemoryBus {
     let bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, isReady: true)
     bus.connect(to: running.endpoint)
@@ -121,7 +121,7 @@ final class NotifierWorld: Sendable {
     "\(url)/mirror/1/\(container)/\(environment)/pings?ckAPIToken=api&ckWebAuthToken=token-\(user)" + (device.map { "&device=\($0)" } ?? "")
   }
 
-  /// A connected device: its first comment has been read.
+  /// A connected device whose first comment has been read.
   func listen(_ user: String, container: String = "iCloud.a", environment: String = "development", device: String? = nil) async throws -> Events {
     let events = Events(try await client.stream(pingsURL(user, container: container, environment: environment, device: device)))
     #expect(try await events.next() == ": connected")
@@ -140,7 +140,7 @@ final class NotifierWorld: Sendable {
     return String(decoding: text, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix(line + " ") }.flatMap { Int($0.dropFirst(line.count + 1)) }
   }
 
-  /// Waits, in steps of real time, for what another thread is about to do.
+  /// Polls in real time until another thread has done its work.
   func eventually(_ condition: () async throws -> Bool) async throws -> Bool {
     for _ in 0..<2000 {
       if try await condition() { return true }
@@ -175,7 +175,7 @@ actor Events {
     }
   }
 
-  /// `met` of the next ping, as `dbs zid zoid tok`; comments are passed over.
+  /// `met` of the next ping, as `dbs zid zoid tok`; comments are skipped.
   func ping() async throws -> String? {
     while let event = try await next() {
       guard event.hasPrefix("data: ") else { continue }

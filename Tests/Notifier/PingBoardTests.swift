@@ -70,7 +70,7 @@ struct PingBoardTests {
     func told(_ change: ZoneChange) -> [DatabaseScope: [PingBoard.ListenerID]] {
       Dictionary(uniqueKeysWithValues: world.board.deliveries(of: change).map { ($0.databaseScope, $0.listeners) })
     }
-    // Of a worker of an earlier release.
+    // From a worker of an earlier release.
     #expect(told(change) == [.private: [world.ann1, world.ann2, couriers[0]], .shared: [world.bob, couriers[1]]])
     change.tellsHomes = true
     #expect(told(change) == [.private: [world.ann1, world.ann2, couriers[0]], .shared: [world.bob]])
@@ -86,7 +86,7 @@ struct PingBoardTests {
     let world = try World()
     #expect(world.told(DatabaseID.publicOwner, []) == [.public: [world.ann1, world.ann2, world.bob, world.cid]])
     #expect(world.told(DatabaseID.publicOwner, [], origin: "C1") == [.public: [world.ann1, world.ann2, world.bob]])
-    // Somebody else's device of the same name is another device.
+    // Another user's device of the same name is a different device.
     #expect(world.told(DatabaseID.publicOwner, [], origin: "C1", by: "cid") == [.public: [world.ann1, world.ann2, world.bob]])
     #expect(world.told(DatabaseID.publicOwner, [], origin: "C1", by: "ann") == [.public: [world.ann1, world.ann2, world.bob, world.cid]])
   }
@@ -133,7 +133,7 @@ struct PingBoardTests {
 }
 
 extension Ping {
-  /// Its key's last two parts.
+  /// The last two parts of its key.
   fileprivate var zone: String { key.split(separator: "\u{1f}").suffix(2).joined(separator: " ") }
 }
 

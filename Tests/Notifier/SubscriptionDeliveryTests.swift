@@ -1,4 +1,5 @@
-// Subscriptions' notifications to couriers and streams: queues between polls, originators, repetitions, several notifiers.
+// Subscriptions' notifications to couriers and streams: queues between polls, originators, repetitions, several
+// notifiers.
 
 import HTTPClient
 import JSON
@@ -29,7 +30,7 @@ extension NotifierWorld {
     return token.text(signedWith: Self.key)
   }
 
-  /// What a gateway does for `tokens/create` and `tokens/register`.
+  /// Acts like a gateway for `tokens/create` and `tokens/register`.
   @discardableResult func open(_ user: String, clientID: String = "client", container: String = "iCloud.a", registering: String? = nil, grant: String? = nil) async throws
     -> Bool
   {
@@ -40,7 +41,7 @@ extension NotifierWorld {
     ).isOpen
   }
 
-  /// The `nid` of what a poll gets; empty for none.
+  /// The `nid` of a poll's notification; empty without one.
   func poll(_ user: String, clientID: String = "client") async throws -> String {
     let answer = try await client.send("GET", try courierURL(user, clientID: clientID), timeout: .seconds(90))
     #expect(answer.status == 200)
@@ -49,7 +50,7 @@ extension NotifierWorld {
 }
 
 extension Events {
-  /// The `nid` of the next notification; signs of life are passed over.
+  /// The `nid` of the next notification; heartbeats are skipped.
   fileprivate func nid() async throws -> String? {
     while let event = try await next() {
       guard event.hasPrefix("data: ") else { continue }
@@ -68,7 +69,7 @@ struct SubscriptionDeliveryTests {
     #expect(try await world.poll("ann") == "1")
     try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("4")]))
     for expected in ["3", "4", ""] { #expect(try await world.poll("ann") == expected) }
-    // Bob's courier did not exist when he was told.
+    // Bob's courier did not exist at the time of the notification.
     #expect(try await world.poll("bob") == "")
     #expect(try await world.metric(#"aquifer_notifications_total{outcome="unheard"}"#) == 1)
     #expect(try await world.metric(#"aquifer_notifications_total{outcome="told"}"#) == 3)
@@ -105,7 +106,7 @@ struct SubscriptionDeliveryTests {
 
   @Test func `the device that made the change is told on no way of its own`() async throws {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
-    // One client with two tokens' worth of couriers, one with its own, and one courier that two clients share.
+    // C1 and C2 have couriers of their own. The courier C3 serves two clients, C3 and C1.
     try await world.open("ann", clientID: "C1")
     try await world.open("ann", clientID: "C2")
     try await world.open("ann", clientID: "C3", registering: "C3")
@@ -166,7 +167,7 @@ struct SubscriptionDeliveryTests {
     }
     let own = try await world.client.send("GET", try world.courierURL("ann"), timeout: .seconds(90)).body
     #expect(try summary(own) == "1 Z ann t2")
-    // What others share with Bob is told to him by its zone: his subscriptions are not the owner's.
+    // Bob gets a ping for a zone shared with him: his subscriptions are not the owner's.
     let shared = try await world.client.send("GET", try world.courierURL("bob"), timeout: .seconds(90)).body
     #expect(try summary(shared) == "2 Z ann t2")
     await world.stop()
@@ -219,7 +220,7 @@ struct SubscriptionDeliveryTests {
     try await world.open("ann")
     try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("1")]))
     #expect(try await world.eventually { try await world.metric(#"aquifer_held_connections{kind="courier"}"#) == 0 })
-    // The next poll makes it anew; what it held is lost, which loses no data.
+    // The next poll makes the courier again. Its waiting pings are lost, which loses no data.
     #expect(try await world.poll("ann") == "")
     await world.stop()
   }
@@ -243,7 +244,7 @@ struct SubscriptionDeliveryTests {
     try await delivered(early)
     try await world.tell(PushNotifications(notifications: [late]))
     for expected in ["3", "5", ""] { #expect(try await world.poll("ann") == expected) }
-    // A courier that is not known here is nobody's trouble.
+    // A report about an unknown courier has no effect.
     try await world.tell(NotificationsDelivered(deliveries: [.init(courier: "unknown", key: "k", sequence: 1)]))
     await world.stop()
   }
@@ -260,7 +261,7 @@ struct SubscriptionDeliveryTests {
     await other.waitForPeers { !$0.isEmpty }
     await world.running.bus.waitForPeers { $0.contains { $0.name == "notifier-other" } }
     try await world.open("ann")
-    // Whoever subscribes after the change of peers is noticed gets it: repeated until it is.
+    // Reports begin once the new peer is noticed, so the notification is repeated until then.
     var count = 0
     let isTold = try await world.eventually {
       count += 1

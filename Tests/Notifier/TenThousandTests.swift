@@ -1,4 +1,4 @@
-// As many devices as the limit of open files allows, on one notifier: each is told of everything once.
+// As many devices as the limit of open files allows, on one notifier: each gets every ping once.
 
 import Glibc
 import Records
@@ -8,11 +8,11 @@ import Testing
 @testable import Notifier
 
 @Suite(.timeLimit(.minutes(2))) struct TenThousandTests {
-  /// Devices that listen on connections of this process, which holds the notifier's ends, too.
+  /// Listening devices, connected from this process, which also runs the notifier.
   private final class Crowd: Sendable {
     let sockets: [Int32]
 
-    /// Blocks. Opens a part at a time: the server's queue of connections is not that long.
+    /// Blocks. Connects a part at a time, because the server's backlog is limited.
     init(_ count: Int, port: UInt16, request: [UInt8]) throws {
       var sockets: [Int32] = []
       while sockets.count < count {
@@ -46,7 +46,7 @@ import Testing
       return String(decoding: buffer[..<count], as: UTF8.self)
     }
 
-    /// What each was told until the ping of the zone `last`, that one included: the zones, in order. Blocks.
+    /// The zones in each device's pings, in order, up to the ping of the zone `last`. Blocks.
     func zones(through last: String) throws -> [[String]] {
       try sockets.map { socket in
         var text = ""
@@ -66,7 +66,7 @@ import Testing
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     limit.rlim_cur = limit.rlim_max
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-    // Both ends are this process's, and other tests run beside this one.
+    // Both ends of each connection are in this process, and other tests run in parallel.
     let count = min(10_000, (Int(clamping: limit.rlim_cur) - 1000) / 2)
     let world = try await NotifierWorld(["--user-devices=10000", "--connections-per-address=0"])
     let address = try #require(world.url.split(separator: ":").last.flatMap { UInt16($0) })
@@ -85,7 +85,7 @@ import Testing
     await world.stop()
   }
 
-  /// Runs what blocks where it holds up nobody.
+  /// Runs blocking work on a thread of its own.
   private func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
       let job = Unmanaged.passRetained(Job { continuation.resume(with: Result { try body() }) })

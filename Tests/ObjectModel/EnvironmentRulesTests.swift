@@ -2,7 +2,7 @@ import ObjectModel
 import Records
 import Testing
 
-/// Rules, checked against a model.
+/// Rules checked against a model.
 struct EnvironmentRulesTests {
   private static let model = ModelIndex(
     ManagedObjectModel(entities: [

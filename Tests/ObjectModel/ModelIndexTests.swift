@@ -92,7 +92,7 @@ import Testing
       #expect(link.relationshipNames == "children:parents")
       #expect(!link.isSymmetric)
     }
-    // The first name is the record whose `children` is meant: the parent.
+    // The first name is the record to which `children` belongs: the parent.
     #expect(parents.recordNames(source: "child", target: "parent") == "parent:child")
     #expect(children.recordNames(source: "parent", target: "child") == "parent:child")
     #expect(parents.key(source: "child", target: "parent") == children.key(source: "parent", target: "child"))
@@ -122,7 +122,7 @@ import Testing
     #expect(link("Tag", "posts", "Post", "tags")?.relationshipNames == "tags:posts")
     #expect(link("Banana", "a", "apple", "b")?.entityNames == "apple:Banana")
     #expect(link("Banana", "a", "apple", "b")?.relationshipNames == "b:a")
-    // Names that differ only in case still have one order from both sides.
+    // Names that differ only in case have the same order from both sides.
     #expect(link("tag", "x", "Tag", "X")?.entityNames == link("Tag", "X", "tag", "x")?.entityNames)
   }
 

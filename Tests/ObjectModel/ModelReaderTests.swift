@@ -167,7 +167,7 @@ import XCDataModel
       _ = ModelValidator.problems(of: index)
       _ = index.modelHash
       let text = SchemaPrinter.text(of: SchemaGenerator.schema(for: index))
-      // Names that don't fit a schema are the validator's to refuse.
+      // The validator refuses names that don't fit a schema.
       if ModelValidator.problems(of: index).isEmpty { #expect(throws: Never.self) { try SchemaParser.parse(text) } }
     }
   }

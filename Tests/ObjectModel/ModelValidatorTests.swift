@@ -143,7 +143,7 @@ import Testing
     #expect(found.first?.property == example.property)
   }
 
-  /// Rules that take more than one small model: those tests that have them below.
+  /// Rules that need more than one small model; they have tests of their own below.
   private static let told: Set<ModelProblem.Rule> = [
     .unknownConfiguration, .unknownMember, .parentCycle, .inverseMismatch, .configurationCrossing, .recordByteCount,
   ]
@@ -154,7 +154,7 @@ import Testing
   }
 
   @Test func `a record that is full before its first text is reported, beside its fields' number`() {
-    // Names of 250 bytes and 8 of value: no type gets there without having too many fields first.
+    // Names of 250 bytes and 8 bytes of value: other types have too many fields before they reach this limit.
     let attributes = (0..<3000).map { number -> Attribute in
       let digits = String(number)
       return Attribute(name: "a" + String(repeating: "x", count: 240 - digits.count) + digits, type: .integer64)
@@ -164,7 +164,7 @@ import Testing
   }
 
   @Test func `a record type of exactly 256 fields passes`() {
-    // Two fields a string, three of the mirroring's own.
+    // Two fields for each string, and three of the mirroring.
     let strings = (0..<126).map { Attribute(name: "a\($0)", type: .string) }
     #expect(problems([Entity(name: "E", attributes: strings + [Attribute(name: "n", type: .date)])]) == [])
     #expect(problems([Entity(name: "E", attributes: strings + [Attribute(name: "n", type: .date), Attribute(name: "o", type: .date)])]).map(\.rule) == [.fieldCount])

@@ -1,11 +1,11 @@
-// Models for tests: one written for this project that has everything, and the real ones of the shared folder where it is present.
+// Models for tests: one that uses every feature, and real ones from the shared folder, if that is present.
 
 import Foundation
 import ObjectModel
 import Testing
 import XCDataModel
 
-/// Everything a model file can say that mirroring accepts.
+/// All features of a model file that mirroring accepts.
 let everythingXML = """
   <?xml version="1.0" encoding="UTF-8" standalone="yes"?>
   <model type="com.apple.IDECoreDataModeler.DataModel" documentVersion="1.0" lastSavedToolsVersion="22522" usedWithCloudKit="YES" sourceLanguage="Swift">
@@ -79,7 +79,7 @@ func read(_ xml: String) throws(ModelReadingError) -> ManagedObjectModel { try M
 /// A model file with the given entities.
 func modelXML(_ entities: String) -> String { "<model type=\"com.apple.IDECoreDataModeler.DataModel\">\(entities)</model>" }
 
-/// The real models beside the project, by name.
+/// The real models outside of the repository, by name.
 enum RealModel: String, CaseIterable {
   case share = "CoreDataCloudKitShare"
   case demo = "CoreDataCloudKitDemo"
@@ -89,7 +89,7 @@ enum RealModel: String, CaseIterable {
     URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     .appendingPathComponent("../shared/models").standardizedFileURL
 
-  /// nil, after saying so, where the shared folder is absent.
+  /// nil, with a printed note, where the shared folder is absent.
   func load() throws -> ModelIndex? {
     let package = Self.folder.appendingPathComponent("\(rawValue).xcdatamodeld")
     guard let plist = FileManager.default.contents(atPath: package.appendingPathComponent(".xccurrentversion").path) else {

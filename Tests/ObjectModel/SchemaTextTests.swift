@@ -2,7 +2,7 @@ import ObjectModel
 import Records
 import Testing
 
-/// As an export of an app in the wild looks: aligned, quoted system fields, indexes on BYTES, a `Users` type.
+/// In the style of a real app's export: aligned, quoted system fields, indexes on BYTES, a `Users` type.
 private let exportedText = """
   DEFINE SCHEMA
 

@@ -1,9 +1,9 @@
-// An app in an installation: its container, a user, and devices that save and import as a client library would.
+// An app in an installation: a container, a user, and devices that save and import like a client library.
 
 import Foundation
 import Testing
 
-/// A container with a model, and the credentials to use it.
+/// A container with a model, and the credentials for it.
 struct App: Sendable {
   let installation: Installation
   let container: String
@@ -23,7 +23,7 @@ struct App: Sendable {
     apiToken = try #require(token["apiToken"].string)
   }
 
-  /// One that was made before, in an installation that was started again.
+  /// An existing container, in an installation that was restarted.
   init(_ installation: Installation, container: String, apiToken: String, modelHash: String) {
     self.installation = installation
     self.container = container
@@ -31,7 +31,7 @@ struct App: Sendable {
     self.modelHash = modelHash
   }
 
-  /// A new user: record name and web-auth token.
+  /// Makes a new user with a record name and a web-auth token.
   func user(_ name: String, email: String? = nil) async throws -> User {
     var person: [String: Value] = ["name": .string(name)]
     if let email { person["email"] = .string(email) }
@@ -45,7 +45,7 @@ struct User: Sendable {
   let recordName: String
   let token: String
 
-  /// A device with a store of the user's private database, or of another.
+  /// Makes a device with a store of the user's private database, or of another one.
   func device(_ name: String, in database: String = "private") async throws -> Device {
     let device = Device(user: self, store: UUID().uuidString, database: database)
     try await device.call("PUT", "", ["modelHash": .string(app.modelHash), "device": ["name": .string(name)]])
@@ -59,14 +59,14 @@ struct User: Sendable {
     return try answer.json
   }
 
-  /// A call of the record plane, however it is answered.
+  /// A call of the record plane with any answer.
   func send(_ action: String, _ body: Value, in database: String = "private") async throws -> Installation.Answer {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
     let url = "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
     return try await app.installation.send("POST", url, bytes: try body.json)
   }
 
-  /// Every record of a zone that there is, by name.
+  /// All records of a zone, by name.
   func allRecords(in zone: String = "com.apple.coredata.cloudkit.zone") async throws -> (records: [String: Value], token: Value) {
     var records: [String: Value] = [:]
     var token = Value.null
@@ -86,7 +86,7 @@ struct User: Sendable {
   }
 }
 
-/// A device with its store; keeps its import token and its own copy of the graph.
+/// A device with its store. The test keeps its import token and its copy of the graph.
 final class Device: Sendable {
   let user: User
   let store: String
@@ -100,7 +100,7 @@ final class Device: Sendable {
 
   var url: String { "\(user.app.installation.ready.gateway)/mirror/1/\(user.app.container)/development/\(database)/stores/\(store)" }
 
-  /// A call under the store, which must succeed.
+  /// A call below the store's path, which must succeed.
   @discardableResult
   func call(_ method: String, _ path: String, _ body: Value? = nil) async throws -> Value {
     let answer = try await send(method, path, body)
@@ -122,8 +122,8 @@ final class Device: Sendable {
     ["transactions": [["transactionID": .string(id), "timestamp": "2026-11-20T07:33:24.123Z", "author": "app", "changes": .array(changes)]]]
   }
 
-  /// Imports until there is no more.
-  /// - Returns: all changes, and the token to go on with.
+  /// Imports all pages.
+  /// - Returns: all changes, and the latest token.
   func changes(after token: Value = .null) async throws -> (changes: [Value], token: Value) {
     var changes: [Value] = []
     var token = token
@@ -140,7 +140,7 @@ final class Device: Sendable {
     }
   }
 
-  /// The graph a device has that imports everything from the beginning.
+  /// The graph of a device that imports everything from the beginning.
   func importedGraph() async throws -> (graph: Graph, token: Value) {
     let (changes, token) = try await changes()
     var graph = Graph()

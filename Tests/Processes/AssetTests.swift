@@ -1,11 +1,11 @@
-// Assets through a whole installation of real processes: from upload to collection, and over the sudden death of any of them.
+// Assets in an installation of real processes: from upload to collection, also when a process dies suddenly.
 
 import Foundation
 import HTTPClient
 import Testing
 
 extension User {
-  /// Uploads content; gives the dictionary that a field takes.
+  /// Uploads content and returns the value for a field.
   func upload(_ content: [UInt8]) async throws -> Value {
     let answer = try await tryUpload(content)
     guard answer.status == 200 else { throw Unexpected("upload: \(answer.status) \(answer.text)") }
@@ -18,7 +18,7 @@ extension User {
     return try await app.installation.send("POST", url, headers: [("Content-Type", "text/plain;charset=UTF-8")], bytes: content)
   }
 
-  /// Saves a note whose field `blob` is that; the record's dictionary, or the item's error.
+  /// Saves a note with the value in the field `blob`. Returns the record's dictionary, or the item's error.
   func saveNote(_ name: String, blob: Value) async throws -> Value {
     try await records(
       "records/modify",
@@ -53,7 +53,7 @@ extension User {
       #expect(blob.members.keys.sorted() == ["fileChecksum", "receipt", "referenceChecksum", "size", "wrappingKey"])
       #expect(blob["size"].integer == 3_000_000)
 
-      // Not another user's, not altered.
+      // The receipt of another user, or an altered one, is refused.
       for (user, blob) in [(bob, blob), (alice, .object(blob.members.merging(["receipt": "forged"]) { $1 }))] {
         let refused = try await user.saveNote("n", blob: blob)
         #expect(refused["serverErrorCode"] == "BAD_REQUEST")
@@ -70,7 +70,7 @@ extension User {
       let url = try #require(shown["value"]["downloadURL"].string)
       try await Self.read(content, url, installation)
 
-      // Sent back as it was shown, it stays; another record gets it by a new receipt only.
+      // The record may send its own value back. Another record needs a new receipt.
       #expect(try await alice.saveNote("n", blob: shown["value"])["fields"]["blob"]["value"]["fileChecksum"] == blob["fileChecksum"])
       #expect(try await alice.saveNote("other", blob: shown["value"])["serverErrorCode"] == "BAD_REQUEST")
       let again = try await alice.records(
@@ -82,7 +82,7 @@ extension User {
       _ = try await alice.saveNote("other", blob: again[0])
       try await Self.read(content, try #require(try await alice.note("other")["fields"]["blob"]["value"]["downloadURL"].string), installation)
 
-      // Unused, it is collected: the shard's files become none.
+      // An unused asset is collected: the shards' folders become empty.
       try await alice.deleteNote("other")
       let folder = installation.folder.appending(path: "data/assets")
       for _ in 0..<2000 where !Self.shardFiles(folder).isEmpty { try await Task.sleep(for: .milliseconds(10)) }
@@ -121,7 +121,8 @@ extension User {
     try await Installation.run(environment: ["AQUIFER_ASSET_GRACE": "0", "AQUIFER_RECORD_RETENTION": "0"]) { installation in
       let user = try await App(installation, model: Self.model).user("alice")
       let before = try installation.now()
-      // Each writer goes on until its last note is acknowledged; every note replaces the writer's one before, which is collected.
+      // Each writer continues until its last note is acknowledged. Every note replaces the writer's previous one, whose
+      // asset is collected.
       let saved = try await withThrowingTaskGroup(of: (Int, [UInt8]).self) { group in
         for writer in 0..<6 {
           group.addTask {
@@ -141,22 +142,22 @@ extension User {
         let url = try #require(try await user.note("note \(writer)")["fields"]["blob"]["value"]["downloadURL"].string)
         #expect(try await installation.send("GET", url).bytes == content)
       }
-      // What the dead left behind goes, too: one file a note is left.
+      // Assets left behind by killed processes go, too, so one file for each note is left.
       let folder = installation.folder.appending(path: "data/assets")
       for _ in 0..<2000 where Self.shardFiles(folder).count > 6 { try await Task.sleep(for: .milliseconds(10)) }
       #expect(Self.shardFiles(folder).count == 6)
     }
   }
 
-  /// Uploads and saves, again and again until it is acknowledged.
+  /// Uploads and saves, repeated until it is acknowledged.
   private static func save(_ content: [UInt8], as name: String, _ user: User) async throws {
     for _ in 0..<1000 {
       do {
         if try await user.saveNote(name, blob: try await user.upload(content))["serverErrorCode"] == .null { return }
       } catch is HTTPClientError {
-        // The gateway is gone for a moment.
+        // The gateway is restarting.
       } catch is Unexpected {
-        // It knows no worker for a moment.
+        // The gateway has no worker for the moment.
       }
       try await Task.sleep(for: .milliseconds(20))
     }

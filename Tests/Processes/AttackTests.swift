@@ -1,5 +1,5 @@
-// A short run of the program that attacks installations (Tests/Attacks); `Tests/Attacks/run --long` makes the long ones. deploy/test runs it alone:
-// what else this machine does takes time from everybody.
+// A short run of the program that attacks installations (Tests/Attacks); `Tests/Attacks/run --long` makes long ones.
+// deploy/test runs it alone, because other work on the machine affects its times.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// A backup of an installation that saves, restored elsewhere; and a scrub that finds what a disk has done to the files.
+// A backup of a busy installation, restored elsewhere; and a scrub that finds damaged files.
 
 import Foundation
 import Testing
@@ -43,7 +43,7 @@ struct BackupTests {
     let data = other.appending(path: "data").path
     let restored = try CommandLineTool.run(["--json", "restore", backup, "--data", data])
     #expect(restored.code == 0, "\(restored.problem)")
-    // What was sealed with it is of no use without the key, which is in no backup.
+    // Encrypted values need the key file, which no backup contains.
     try FileManager.default.copyItem(atPath: folder.path + "/data/encryption-key", toPath: data + "/encryption-key")
     try await Installation.run(workers: 1, folder: other) { installation in
       let app = App(installation, container: app.container, apiToken: app.apiToken, modelHash: app.modelHash)
@@ -51,13 +51,13 @@ struct BackupTests {
       let device = Device(user: user, store: device.store)
       let records = try await user.allRecords().records
       for name in names { #expect(records[name] != nil, "\(name)") }
-      // Tokens of the state that was left behind.
+      // Tokens from the later state, which is lost.
       let text = token.string?.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
       let refused = try await device.send("GET", "/changes?after=\(text)")
       #expect(refused.status == 410, "\(refused.status) \(refused.text)")
       let feed = try await user.send("changes/zone", ["zones": [["zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"], "syncToken": zone]]])
       #expect(feed.text.contains("serverErrorCode"), "\(feed.text)")
-      // Both begin anew, and go on.
+      // Both devices begin anew, and continue.
       let name = UUID().uuidString
       try await device.save([MainJob.insert("Tag", name, ["name": "after"])])
       let (graph, _) = try await user.device("laptop").importedGraph()

@@ -1,20 +1,20 @@
-// Bad input over HTTP: each gets the documented error that names what is wrong, and changes nothing.
+// Bad input over HTTP: each gets the documented error, which names the fault, and changes nothing.
 
 import Foundation
 import Testing
 
-/// One bad request.
+/// A bad request with the expected answer.
 private struct BadInput {
   let name: String
   var method = "POST"
-  /// Under the gateway; `{…}` are filled in.
+  /// The path below the gateway's address, with `{…}` filled in.
   let path: String
   var body: [UInt8]?
   /// nil: the user's bearer token; "": none.
   var bearer: String?
   let status: Int
   let code: String
-  /// A part of the reason; nil: any.
+  /// A part of the expected reason; nil: any reason.
   var reason: String?
   var cocoaErrorCode: Int64?
 
@@ -75,7 +75,7 @@ private struct BadInput {
       #expect(after.token == before.token)
       #expect(try await device.call("GET", "/history")["transactions"] == history["transactions"])
       #expect(try await foreign.call("GET", "/history")["transactions"] == [])
-      // And goes on working.
+      // The device keeps working.
       try await device.save([MainJob.update("Tag", tag, ["name": "second"])])
     }
   }
@@ -131,7 +131,7 @@ private struct BadInput {
       BadInput("a token that never was one", "GET", "\(own)/changes?after=garbage", status: 400, code: badRequest, reason: "Unknown sync continuation type"),
       BadInput("a truncated token", "GET", "\(own)/changes?after=\(cut)", status: 400, code: badRequest),
       BadInput("a token of another kind", "GET", "\(own)/history?after=\(encoded)", status: 400, code: badRequest),
-      // Like one that has expired: which of the two it is can't be told from it.
+      // Answered like an expired token, because the two can't be told apart.
       BadInput("a foreign token", "GET", "\(stores)/\(foreign.store)/changes?after=\(encoded)", bearer: foreign.user.token, status: 410, code: badRequest),
       BadInput("a limit that is no number", "GET", "\(own)/changes?limit=many", status: 400, code: badRequest, reason: "limit"),
       BadInput("a wait that is no number", "GET", "\(own)/changes?wait=soon", status: 400, code: badRequest, reason: "wait"),
@@ -139,10 +139,10 @@ private struct BadInput {
     ]
   }
 
-  /// Saves that must be refused, naming the place.
+  /// Saves that must be refused with the place of the fault.
   private static func saves(_ app: App, _ device: Device, tag: String) -> [BadInput] {
     func save(_ name: String, _ changes: [Value], _ reason: String) -> BadInput {
-      // With a good change before the bad one: nothing of a transaction is stored.
+      // A valid change comes before the bad one: a refused transaction stores nothing.
       let good = MainJob.update("Tag", tag, ["name": "must not be stored"])
       return BadInput(
         name, "POST", "/mirror/1/\(app.container)/development/private/stores/\(device.store)/transactions", Device.transactions([good] + changes, id: UUID().uuidString),

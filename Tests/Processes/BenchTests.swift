@@ -1,4 +1,4 @@
-// The benchmark as operators run it, with every workload for a moment: it is the whole path that is tested here, not its speed.
+// Runs the benchmark as operators do, with a moment of every workload. It tests the complete path, not the speed.
 
 import Foundation
 import Testing

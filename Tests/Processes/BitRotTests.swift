@@ -1,4 +1,4 @@
-// Bytes that are not what was written, in real files of a real installation: reported, never served, and no reason for other shards to stop.
+// Damaged bytes in real files of an installation: they are reported and never served, and other shards keep working.
 
 import Foundation
 import Testing
@@ -7,7 +7,8 @@ import Testing
   private static let tagCount = 25
   private static let pageByteCount = 4096
 
-  /// An installation of two shards with a user in each; its worker is stopped, damaged and started again.
+  /// An installation of two shards with a user in each. Its worker is stopped, a file is damaged, and the worker is
+  /// restarted.
   private final class World {
     let processes: SeparateProcesses
     let data: String
@@ -15,7 +16,7 @@ import Testing
     /// In shard 0 and in shard 1.
     let users: [User]
     let readers: [Device]
-    /// What their records say, by record name.
+    /// The titles of their records, by record name.
     let titles: [[String: String]]
     let blobURL: String
     let blob: [UInt8]
@@ -65,8 +66,8 @@ import Testing
       (blobURL, blob) = try #require(blobs[0])
     }
 
-    /// Ends the worker and keeps its files as they are then.
-    /// - Parameter signal: SIGTERM leaves everything in the databases, SIGKILL in their logs.
+    /// Ends the worker and keeps a copy of its files.
+    /// - Parameter signal: SIGTERM leaves all data in the databases, SIGKILL leaves some in their logs.
     func stop(by signal: Int32) throws {
       try processes.end("worker-1", by: signal)
       try FileManager.default.copyItem(atPath: data, toPath: sound)
@@ -74,10 +75,10 @@ import Testing
 
     /// Starts the worker on the sound files with one of them changed, and ends it after `body`.
     func run(_ options: [String] = [], damaging file: String, _ change: (inout Data) throws -> Void, _ body: () async throws -> Void) async throws {
-      // Overwritten in place: the gateway has the folder open.
+      // Replaces the folder's content, because the gateway has the folder open.
       try FileManager.default.removeItem(atPath: data)
       try FileManager.default.copyItem(atPath: sound, toPath: data)
-      // An older copy is refused otherwise.
+      // Without this the older copy would be refused.
       let accepted = try await users[0].app.installation.aquifer("shards", "accept", "all")
       #expect(accepted.code == 0, "\(accepted.problem)")
       let url = URL(filePath: "\(data)/\(file)")
@@ -94,7 +95,7 @@ import Testing
       return (scrub.code, scrub.problem)
     }
 
-    /// The records of the user in a shard, as far as they are served; every value must be what was written.
+    /// The served records of the user in a shard; every value must be the saved one.
     func read(_ shard: Int) async throws -> (count: Int, statuses: Set<Int>) {
       var count = 0
       var statuses: Set<Int> = []
@@ -116,7 +117,7 @@ import Testing
       return (count, statuses)
     }
 
-    /// Until the shard is open.
+    /// Waits until the shard is open.
     func waitUntilServed(_ shard: Int) async throws {
       for _ in 0..<800 {
         if try await readers[shard].send("GET", "/status").status != 503 { return }
@@ -125,7 +126,7 @@ import Testing
       throw Unexpected("shard \(shard) is not served")
     }
 
-    /// The other shard goes on.
+    /// Checks that the other shard is served.
     func expectOtherServed() async throws {
       try await waitUntilServed(1)
       let other = try await read(1)
@@ -158,7 +159,7 @@ import Testing
           let scrub = try await world.scrub()
           let answers = try await world.read(0)
           if scrub.code == 0 {
-            // What a page still has of a row that is elsewhere now.
+            // The byte belongs to a remainder of a row that has moved.
             #expect(answers.count == Self.tagCount && answers.statuses == [200], "\(place): \(answers)")
           } else {
             found += 1
@@ -167,7 +168,7 @@ import Testing
           try await world.expectOtherServed()
         }
       }
-      // The record, and the transaction that it came with.
+      // At least the record and its transaction.
       #expect(found >= 2)
     }
   }
@@ -180,7 +181,7 @@ import Testing
       let whole = try await console.aquifer("backup", earlier)
       #expect(whole.code == 0, "\(whole)")
       try world.stop(by: SIGTERM)
-      // The third page's kind: no page of a tree any more.
+      // The kind of the third page, which is then no page of a tree.
       try await world.run(["--verify"], damaging: "shards/shard-0.sqlite", { $0[2 * Self.pageByteCount] ^= 0x55 }) {
         try await world.expectOtherServed()
         let answer = try await world.readers[0].send("GET", "/changes")
@@ -214,7 +215,7 @@ import Testing
           try await world.expectOtherServed()
           let scrub = try await world.scrub()
           let answers = try await world.read(0)
-          // Without a word everything has to be as it was.
+          // Without a report all data must be unchanged.
           if scrub.code == 0 { #expect(answers.count == Self.tagCount && answers.statuses == [200], "\(place): \(answers)") }
           found += scrub.code == 0 ? 0 : 1
         }

@@ -1,10 +1,10 @@
-// Without keys the bus is for one account of the machine: another one finds its sockets closed.
+// Without keys the bus belongs to one account of the machine: other accounts can't open its sockets.
 
 import Foundation
 import Testing
 
 @Suite(.enabled(if: getuid() == 0, "becoming another account takes root")) struct BusAccountTests {
-  /// Connects to a socket as an account that the installation is none of the business of.
+  /// Connects to a socket as an account that is unrelated to the installation.
   private func connect(to socket: String) throws -> (code: Int32, problem: String) {
     let program = "import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).connect(sys.argv[1])"
     let run = try CommandLineTool.run(
@@ -17,7 +17,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(1))) func `another account of the machine can't connect to the bus of aquifer dev`() async throws {
-    // What keeps the account out is the sockets' folder alone, which an earlier release left open to a group.
+    // Only the permissions of the sockets' folder keep other accounts out; an earlier release left it open to a group.
     let folder = URL(filePath: "/tmp/aq-bus-\(UUID().uuidString.prefix(8))")
     defer { try? FileManager.default.removeItem(at: folder) }
     let run = folder.path + "/data/run"

@@ -1,4 +1,4 @@
-// Processes over tcp with keys: those that are listed do their work, a stranger gets nowhere until it is.
+// Processes over tcp with keys: listed ones work together, and a stranger is refused until it is listed.
 
 import Foundation
 import HTTPClient
@@ -24,13 +24,13 @@ import Testing
       let bus = String(try #require(log.firstMatch(of: #/tcp://127\.0\.0\.1:\d+/#)).output)
       #expect(try await keyed.metric("aquifer_bus_refused_connections_total", of: share) == 0)
 
-      // The foreign one knows everybody's public key; nobody knows its own.
+      // The foreign process knows all public keys, but no process knows its key.
       let options = ["--share", bus, "--data", installation.folder.appending(path: "data").path]
       let line = try keyed.addKey("worker", "worker-2")
       let own = keyed.folder.appending(path: "foreign-peers")
       try (try String(contentsOf: keyed.peers, encoding: .utf8) + line).write(to: own, atomically: true, encoding: .utf8)
       let ready = try keyed.launch("worker", "worker-2", options, keys: (keyed.key("worker-2"), own))
-      // And one without a key: what it could say, every account of the machine could read.
+      // A process without a key is refused, because every account of the machine could read its traffic.
       _ = try keyed.launch("worker", "worker-3", options, keys: nil)
       try await keyed.waitForLog("worker-2", "it does not know this process's key")
       try await keyed.waitForLog("worker-3", "give the process a key (--bus-key and --bus-peers)")
@@ -40,7 +40,7 @@ import Testing
       #expect(!FileManager.default.fileExists(atPath: ready.path), "it waits for the share service")
       try await phone.save([MainJob.insert("Tag", UUID().uuidString, ["name": "two"])])
 
-      // Listed, it works with the others, none of which was restarted.
+      // Once listed, it works with the others, none of which was restarted.
       let listed = try String(contentsOf: keyed.peers, encoding: .utf8)
       try (listed + line).write(to: keyed.peers, atomically: true, encoding: .utf8)
       try await keyed.waitUntilReady(try await keyed.facts(ready))
@@ -48,7 +48,7 @@ import Testing
       #expect(try await keyed.metric("aquifer_bus_peers{role=\"worker\"}", of: share) == 2)
       try await phone.save([MainJob.insert("Tag", UUID().uuidString, ["name": "three"])])
 
-      // A file that can't be read changes nothing; one without it ends it.
+      // An invalid or empty list changes nothing; a list without the process ends its connections.
       try "worker what".write(to: keyed.peers, atomically: true, encoding: .utf8)
       try await keyed.waitForLog("share", "line 1 is not a role")
       try "# nobody".write(to: keyed.peers, atomically: true, encoding: .utf8)
@@ -57,7 +57,7 @@ import Testing
       try listed.write(to: keyed.peers, atomically: true, encoding: .utf8)
       for _ in 0..<1000 where try await keyed.metric("aquifer_bus_peers{role=\"worker\"}", of: share) != 1 { try await Task.sleep(for: .milliseconds(10)) }
       #expect(try await keyed.metric("aquifer_bus_peers{role=\"worker\"}", of: share) == 1)
-      // It goes by a file of its own, and has its shards until that one says so, too.
+      // The worker reads a file of its own, and keeps its shards until that file excludes it, too.
       try listed.write(to: own, atomically: true, encoding: .utf8)
       try await keyed.waitForEnd("worker-2")
       try await keyed.waitForLog("worker-2", "no longer listed")
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  /// A process that must not start, and what it says.
+  /// Runs a process that must not start, and returns its message.
   private func refusal(_ words: [String]) throws -> (code: Int32, text: String) {
     let ended = try CommandLineTool.run(words, executable: Checkout.products.appending(path: "aquifer-notifier"))
     return (ended.code, ended.problem)

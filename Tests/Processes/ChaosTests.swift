@@ -1,4 +1,4 @@
-// Short runs of the program that breaks installations under load (Tests/Chaos); Tests/Processes/chaos makes the long ones.
+// Short runs of the program that damages installations under load (Tests/Chaos); Tests/Processes/chaos makes long ones.
 
 import Foundation
 import Testing
@@ -16,11 +16,11 @@ import Testing
     let faults: [String: Int]
     let `while`: [Row]
 
-    /// How often something of that kind happened.
+    /// The number of events of that kind.
     func times(_ kind: String) -> Int { `while`.filter { $0.what.hasPrefix(kind) }.reduce(0) { $0 + $1.times } }
   }
 
-  /// - Returns: what the run wrote, and what it printed.
+  /// - Returns: the figures that the run wrote, and its output.
   private static func run(_ words: String...) throws -> (figures: Figures, text: String) { try run(words) }
 
   private static func run(_ words: [String]) throws -> (figures: Figures, text: String) {
@@ -57,9 +57,9 @@ import Testing
     #expect(!figures.isGood && figures.faults["lost"] == 1, "\(text)")
   }
 
-  // MARK: Cuts of the power
+  // MARK: Power cuts
 
-  /// Runs under the library that notes what is not synced; it needs a C compiler, as the build does.
+  /// Runs with the library that notes unsynced writes. It needs a C compiler, as the build does.
   private static func cutPower(_ words: String...) throws -> (figures: Figures, text: String) {
     let library = FileManager.default.temporaryDirectory.appending(path: "powerloss-\(UUID().uuidString).so")
     defer { try? FileManager.default.removeItem(at: library) }
@@ -71,7 +71,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(2))) func `nothing acknowledged is lost in a cut of the power: saves, uploads, users`() throws {
-    // Whether a cut meets something that is not synced is chance: about two in three do.
+    // A power cut meets unsynced writes by chance, about two times in three.
     var takenBackCount = 0
     for _ in 0..<4 where takenBackCount == 0 {
       let (figures, text) = try Self.cutPower("--rounds", "5")
@@ -81,7 +81,7 @@ import Testing
     #expect(takenBackCount > 0)
   }
 
-  // Such a database may also not be opened again, which is waited for.
+  // Such a database may fail to open again, and the run waits for it.
   @Test(.timeLimit(.minutes(4))) func `databases that do not sync each commit lose what was acknowledged, and the run says so`() throws {
     let (figures, text) = try Self.cutPower("--rounds", "2", "--control")
     #expect(!figures.isGood && figures.takenBack > 0, "\(text)")

@@ -1,14 +1,14 @@
-// Where these tests find the repository and the binaries that were built from it.
+// The places of the repository and of the binaries built from it.
 
 import Foundation
 
 enum Checkout {
   static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-  /// The folder of the executables: AQUIFER_BIN, or beside the test bundle that is running.
+  /// The folder of the executables: AQUIFER_BIN, or the folder of the running test bundle.
   static let products =
     ProcessInfo.processInfo.environment["AQUIFER_BIN"].map { URL(filePath: $0).absoluteURL }
     ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().absoluteURL
-  /// The real models, which not every machine has; nil where they are absent.
+  /// The folder of real models; nil on machines without it.
   static let sharedModels: URL? = {
     let folder = root.deletingLastPathComponent().appending(path: "shared/models")
     return FileManager.default.fileExists(atPath: folder.path) ? folder : nil
@@ -16,8 +16,8 @@ enum Checkout {
 }
 
 extension Process {
-  /// Runs with no signal blocked: the threads tests run on block them all, a started process inherits that, and what it starts could not be
-  /// stopped by a signal.
+  /// Runs the process with no signal blocked. The tests' threads block all signals; child processes would inherit that,
+  /// and signals could not stop them.
   func runUnblocked() throws {
     var none = sigset_t()
     var saved = sigset_t()

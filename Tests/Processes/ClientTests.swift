@@ -1,4 +1,4 @@
-// Clients that were written for Apple's service, unmodified, against a whole installation. Their scripts are in Tests/Clients.
+// Unmodified clients of Apple's service against an installation. Their scripts are in Tests/Clients.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ struct ClientTests {
   }
 
   @Test(.timeLimit(.minutes(3))) func `a page in Chromium from another origin signs in, saves, queries, uploads and is pinged`() async throws {
-    // With every answer, so that the page sees the rotation.
+    // Tokens rotate with every answer, so that the page sees a rotation.
     try await Installation.run(environment: ["AQUIFER_TOKEN_ROTATION": "0"]) { installation in try await run("browser_client.py", against: installation) }
   }
 
@@ -27,7 +27,7 @@ struct ClientTests {
     try await Installation.run { installation in try await run("openapi_client.py", against: installation) }
   }
 
-  /// Runs a script of Tests/Clients with a container, an API token and two users of its own, and prints the steps it took.
+  /// Runs a script of Tests/Clients with a container, an API token and two users of its own, and prints its steps.
   private func run(_ script: String, against installation: Installation, environment more: [String: String] = [:]) async throws {
     try await installation.admin("POST", "/admin/1/containers", ["container": .string(Self.container)])
     let token = try await installation.admin("POST", "/admin/1/tokens", ["container": .string(Self.container), "environment": "development"])
@@ -40,7 +40,7 @@ struct ClientTests {
       environment["CLIENT_\(user.uppercased())"] = made["webAuthToken"].string
     }
     environment["CLIENT_AUTHORITY"] = installation.authority
-    // A machine's own setting would count more than what the script says; and nothing here goes through a proxy.
+    // Overrides the machine's own settings, which would win over the script's; no request may use a proxy.
     if let authority = installation.authority { environment["REQUESTS_CA_BUNDLE"] = authority }
     environment["NO_PROXY"] = "127.0.0.1"
     environment["no_proxy"] = "127.0.0.1"

@@ -1,4 +1,4 @@
-// The CLI against a real installation: what it prints, and with which exit code.
+// The CLI against a real installation: its output and its exit codes.
 
 import Foundation
 import Testing
@@ -50,7 +50,7 @@ import Testing
       let evil = try await caller(made, "https://evil.example")
       #expect(evil.status == 403 && evil.header("Access-Control-Allow-Origin") == nil)
 
-      // Revoked and disabled at once, also where it was cached.
+      // Revoked and disabled at once, also where the credentials were cached.
       _ = try json(installation, "user", "disable", "alice")
       #expect(try await caller(made, "https://app.example").status == 401)
       _ = try json(installation, "token", "revoke", apiToken)
@@ -112,7 +112,7 @@ import Testing
     }
     let dev = try CommandLineTool.run(["dev", "--help"])
     let offered = Set(dev.output.matches(of: /(?m)^ +--([a-z-]+)/).map { String($0.output.1) })
-    // What follows from where the processes are, and what means nothing on one machine.
+    // Options that follow from the processes' places, and options without a meaning on one machine.
     let own: Set<String> = [
       "name", "bus", "share", "admin", "ready-file", "data", "http", "notifier-url", "assets", "log-format", "operator-token", "bus-key", "bus-peers", "version",
       "help",

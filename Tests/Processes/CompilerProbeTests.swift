@@ -1,12 +1,12 @@
-// The compiler that built the executables gets right what they are written with.
+// Checks that the compiler of the executables handles the patterns that the code uses.
 
 import Foundation
 import Testing
 
-/// What `compiler-probe` prints a line for.
+/// A line of `compiler-probe`'s output.
 private struct Line {
   let holds: Bool
-  /// Whether Tests/Style refuses the pattern.
+  /// True when Tests/Style forbids the pattern.
   let isRefused: Bool
   let name: Substring
 }

@@ -1,11 +1,11 @@
-// Reads the part of YAML that compose.yaml is written in: nested mappings, flow sequences and mappings, anchors, aliases and merges.
+// Reads the part of YAML used in compose.yaml: nested mappings, flow sequences and mappings, anchors, aliases, merges.
 
 import Foundation
 
 struct ComposeFile {
   let root: Value
 
-  /// - Parameter variables: what `${NAME:-default}` stands for; the default without one.
+  /// - Parameter variables: the values of `${NAME:-default}`; names without a value get the default.
   init(_ text: String, variables: [String: String] = [:]) throws {
     var reader = Reader(text: Self.substituted(text, variables))
     root = try reader.mapping(indentation: 0)

@@ -1,4 +1,4 @@
-// The very commands, environment and ports of compose.yaml, started as processes outside containers.
+// Starts processes without containers, with the commands, environment and ports of compose.yaml.
 
 import Foundation
 import Testing
@@ -16,11 +16,11 @@ import Testing
       #expect(service["read_only"] == true, "\(name)")
       #expect(service["cap_drop"] == ["ALL"], "\(name)")
       #expect(service["security_opt"] == ["no-new-privileges:true"], "\(name)")
-      // What the process takes for its limit where nobody says another.
+      // The same limit that the process assumes without an option.
       let memory = ["keys": "64m", "share": "256m", "notifier": "256m", "worker": "1024m", "gateway": "512m"]
       #expect(service["mem_limit"].string == memory[name], "\(name)")
       #expect(service["pids_limit"] != .null, "\(name)")
-      // Does its work and ends.
+      // This service does its work and ends.
       if name == "keys" { continue }
       #expect(service["healthcheck"]["test"].elements.prefix(3) == ["CMD", "aquifer", "health"], "\(name)")
       #expect(service["healthcheck"]["test"][3].string == "http://\(service["environment"]["AQUIFER_ADMIN"].string ?? "")/readyz", "\(name)")
@@ -33,7 +33,7 @@ import Testing
     #expect(services.filter { $0.service["ports"] != .null }.map(\.name) == ["notifier", "gateway"])
   }
 
-  /// A port that is free now.
+  /// A free port.
   private func freePort() throws -> UInt16 {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     defer { close(descriptor) }
@@ -54,7 +54,7 @@ import Testing
     for name in ["data", "bus", "keys"] {
       try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     }
-    // What containers keep apart: their folders, and one port number in several networks.
+    // Containers have separate folders, and the same port number in several networks; processes need different ones.
     let (gatewayPort, notifierPort) = (try freePort(), try freePort())
     let services = try compose(["AQUIFER_SERVER": "http://127.0.0.1:\(gatewayPort)", "AQUIFER_PINGS": "http://127.0.0.1:\(notifierPort)"]).services
     var processes: [(name: String, process: Process)] = []
@@ -89,7 +89,7 @@ import Testing
       process.standardError = try FileHandle(forWritingTo: log)
       try process.runUnblocked()
       processes.append((name, process))
-      // The health check, until it passes, as `depends_on` waits for it.
+      // Runs the health check until it passes, as `depends_on` does.
       let check = service["healthcheck"]["test"].elements.dropFirst(2).compactMap { $0.string?.replacing(":9100", with: ":\(adminPort)") }
       var code: Int32 = 1
       for _ in 0..<500 where code != 0 && process.isRunning {

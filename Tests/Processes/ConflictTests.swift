@@ -1,4 +1,4 @@
-// Two devices at odds through real processes: what the policies of a model make of their edits, and what the journal gives back.
+// Conflicts of two devices through real processes: the results of the model's policies, and the journal's restores.
 
 import Foundation
 import Testing
@@ -6,7 +6,8 @@ import Testing
 @Suite(.serialized) struct ConflictTests {
   private static let zone = "com.apple.coredata.cloudkit.zone"
 
-  /// The sample model with policies: widths are counted, deleted posts come back when somebody edits them, content waits for a decision.
+  /// The sample model with policies: widths are counters, edits bring deleted posts back, conflicts of content are
+  /// decided by a user.
   private static func model(in folder: URL) throws -> String {
     let source = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld/Sample.xcdatamodel/contents")
     func entry(_ key: String, _ value: String) -> String { #"<userInfo><entry key="\#(key)" value="\#(value)"/></userInfo>"# }
@@ -60,7 +61,8 @@ import Testing
           tokens[index] = token
         }
       }
-      // Neither knows of the other's edit; the worker that judges the second is another than the one that took the first.
+      // Neither device knows the other's edit. The worker that judges the second edit is not the one that stored the
+      // first.
       try await a.save([MainJob.update("ImagePost", "P", ["title": "A's", "content": "A's", "width": 11]), MainJob.delete("ImagePost", "Q")])
       let before = try installation.now()
       #expect(kill(try #require(before.pids["worker"]?.first), SIGKILL) == 0)

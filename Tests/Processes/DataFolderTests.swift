@@ -1,15 +1,16 @@
-// Real processes with other folders than the installation's: an unmounted volume, an older copy, somebody else's. None of them is served, and the operator is told.
+// Real processes on wrong folders: an unmounted volume, an older copy, another installation's. None is served, and the
+// operator is told.
 
 import Foundation
 import Testing
 
-/// An installation of four shards whose data are in folders that a test puts there and takes away.
+/// An installation of four shards whose data folders the test provides and removes.
 struct FolderWorld {
   let processes: SeparateProcesses
   let gateway: SeparateProcesses.Started
   let user: User
   let device: Device
-  /// It only imports.
+  /// Only imports.
   let laptop: Device
 
   var installation: Installation { user.app.installation }
@@ -17,7 +18,7 @@ struct FolderWorld {
   var data: String { folder("folder") }
   var directory: String { folder("directory") }
 
-  /// Share service, `worker-1` on `data`, a gateway, and a user with two stores.
+  /// Starts a share service, `worker-1` on `data`, and a gateway, and makes a user with two stores.
   static func run(before: (SeparateProcesses) async throws -> Void = { _ in }, _ body: (FolderWorld) async throws -> Void) async throws {
     try await SeparateProcesses.run { processes in
       let (directory, data) = (processes.folder.path + "/directory", processes.folder.path + "/folder")
@@ -45,13 +46,13 @@ struct FolderWorld {
 
   func copy(_ from: String, to: String) throws { try FileManager.default.copyItem(atPath: from, toPath: to) }
 
-  /// Kills the worker and puts another in its place, on a folder that must not be served.
+  /// Kills the worker and starts another one on a folder that must not be served.
   func replaceWorker(by folder: String) throws {
     try processes.end("worker-1", by: SIGKILL)
     try processes.startUnready("worker-2", ["--data", folder])
   }
 
-  /// Waits until `aquifer status` tells of it.
+  /// Waits until `aquifer status` contains all texts.
   func waitForVerdict(_ texts: String..., sourceLocation: SourceLocation = #_sourceLocation) async throws {
     var told = ""
     for _ in 0..<300 {
@@ -63,7 +64,7 @@ struct FolderWorld {
     Issue.record("status never says \(texts):\n\(told)", sourceLocation: sourceLocation)
   }
 
-  /// Waits until it holds all shards.
+  /// Waits until the worker holds all shards.
   func waitUntilOpen(_ worker: SeparateProcesses.Started) async throws {
     for _ in 0..<300 {
       if try await installation.send("GET", worker.admin + "/metrics").text.matches(of: /\naquifer_shard_epoch{/).count == 4 { return }
@@ -72,17 +73,17 @@ struct FolderWorld {
     throw Unexpected("not all shards are open")
   }
 
-  /// Whoever asks is told to come later, and never that there is nothing.
+  /// Requests must be told to come later, and never that there is nothing.
   func expectNotServed(sourceLocation: SourceLocation = #_sourceLocation) async throws {
     let answer = try await laptop.send("GET", "/changes")
     #expect(answer.status == 503, "\(answer.text)", sourceLocation: sourceLocation)
     #expect(answer.header("Retry-After") != nil, sourceLocation: sourceLocation)
   }
 
-  /// Everything is there, and sound.
+  /// All objects must be there and sound.
   func expectServed(_ names: [String], sourceLocation: SourceLocation = #_sourceLocation) async throws {
     var graph = Graph()
-    // Shards move for a moment.
+    // Shards may be moving for a moment.
     for _ in 0..<100 {
       do {
         graph = try await laptop.importedGraph().graph
@@ -96,13 +97,13 @@ struct FolderWorld {
     #expect(scrub.code == 0, "\(scrub.problem)", sourceLocation: sourceLocation)
   }
 
-  /// With the right folder back everything is as it was.
+  /// With the right folder back all data are as before.
   func expectAsBefore(_ names: [String], sourceLocation: SourceLocation = #_sourceLocation) async throws {
     try await processes.start("worker-1", ["--data", data])
     try await expectServed(names, sourceLocation: sourceLocation)
   }
 
-  /// A figure of a process that is ready.
+  /// True when a process's metrics contain the line.
   func metric(_ line: String, of admin: String) async throws -> Bool {
     try await installation.send("GET", admin + "/metrics").text.contains(line)
   }
@@ -117,7 +118,7 @@ struct FolderWorld {
       try await world.expectNotServed()
       try await world.expectAsBefore([name])
       #expect(!FileManager.default.fileExists(atPath: world.folder("empty") + "/shards"))
-      // The one that was refused is still told of, and takes nothing.
+      // The refused worker is still reported, and gets no shards.
       try await world.waitForVerdict("worker-2 takes no work")
     }
   }
@@ -173,7 +174,7 @@ struct FolderWorld {
       try await world.waitForVerdict("worker-2 takes no work", world.folder("second"))
       try await world.expectServed([name])
       try world.processes.end("worker-2", by: SIGKILL)
-      // Two that were the same: the one that comes second stays behind.
+      // Of two identical folders the second one is refused.
       try world.processes.end("worker-1", by: SIGTERM)
       try world.copy(world.data, to: world.folder("twin"))
       try await world.processes.start("worker-1", ["--data", world.data])
@@ -187,13 +188,12 @@ struct FolderWorld {
   func `a shard whose file is missing or older is refused alone, until the operator takes it as it is`(isMissing: Bool) async throws {
     try await FolderWorld.run { world in
       let name = try await world.save()
-      // The shard that has it.
       let listed = try await world.installation.admin("GET", "/admin/1/stores")["stores"].elements.count
       #expect(listed == 2)
       try world.processes.end("worker-1", by: SIGTERM)
       let shards = world.data + "/shards"
       try world.copy(shards, to: world.folder("older"))
-      // A shard that nobody opened since is no older than its copy.
+      // The shards are opened and changed once more, because an untouched shard is as new as its copy.
       try await world.waitUntilOpen(try await world.processes.start("worker-1", ["--data", world.data]))
       _ = try await world.save()
       try world.processes.end("worker-1", by: SIGTERM)
@@ -294,7 +294,7 @@ struct FolderWorld {
       #expect(try await installation.aquifer("status").output.contains("worker-2 takes no work: \(world.data)/assets"))
       try FileManager.default.removeItem(atPath: world.data + "/assets")
       try FileManager.default.moveItem(atPath: world.folder("assets"), toPath: world.data + "/assets")
-      // It goes on by itself.
+      // The worker continues by itself.
       for _ in 0..<300 {
         if try await installation.aquifer("shards").output.contains("worker-2") { break }
         try await Task.sleep(for: .milliseconds(50))

@@ -3,7 +3,7 @@
 import Foundation
 import Testing
 
-/// Whether a process is there and no zombie.
+/// True for a process that exists and is no zombie.
 private func isAlive(_ pid: Int32) -> Bool {
   guard let status = try? String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8) else { return false }
   return !(status.split(separator: ")").last?.hasPrefix(" Z") ?? true)
@@ -50,7 +50,7 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
       #expect((after.gateway, after.notifier) == (before.gateway, before.notifier))
       #expect(after.admin == before.admin)
       #expect(after.operatorToken == before.operatorToken)
-      // The replacement serves: the operator's view goes through gateway, share service and worker.
+      // The new process serves: the operators' view involves gateway, share service and worker.
       var status = 0
       for _ in 0..<1000 where status != 200 {
         status = (try? await installation.send("GET", after.gateway + "/admin/1/status", bearer: after.operatorToken).status) ?? 0
@@ -93,7 +93,7 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
     let installation = Installation(folder: folder, pid: dev.processIdentifier, ready: try await Installation.waitUntilReady(dev, folder))
     let device = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice").device("A")
     async let held = device.send("GET", "/changes?wait=60")
-    // Until the gateway says that it holds it.
+    // Waits until the gateway reports the held request.
     var isHeld = false
     for _ in 0..<1000 where !isHeld {
       isHeld = try await installation.send("GET", "\(installation.ready.admin["gateway"] ?? "")/metrics").text.contains("aquifer_long_polls 1\n")

@@ -1,4 +1,5 @@
-// What is unique, through real processes and the CLI: two devices that make the same tag, and an installation that refuses the second.
+// Unique attributes through real processes and the CLI: two devices make the same tag, and an installation refuses the
+// second.
 
 import Foundation
 import Testing
@@ -23,7 +24,7 @@ import Testing
     #expect(try aquifer("rules", "export", "--container", app.container, in: app.installation) == declared)
   }
 
-  /// What a device has after its own edits and all it imports.
+  /// Imports into a device's graph.
   private static func pull(_ device: Device, _ graph: inout Graph, _ token: inout Value) async throws {
     let (changes, next) = try await device.changes(after: token)
     for change in changes { try graph.apply(change) }
@@ -39,7 +40,7 @@ import Testing
       let (a, b) = (try await user.device("A"), try await user.device("B"))
       var (graphA, graphB) = (Graph(), Graph())
       var (tokenA, tokenB) = (Value.null, Value.null)
-      // Both offline, each with a tag and a post of its own.
+      // Both devices are offline, each with a tag and a post of its own.
       for (device, tag, post) in [(a, Self.high, "PA"), (b, Self.low, "PB")] {
         try await device.save([MainJob.insert("Tag", tag, ["name": "sea"]), MainJob.insert("VideoPost", post, ["title": .string(post)], ["tags": [.string(tag)]])])
       }
@@ -58,7 +59,8 @@ import Testing
       let pairs: Set = [Graph.Pair("PA", Self.low), Graph.Pair("PB", Self.low)]
       #expect(graphA.pairs == pairs && graphB.pairs == pairs)
       #expect(try await a.importedGraph().graph.pairs == pairs)
-      // Late to the duplicate, which goes when a store has exported and one imported since.
+      // Edits that still name the duplicate. It is removed once one store has exported and the other imported since the
+      // merge.
       try await b.save([MainJob.insert("VideoPost", "late", ["title": "late"], ["tags": [.string(Self.high)]])])
       try await Self.pull(a, &graphA, &tokenA)
       try await a.save([MainJob.insert("VideoPost", "later", ["title": "later"], ["tags": [.string(Self.high)]])])

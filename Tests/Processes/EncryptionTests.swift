@@ -1,4 +1,5 @@
-// Encrypted values at rest in a whole installation of real processes: no file has them, keys are rotated, and none is missed silently.
+// Encrypted values at rest in an installation of real processes: no file shows them, keys rotate, and a missing key is
+// reported.
 
 import Foundation
 import Testing
@@ -6,7 +7,7 @@ import Testing
 @Suite(.serialized) struct EncryptionTests {
   private static let model = Checkout.root.appending(path: "Tests/Models/Everything.xcdatamodeld").path
 
-  /// How many files below a folder hold the bytes.
+  /// The files below a folder that contain the text.
   private static func files(in folder: URL, with text: String) throws -> [String] {
     let names = try #require(FileManager.default.enumerator(atPath: folder.path)?.allObjects as? [String])
     return names.filter { FileManager.default.contents(atPath: folder.path + "/" + $0)?.range(of: Data(text.utf8)) != nil }
@@ -63,7 +64,7 @@ import Testing
       for secret in ["SECRET-1", "SECRET-2"] { #expect(try Self.files(in: data, with: secret) == []) }
     }
 
-    // The first key alone does not open what the second sealed.
+    // The first key alone does not open values sealed with the second.
     try Data(keys[0].utf8).write(to: data.appending(path: "encryption-key"))
     let log = data.appending(path: "log/worker-1.log")
     let dev = try Installation.start(workers: 1, folder: folder)
@@ -76,7 +77,7 @@ import Testing
     dev.waitUntilExit()
     #expect(text.contains("holds values that were sealed with the encryption key"))
     for secret in ["SECRET-1", "SECRET-2"] + keys { #expect(!text.contains(secret)) }
-    // With both, in whatever order, nothing is lost.
+    // With both keys, in any order, all values can be read.
     try Data(keys.reversed().joined(separator: "\n").utf8).write(to: data.appending(path: "encryption-key"))
     try await Installation.run(folder: folder) { (installation) async throws in
       let alice = user(installation)

@@ -1,4 +1,4 @@
-// Event streams as these tests read them.
+// Reads event streams for these tests.
 
 import Foundation
 import HTTPClient

@@ -37,7 +37,7 @@ extension MainJob {
           [
             "partner": .string(puppy), "passport": .string(passport), "tags": [.string(mark)], "toys": [.string(toy)], "friends": [.string(loner)],
           ]),
-        // The other side of the same: one to many from the parent, a symmetric link said twice.
+        // The other sides of the same relationships: one-to-many from the parent, and a symmetric link set twice.
         update("Animal", puppy, [:], ["children": [.string(dog)], "follows": [.string(loner)]]), update("Dog", loner, [:], ["friends": [.string(dog)]]),
       ],
     ]

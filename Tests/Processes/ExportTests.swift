@@ -1,4 +1,4 @@
-// Exports through real processes: to the zones objects belong to, and of a long backlog after a worker was killed.
+// Exports through real processes: into the objects' zones, and of a long backlog after a worker was killed.
 
 import Foundation
 import Testing
@@ -34,7 +34,7 @@ import Testing
       #expect(trips["post of Trips"]?["fields"]["CD_title"]["value"] == "edited" && trips["A"]?["fields"]["CD_post"]["value"] == "post of Trips")
       #expect(Array(try await user.allRecords(in: Self.home).records.keys) == ["alone"])
 
-      // The worker dies and comes back: what was assigned stays.
+      // The worker dies and comes back: the assignments to zones remain.
       let before = try installation.now()
       #expect(kill(try #require(before.pids["worker"]?.first), SIGKILL) == 0)
       _ = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"] }
@@ -45,7 +45,7 @@ import Testing
       try await device.save([MainJob.insert("Tag", "U", ["name": "salt"], ["posts": ["post of Work"]])])
       #expect(try await user.allRecords(in: "Work").records.count == 3)
 
-      // Another device sees one graph, and an operator where each object is.
+      // Another device sees one graph, and an operator sees the zone of each object.
       let graph = try await user.device("tablet").importedGraph().graph
       #expect(Set(graph.objects.keys) == ["post of Trips", "post of Work", "A", "T", "U", "alone"] && graph.pairs.count == 2)
       let explained = try await installation.aquifer(
@@ -58,7 +58,7 @@ import Testing
     }
   }
 
-  /// Of a process: its resident memory at most since its start, in bytes.
+  /// The peak of a process's resident memory since its start, in bytes.
   private static func peakMemory(of pid: Int32) throws -> Int {
     let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
     let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
@@ -89,7 +89,8 @@ import Testing
         status = try await device.call("GET", "/status")
       }
       let peak = try Self.peakMemory(of: pid)
-      // Every commit of a record takes a number of the database's: a record that was exported twice would have taken two.
+      // Every commit of a record takes a sequence number of the database, so a record exported twice would have taken
+      // two.
       let zones = try await installation.admin("GET", "/admin/1/zones")["zones"].elements
       let zone = try #require(zones.first { $0["zone"].string == Self.home })
       let summary = try await installation.admin("GET", "/admin/1/status")

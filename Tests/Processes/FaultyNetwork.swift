@@ -1,13 +1,13 @@
-// A network between namespaces of this machine whose faults a test decides: network.c is the switch.
+// A network of namespaces on this machine whose faults a test controls; network.c is the switch.
 
 import Foundation
 import Synchronization
 
-/// Hosts, each a network namespace with one address; all of it is gone with the value.
+/// Hosts, each a network namespace with one address. They exist as long as this object.
 final class FaultyNetwork {
   struct Host: Sendable {
     let address: String
-    /// What a command line begins with to run there.
+    /// The beginning of a command line that runs there.
     let launcher: [String]
   }
 
@@ -19,13 +19,14 @@ final class FaultyNetwork {
 
   private static let count = Atomic<Int>(0)
 
-  /// The first three parts of addresses for tests of networks (RFC 2544), which nothing else here has: others for each network, of this process and of its neighbours.
+  /// The first three parts of the addresses, from the range for network tests (RFC 2544). They differ between networks
+  /// and between test processes.
   private static func nextPrefix() -> String {
     let number = Int(getpid()) * 31 + count.add(1, ordering: .relaxed).oldValue
     return "198.\(18 + number / 250 % 2).\(number % 250)"
   }
 
-  /// Whether this process may make one.
+  /// True when this process may make such a network.
   static let isPossible = (try? FaultyNetwork(["clients", "probe"], seed: 0)) != nil
 
   /// - Parameter names: the first is this process's own namespace.
@@ -53,13 +54,13 @@ final class FaultyNetwork {
     process.waitUntilExit()
   }
 
-  /// Everything between the two takes `delay` and up to `jitter` more, in milliseconds, and `loss` of a thousand packets never arrive.
+  /// Delays packets between two hosts by `delay` plus up to `jitter` milliseconds, and drops `loss` of a thousand.
   func link(_ one: String, _ other: String, delay: Int, jitter: Int, loss: Int) throws { try tell("link \(one) \(other) \(delay) \(jitter) \(loss)") }
 
-  /// Nothing passes between the two any more.
+  /// Cuts the connection between two hosts.
   func cut(_ one: String, _ other: String) throws { try tell("cut \(one) \(other)") }
 
-  /// Everything passes at once again.
+  /// Removes all faults.
   func heal() throws { try tell("heal") }
 
   private func tell(_ command: String) throws {

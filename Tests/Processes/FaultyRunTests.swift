@@ -1,4 +1,5 @@
-// Random edits of three devices of two users in two zones, while the network loses, delays and parts, and workers are killed.
+// Random edits of three devices of two users in two zones, while the network loses, delays and cuts, and workers are
+// killed.
 
 import Foundation
 import HTTPClient
@@ -10,11 +11,12 @@ struct FaultyRunTests {
   /// Unit: seconds. AQUIFER_FAULTY_RUN_SECONDS makes it longer.
   private static let length = ProcessInfo.processInfo.environment["AQUIFER_FAULTY_RUN_SECONDS"].flatMap(Double.init) ?? 20
 
-  /// A device that edits tags of its own, so that what becomes of them is known, on two posts that it shares with the others.
+  /// A device that edits tags of its own, whose expected state is therefore known, on two posts that it shares with
+  /// others.
   private final class Editor: Sendable {
     struct State: Sendable {
       var random: UInt64
-      /// What was acknowledged: names, and which of the posts each is linked with.
+      /// Acknowledged names of tags, and the posts that each is linked with.
       var names: [String: String] = [:]
       var links: [String: Set<String>] = [:]
       var count = 0
@@ -43,7 +45,7 @@ struct FaultyRunTests {
       return Int(state.random >> 33) % limit
     }
 
-    /// One edit, repeated as the same transaction until it is acknowledged.
+    /// Makes one edit, repeated as the same transaction until it is acknowledged.
     private func edit() async throws -> Bool {
       let (change, next) = state.withLock { decide($0) }
       let body = Device.transactions([change], id: UUID().uuidString)
@@ -61,7 +63,7 @@ struct FaultyRunTests {
           }
           guard answer.status == 503 else { throw Unexpected("\(answer.status) \(answer.text)") }
         } catch is HTTPClientError {
-          // Dropped because a connection that broke tells nothing: it is sent again.
+          // Dropped because a broken connection leaves the outcome open; the transaction is sent again.
         }
         state.withLock { $0.retries += 1 }
         guard ContinuousClock.now < end else { throw Unexpected("an edit was not acknowledged within a minute") }
@@ -69,7 +71,7 @@ struct FaultyRunTests {
       }
     }
 
-    /// - Returns: a change, and what is known when it is acknowledged.
+    /// - Returns: a change, and the expected state after its acknowledgement.
     private func decide(_ state: State) -> (change: Value, next: State) {
       var next = state
       let tags = state.names.keys.sorted()
@@ -85,7 +87,7 @@ struct FaultyRunTests {
         next.names[tag] = "renamed \(state.count)"
         return (MainJob.update("Tag", tag, ["name": .string("renamed \(state.count)")]), next)
       case 6...8:
-        // Links and unlinks; the first link stays, so that it is known which zone the tag is in.
+        // Links and unlinks. The first link stays, so that the tag's zone is known.
         let isLinked = state.links[tag]?.contains(posts[1]) == true
         next.links[tag] = isLinked ? [posts[0]] : Set(posts)
         return (MainJob.update("Tag", tag, [:], ["posts": .array((isLinked ? [posts[0]] : posts).map(Value.string))]), next)
@@ -103,7 +105,7 @@ struct FaultyRunTests {
     return id
   }
 
-  /// Two posts that one tag connects.
+  /// Two posts connected by one tag.
   private static func posts(_ title: String, in device: Device) async throws -> [String] {
     let posts = [try await post(title, in: device), try await post(title, in: device)]
     try await device.save([MainJob.insert("Tag", UUID().uuidString, ["name": "connects"], ["posts": .array(posts.map(Value.string))])])
@@ -121,7 +123,7 @@ struct FaultyRunTests {
         "POST", "/shares", ["objectIDs": [.string(shared[0])], "to": .null, "title": "Trip", "publicPermission": "READ_WRITE"])
       let tablet = try await users[1].device("tablet", in: "shared")
       try await tablet.call("POST", "/accept", ["shortGUIDs": [["value": share["share"]["shortGUID"]]]])
-      // Each knows the posts before it edits.
+      // Each device imports the posts before it edits.
       for device in [phone, laptop, tablet] { _ = try await device.changes() }
 
       let editors = [
@@ -143,7 +145,7 @@ struct FaultyRunTests {
     }
   }
 
-  /// Loss and delay all the time, partitions and kills in turn.
+  /// Permanent loss and delay; partitions and kills in turn.
   private static func disturb(_ installation: NetworkedInstallation, _ round: Int) async throws {
     let names = NetworkedInstallation.names
     try installation.network.heal()
@@ -158,7 +160,7 @@ struct FaultyRunTests {
     try await Task.sleep(for: .milliseconds(1200))
   }
 
-  /// Compares devices that begin anew, and the zones' records, with what was acknowledged.
+  /// Compares new devices and the zones' records with the acknowledged edits.
   private static func compare(_ editors: [Editor], _ posts: [String], _ users: [User]) async throws {
     func expected(_ editors: [Editor]) -> (names: [String: String], pairs: Set<Graph.Pair>) {
       var names: [String: String] = [:]
@@ -172,7 +174,7 @@ struct FaultyRunTests {
     for (user, database, editors) in [(users[0], "private", editors), (users[1], "shared", [editors[0], editors[2]])] {
       let (names, pairs) = expected(editors)
       var graph = Graph()
-      // Until exports and forwards are through.
+      // Until all exports and forwards are done.
       for _ in 0..<300 {
         graph = try await user.device("new", in: database).importedGraph().graph
         if Self.names(graph) == names && Self.pairs(graph) == pairs { break }
@@ -181,7 +183,7 @@ struct FaultyRunTests {
       #expect(Self.names(graph) == names, "\(database)")
       #expect(Self.pairs(graph) == pairs, "\(database)")
     }
-    // No link record leads to what is not in its zone.
+    // Every link record's ends are in its zone.
     for zone in try await users[0].records("zones/list", [:])["zones"].elements.compactMap({ $0["zoneID"]["zoneName"].string }) where zone != "_defaultZone" {
       let records = try await users[0].allRecords(in: zone).records
       for (name, record) in records where record["recordType"] == "CDMR" {
@@ -191,7 +193,7 @@ struct FaultyRunTests {
     }
   }
 
-  /// Of tags that editors made.
+  /// The names of tags that editors made.
   private static func names(_ graph: Graph) -> [String: String] {
     graph.objects.filter { $0.value.entity == "Tag" }.compactMapValues { $0.attributes["name"]?.string }.filter { $0.value != "connects" }
   }

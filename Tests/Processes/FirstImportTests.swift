@@ -1,4 +1,4 @@
-// The first import of a large database: page after page, with a worker whose memory does not grow with it.
+// The first import of a large database, page by page: the worker's memory must not grow with it.
 
 import Foundation
 import Testing
@@ -6,12 +6,13 @@ import Testing
 @Suite(.serialized) struct FirstImportTests {
   private static let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
   private static let objectCount = 100_000
-  /// Changes of a transaction.
+  /// Changes in a transaction.
   private static let saveCount = 1_000
-  /// How much a worker may grow while it answers pages of 1000 objects, whatever the number of pages. A copy of all objects would be more.
+  /// The allowed growth of a worker while it answers pages of 1000 objects, for any number of pages. A copy of all
+  /// objects would exceed it.
   private static let growthLimit: Int64 = 64 << 20
 
-  /// Bytes of a process that are in memory.
+  /// The resident memory of a process in bytes.
   private static func residentByteCount(of pid: Int32) throws -> Int64 {
     let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
     let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") })
@@ -42,7 +43,7 @@ import Testing
         token = page["importToken"]
         pages += 1
         let resident = try Self.residentByteCount(of: worker)
-        // The first pages fill caches that have bounds of their own.
+        // The first pages fill caches, which have limits of their own.
         if pages == 10 { base = resident }
         peak = max(peak, resident)
         let progress = page["progress"]

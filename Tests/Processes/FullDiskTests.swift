@@ -1,17 +1,18 @@
-// Real processes on file systems without any space left: what can't be stored is refused, the rest goes on, and so does everything when there is space.
+// Real processes on full file systems: writes are refused, everything else works, and writes work again when there is
+// space.
 
 import Foundation
 import Testing
 
 @Suite(.serialized, .enabled(if: SmallDisk.isPossible, "mounting a file system in memory takes root and CAP_SYS_ADMIN")) struct FullDiskTests {
-  /// An installation whose share service and worker have a small disk each.
+  /// An installation whose share service and worker each have a small disk.
   private struct World {
     let processes: SeparateProcesses
     let directory: SmallDisk
     let records: SmallDisk
     let user: User
     let device: Device
-    /// It only imports.
+    /// Only imports.
     let laptop: Device
 
     static func run(_ body: (World) async throws -> Void) async throws {
@@ -29,7 +30,7 @@ import Testing
     }
 
     /// Saves one object.
-    /// - Returns: its name where the save was acknowledged, and the answer.
+    /// - Returns: its name if the save was acknowledged, and the answer.
     func save(_ change: Value? = nil) async throws -> (name: String?, answer: Installation.Answer) {
       let name = UUID().uuidString
       let change = change ?? MainJob.insert("Tag", name, ["name": .string(String(repeating: "tag ", count: 100))])
@@ -43,7 +44,7 @@ import Testing
       return name
     }
 
-    /// Saves until it is refused, as it must be some time: what is replaced in files needs no space, what is appended does.
+    /// Saves until a save is refused, which must happen: replaced pages of files need no space, appended ones do.
     func saveUntilRefused() async throws -> (names: [String], answer: Installation.Answer) {
       var names: [String] = []
       for _ in 0..<3000 {
@@ -54,7 +55,7 @@ import Testing
       throw Unexpected("3000 saves on a full disk")
     }
 
-    /// The first save that is acknowledged; nothing is started again for it.
+    /// The first acknowledged save, without any restart.
     func saveWhenThereIsSpace() async throws -> String {
       for _ in 0..<400 {
         if let name = try await save().name { return name }
@@ -64,7 +65,7 @@ import Testing
     }
   }
 
-  /// 503 with a time after which it is worth to come again.
+  /// 503 with a Retry-After.
   private static func expectLater(_ answer: Installation.Answer, sourceLocation: SourceLocation = #_sourceLocation) throws {
     #expect(answer.status == 503, "\(answer.text)", sourceLocation: sourceLocation)
     #expect(try answer.json["serverErrorCode"] == "TRY_AGAIN_LATER", sourceLocation: sourceLocation)
@@ -75,16 +76,16 @@ import Testing
   @Test(.timeLimit(.minutes(2))) func `a worker on a full disk refuses saves, serves reads, loses nothing, and goes on by itself when there is space`() async throws {
     try await World.run { world in
       var acknowledged = [try #require(try await world.save().name)]
-      // Exports what came before it, too.
+      // Also exports earlier saves.
       acknowledged.append(try await world.saveAndExport())
       try world.records.fill()
       let (names, refused) = try await world.saveUntilRefused()
       acknowledged += names
       try Self.expectLater(refused)
-      // A large value goes to a file of its own.
+      // A large value gets a file of its own.
       let blob = MainJob.insert("ImageData", UUID().uuidString, ["data": MainJob.blob(1 << 20, seed: 1)])
       try Self.expectLater(try await world.save(blob).answer)
-      // Deletions need less: one or two may still fit into the room that the log has.
+      // Deletions need less space: one or two may still fit into the log.
       var removed: Set<String> = []
       for name in acknowledged.reversed() {
         let answer = try await world.save(MainJob.delete("Tag", name)).answer
@@ -96,7 +97,7 @@ import Testing
         }
       }
       try #require(!removed.contains(acknowledged[0]), "deletions go on and on")
-      // What is there is read as before; imports take note of themselves, and do without it.
+      // Existing data are read as before. Imports note their progress, and work without it.
       let (graph, token) = try await world.laptop.importedGraph()
       #expect(graph.objects[acknowledged[0]] != nil)
       #expect(try await world.laptop.changes(after: token).changes.isEmpty)
@@ -106,7 +107,7 @@ import Testing
       try world.records.free()
       acknowledged.append(try await world.saveWhenThereIsSpace())
       let kept = Set(acknowledged).subtracting(removed)
-      // Exports that waited for space go on, too.
+      // Exports that waited for space continue, too.
       var records: Set<String> = []
       for _ in 0..<600 where records != kept {
         records = Set(try await world.user.allRecords().records.keys)
@@ -129,7 +130,7 @@ import Testing
         names = try await world.saveUntilRefused().names
       }
       try world.processes.end("worker-1", by: signal)
-      // A clean end leaves no log, whose pages a new one could take.
+      // A clean end removes the log, whose pages a later log could otherwise reuse.
       try world.records.fill()
       try await world.processes.start("worker-1", ["--data", world.records.path])
       let (before, token) = try await world.laptop.importedGraph()
@@ -163,7 +164,7 @@ import Testing
         status = try await laptop.send("GET", "/changes").status
       }
       #expect(try await laptop.importedGraph().graph.objects[name] != nil)
-      // It is not started again and again.
+      // The worker is not restarted repeatedly.
       func pid() throws -> String {
         try CommandLineTool.run(["-f", "--", "aquifer-worker --name worker-1 .*\(folder.lastPathComponent)"], executable: URL(filePath: "/usr/bin/pgrep")).output
       }

@@ -1,10 +1,10 @@
-// Requests that are small and could make a gateway large: what its memory grows to is bounded.
+// Small requests that could use much memory: the gateway's peak is bounded.
 
 import Foundation
 import Testing
 
 @Suite(.serialized) struct GatewayMemoryTests {
-  /// The most that a gateway ever had in memory. Unit: megabytes.
+  /// The peak of a gateway's memory. Unit: megabytes.
   private static func peak(_ installation: Installation) throws -> Int {
     let pid = try #require(try installation.now().pids["gateway"]?.first)
     let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
@@ -12,7 +12,7 @@ import Testing
     return (Int(line.split(whereSeparator: \.isWhitespace)[1]) ?? 0) / 1024
   }
 
-  /// Names 200 owners whom nobody knows, and says much that the call does not know.
+  /// A body that names unknown owners, with a large member that the call ignores.
   private static func body(owners: Int, byteCount: Int) -> [UInt8] {
     let zones = (0..<owners).map { #"{"zoneID":{"zoneName":"T","ownerRecordName":"_nobody\#($0)"}}"# }.joined(separator: ",")
     return Array(#"{"junk":"\#(String(repeating: "x", count: byteCount))","zones":[\#(zones)]}"#.utf8)

@@ -1,4 +1,4 @@
-// The oracle: an object graph as a plain dictionary, fed by hand on one side and by import batches on the other.
+// The oracle: an object graph as a plain dictionary, filled by hand on one side and by imports on the other.
 
 struct Graph: Hashable, Sendable {
   struct Object: Hashable, Sendable {
@@ -7,7 +7,7 @@ struct Graph: Hashable, Sendable {
     var attributes: [String: Value] = [:]
     /// To-one relationships, without nils.
     var toOnes: [String: String] = [:]
-    /// The zone it was last said to be in; no part of what a graph is.
+    /// The latest known zone; not compared.
     var zone = Value.null
 
     static func == (left: Object, right: Object) -> Bool { left.entity == right.entity && left.attributes == right.attributes && left.toOnes == right.toOnes }
@@ -28,7 +28,7 @@ struct Graph: Hashable, Sendable {
   var objects: [String: Object] = [:]
   var pairs: Set<Pair> = []
 
-  /// Applies a change of an import batch.
+  /// Applies a change from an import.
   mutating func apply(_ change: Value) throws {
     guard let kind = change["changeType"].string else { throw Unexpected("a change without changeType: \(change)") }
     if kind == "zone" || kind == "share" { return apply(zone: change) }
@@ -56,7 +56,7 @@ struct Graph: Hashable, Sendable {
     }
   }
 
-  /// A zone that ended takes along what is in it, where the store is told to delete.
+  /// Removes the objects of a zone that ended, if the change tells the store to delete them.
   private mutating func apply(zone change: Value) {
     guard change["changeType"].string == "zone", ["delete", nil].contains(change["action"].string) else { return }
     guard ["deleted", "purged", "encryptedDataReset", "left"].contains(change["reason"].string) else { return }
@@ -66,7 +66,7 @@ struct Graph: Hashable, Sendable {
   }
 }
 
-/// An answer these tests did not count on.
+/// An answer that the test did not expect.
 struct Unexpected: Error, CustomStringConvertible {
   let description: String
   init(_ description: String) { self.description = description }

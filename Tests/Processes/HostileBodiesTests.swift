@@ -1,9 +1,9 @@
-// Spoiled bodies over HTTP: no process falls over, none grows, and what is refused stores nothing.
+// Damaged bodies over HTTP: no process ends, none grows, and refused requests store nothing.
 
 import Foundation
 import Testing
 
-/// Spoils good bodies, the same way in every run.
+/// Damages valid bodies, in the same way in every run.
 private struct Spoiler {
   private var state: UInt64
 
@@ -88,7 +88,7 @@ private struct Spoiler {
           #expect(try await alice.records("changes/database", [:])["syncToken"] == token, "\(path) \(text)")
         }
       }
-      /// As large as a body may be, and a little larger.
+      /// Bodies of the greatest allowed size, and slightly larger ones.
       func sendLarge(_ count: Int) async throws {
         for index in 0..<count {
           let answer = try await installation.send(
@@ -97,7 +97,7 @@ private struct Spoiler {
           #expect(answer.status == (index % 2 == 0 ? 400 : 413))
         }
       }
-      // Every thread that ever parsed a large body keeps room for another: measured, it ends at about 100 MB in all.
+      // Every thread that has parsed a large body keeps memory for another one: measured, about 100 MB in all.
       try await send(100)
       try await sendLarge(24)
       let settled = try Self.memory(installation)

@@ -1,10 +1,10 @@
-// A whole installation of real processes, started by `aquifer dev` in a folder of its own.
+// An installation of real processes, started by `aquifer dev` in a folder of its own.
 
 import Foundation
 import HTTPClient
 import Testing
 
-/// What runs, as the ready file says it.
+/// The running processes according to the ready file.
 struct Ready: Decodable, Sendable {
   let gateway: String
   let notifier: String
@@ -13,14 +13,14 @@ struct Ready: Decodable, Sendable {
   let admin: [String: String]
 }
 
-/// An installation that answers. Values, so that tests may use one from several tasks.
+/// A running installation. A value, so that several tasks of a test may use it.
 struct Installation: Sendable {
   let folder: URL
-  /// Of `aquifer dev`.
+  /// The pid of `aquifer dev`.
   let pid: Int32
   let ready: Ready
   var client = HTTPClient()
-  /// Whose certificates its clients must trust; nil: it speaks plain HTTP.
+  /// The authority of its certificates; nil: it uses plain HTTP.
   var authority: String? = nil
 
   var readyFile: URL { folder.appending(path: "ready.json") }
@@ -30,7 +30,7 @@ struct Installation: Sendable {
     return try? JSONDecoder().decode(Ready.self, from: data)
   }
 
-  /// The ready file as it is now.
+  /// The present content of the ready file.
   func now() throws -> Ready {
     guard let ready = Self.readyFile(in: folder) else { throw Unexpected("there is no ready file") }
     return ready
@@ -46,11 +46,11 @@ struct Installation: Sendable {
     throw Unexpected("the ready file did not become what was expected: \(try now())")
   }
 
-  /// Starts an installation, runs `body`, and stops it, whatever happens.
+  /// Starts an installation, runs `body`, and stops the installation in any case.
   /// - Parameters:
-  ///   - data: kept by the caller; nil: a folder that is removed at the end.
-  ///   - options: more of them, of `aquifer dev`.
-  ///   - tls: speak TLS with a certificate made for this installation, whose authority is `authority`.
+  ///   - data: a folder kept by the caller; nil: a folder that is removed at the end.
+  ///   - options: further options of `aquifer dev`.
+  ///   - tls: true: uses TLS with a new certificate, whose authority is `authority`.
   static func run(
     workers: Int = 1, folder given: URL? = nil, options: [String] = [], environment: [String: String] = [:], tls: Bool = false,
     _ body: (Installation) async throws -> Void
@@ -78,12 +78,12 @@ struct Installation: Sendable {
 
   static func makeFolder() throws -> URL {
     let folder = FileManager.default.temporaryDirectory.appending(path: "aq-\(UUID().uuidString.prefix(8))")
-    // Sockets are in it, or below it.
+    // Not readable for others, because sockets are in it or below it.
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     return folder
   }
 
-  /// `aquifer dev` on free ports.
+  /// Starts `aquifer dev` on free ports.
   static func start(workers: Int, folder: URL, options: [String] = [], environment: [String: String] = [:]) throws -> Process {
     let dev = Process()
     dev.executableURL = Checkout.products.appending(path: "aquifer")
@@ -152,7 +152,7 @@ struct Installation: Sendable {
     return try answer.json
   }
 
-  /// The CLI, with this installation in its environment.
+  /// Runs the CLI with this installation in its environment.
   func aquifer(_ words: String...) async throws -> (code: Int32, output: String, problem: String) { try await aquifer(words) }
 
   func aquifer(_ words: [String]) async throws -> (code: Int32, output: String, problem: String) {
@@ -162,9 +162,9 @@ struct Installation: Sendable {
   }
 }
 
-/// Runs `aquifer`, or another command, to its end.
+/// Runs `aquifer` or another command to its end.
 enum CommandLineTool {
-  /// - Returns: a new folder in `folder` with what Tests/Clients/certificates makes.
+  /// - Returns: a new folder in `folder` with the files of Tests/Clients/certificates.
   static func certificates(in folder: URL) throws -> URL {
     let certificates = folder.appending(path: "certificates")
     let made = try run([certificates.path], executable: Checkout.root.appending(path: "Tests/Clients/certificates"))

@@ -1,4 +1,4 @@
-// Invitations over HTTP: turned down, accepted and left again, each by whom it is for.
+// Invitations over HTTP: declined, accepted and left again by the invited users.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @Suite(.serialized) struct InvitationTests {
   private let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
 
-  /// Who takes part in a zone's share besides its owner, with how far each has come.
+  /// The participants of a zone's share except the owner, with their acceptance.
   private func participants(_ owner: User) async throws -> [String] {
     try await owner.zoneShare("Trips")["participants"].elements.dropFirst().map {
       "\($0["userIdentity"]["userRecordName"].string ?? "") \($0["acceptanceStatus"].string ?? "")"
@@ -21,26 +21,26 @@ import Testing
       _ = try await ann.save("first", "by Ann", in: "Trips")
       let guid = try await ann.share("Trips", with: [(bea, "READ_WRITE"), (cem, "READ_ONLY")])
       #expect(try await participants(ann) == ["\(bea.recordName) INVITED", "\(cem.recordName) INVITED"])
-      // Bea does not want to.
+      // Bea declines.
       #expect(try await bea.resolve("decline", guid)["participantStatus"] == "REMOVED")
       #expect(try await participants(ann) == ["\(cem.recordName) INVITED"])
       for action in ["decline", "accept", "resolve"] { #expect(try await bea.resolve(action, guid)["serverErrorCode"] == "NOT_FOUND", "\(action)") }
       #expect(try await bea.sharedZones() == [])
-      // Cem does, and changes his mind.
+      // Cem accepts, and leaves later.
       #expect(try await cem.accept(guid)["participantStatus"] == "ACCEPTED")
       #expect(try await cem.sharedZones() == ["\(ann.recordName)/Trips"])
       let requestID = UUID().uuidString
       for _ in 0..<2 { try await cem.stopSharing("Trips", of: ann, requestID: requestID) }
       #expect(try await cem.sharedZones() == [])
       #expect(try await participants(ann) == [])
-      // By the URL he can leave, too, once he is invited again.
+      // With a new invitation Cem can leave by the URL, too.
       let share = try await ann.zoneShare("Trips")
       let invited = try await ann.updateShare("Trips", share, ["participants": [User.invitation(cem, "READ_ONLY")]])
       #expect(invited["serverErrorCode"] == .null)
       #expect(try await cem.accept(guid)["participantStatus"] == "ACCEPTED")
       #expect(try await cem.resolve("decline", guid)["participantStatus"] == "REMOVED")
       #expect(try await cem.sharedZones() == [])
-      // All of it is Ann's own business no more than before.
+      // Declining is not for the owner, whose records are untouched.
       #expect(try await ann.resolve("decline", guid)["serverErrorCode"] == "NOT_FOUND")
       #expect(try await ann.allRecords(in: "Trips").records["first"]?["fields"]["title"]["value"] == "by Ann")
     }

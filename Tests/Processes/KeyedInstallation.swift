@@ -1,13 +1,13 @@
-// An installation as it is on several machines: four processes that find each other over tcp, each with a key of its own.
+// An installation as on several machines: four processes connected over tcp, each with a key of its own.
 
 import Foundation
 import HTTPClient
 import Testing
 
-/// Four processes without `aquifer dev`, and whoever is started beside them.
+/// Four processes without `aquifer dev`, and further processes started beside them.
 final class KeyedInstallation {
   let folder: URL
-  /// In the order in which they were started.
+  /// In the order of starting.
   private(set) var processes: [(name: String, process: Process)] = []
   private(set) var installation: Installation
 
@@ -15,7 +15,7 @@ final class KeyedInstallation {
   func key(_ name: String) -> URL { folder.appending(path: "\(name).key") }
   func log(_ name: String) -> URL { folder.appending(path: "data/log/\(name).log") }
 
-  /// What a process's ready file says of it.
+  /// The content of a process's ready file.
   struct Facts: Decodable {
     let pid: Int32
     let bus: String
@@ -23,8 +23,8 @@ final class KeyedInstallation {
     let http: String?
   }
 
-  /// Starts all four.
-  /// - Parameter operatorToken: in a file, which must be as long as one has to be.
+  /// Starts all four processes.
+  /// - Parameter operatorToken: given as a file; must have the required length.
   init(folder: URL, operatorToken: String) async throws {
     self.folder = folder
     installation = Installation(folder: folder, pid: getpid(), ready: Ready(gateway: "", notifier: "", operatorToken: operatorToken, pids: [:], admin: [:]))
@@ -55,7 +55,7 @@ final class KeyedInstallation {
     }
   }
 
-  /// - Returns: the line that was printed.
+  /// - Returns: the printed line.
   @discardableResult
   func addKey(_ role: String, _ name: String, file: String? = nil, peers: URL? = nil) throws -> String {
     let words = ["bus-key", "add", key(file ?? name).path, "--role", role, "--name", name] + (peers.map { ["--peers", $0.path] } ?? [])
@@ -64,7 +64,7 @@ final class KeyedInstallation {
     return made.output
   }
 
-  /// Starts a process; nil: without a key.
+  /// Starts a process. `keys` nil: without a key.
   func launch(_ role: String, _ name: String, _ options: [String], keys: (key: URL, peers: URL)?, environment: [String: String] = [:]) throws -> URL {
     let ready = folder.appending(path: "\(name).ready")
     let process = Process()
@@ -106,13 +106,13 @@ final class KeyedInstallation {
     throw Unexpected("\(facts.admin) does not become ready")
   }
 
-  /// A line of the share service's metrics.
+  /// The value of a metric of the process with this admin address; nil when it is not there.
   func metric(_ name: String, of admin: String) async throws -> Double? {
     let text = try await installation.send("GET", admin + "/metrics").text
     return text.split(separator: "\n").first { $0.hasPrefix(name + " ") || $0.hasPrefix(name + "{") }?.split(separator: " ").last.flatMap { Double($0) }
   }
 
-  /// For two minutes: of repeated lines only a few are written in each half of one.
+  /// Waits for two minutes, because only a few repeated lines are logged in each half minute.
   func waitForLog(_ name: String, _ text: String) async throws {
     for _ in 0..<12_000 {
       if try String(contentsOf: log(name), encoding: .utf8).contains(text) { return }
@@ -121,7 +121,7 @@ final class KeyedInstallation {
     throw Unexpected("the log of \(name) does not say: \(text)\n\(installation.logTails())")
   }
 
-  /// Until a process has ended by itself, with the code 0.
+  /// Waits until a process has ended by itself with the code 0.
   func waitForEnd(_ name: String) async throws {
     let process = try #require(processes.first { $0.name == name }?.process)
     for _ in 0..<3000 where process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
@@ -133,7 +133,7 @@ final class KeyedInstallation {
     for (_, process) in processes { process.waitUntilExit() }
   }
 
-  /// Starts an installation in a folder of its own, runs `body`, and stops it, whatever happens.
+  /// Starts an installation in a folder of its own, runs `body`, and stops it in any case.
   static func run(operatorToken: String = "planted-operator-token-0123456789abcdef", _ body: (KeyedInstallation) async throws -> Void) async throws {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }

@@ -1,4 +1,5 @@
-// SIGKILL of any process in the middle of saves: what was acknowledged is there, once, and the client saw nothing worse than "later".
+// SIGKILL of any process during saves: acknowledged saves are there exactly once, and clients get nothing worse than
+// "later".
 
 import Foundation
 import Testing
@@ -28,7 +29,7 @@ import Testing
       #expect(ledger.entries.refusals == [])
       #expect(ledger.entries.acknowledged.count == Self.deviceCount * Self.savesPerDevice)
 
-      // It was replaced, under its old addresses.
+      // The process was restarted under its old addresses.
       let after = try await installation.waitForReadyFile { $0.pids[role]?.count == 1 && $0.pids[role] != before.pids[role] }
       #expect((after.gateway, after.notifier) == (before.gateway, before.notifier))
       for other in before.pids.keys where other != role { #expect(after.pids[other] == before.pids[other], "\(other) was restarted, too") }

@@ -1,8 +1,8 @@
-// The main job for one model: what is saved on one device, and what must then be on another and in the records.
+// The main job for one model: the saves of one device, and the expected state of another device and of the records.
 
 import Foundation
 
-/// A graph, the transactions that make it, and how its objects are stored as records: written down by hand, apart from the product.
+/// A graph, the transactions that make it, and the expected records, written by hand and independent of the product.
 struct MainJob: Sendable {
   enum FieldKind: String, Sendable {
     case string = "STRING"
@@ -11,9 +11,9 @@ struct MainJob: Sendable {
     case number = "DOUBLE"
     case date = "TIMESTAMP"
     case bytes = "BYTES"
-    /// A decimal number as text, of which the field has what a DOUBLE can hold.
+    /// A decimal number as text; the field has its DOUBLE value.
     case decimal = "DOUBLE "
-    /// Bytes that only the product can make: the objects are compared, the field's type is.
+    /// Bytes that only the product can make: the objects are compared, but only the type of the field.
     case opaque = "BYTES "
     var wireType: String { rawValue.trimmingCharacters(in: .whitespaces) }
   }
@@ -33,17 +33,17 @@ struct MainJob: Sendable {
   let kinds: [String: FieldKind]
   /// nil: `links` has all of them.
   var link: Link?
-  /// Attributes too large for a record: they must be assets.
+  /// Attributes too large for a record, which must be assets.
   var assets: Set<String> = []
-  /// Entities that share the record type of another, by name.
+  /// Entities that share the record type of another one, by name.
   var roots: [String: String] = [:]
   /// By `Entity.attribute`.
   var encrypted: Set<String> = []
   var exact: Set<String> = []
-  /// Link records as they must be: their three fields.
+  /// The expected link records by their three fields.
   var links: Set<[String]> = []
 
-  /// Every link record there must be.
+  /// All expected link records.
   var linkRecords: Set<[String]> {
     guard let link else { return links }
     let left = link.entityNames.split(separator: ":").first.map(String.init)
@@ -66,7 +66,7 @@ struct MainJob: Sendable {
     ["changeType": "delete", "entity": .string(entity), "objectID": .string(id)]
   }
 
-  /// Bytes in base64 that compress badly and differ by `seed`.
+  /// Bytes in base64 that compress badly and depend on `seed`.
   static func blob(_ count: Int, seed: UInt64) -> Value {
     var state = seed &* 0x9e37_79b9_7f4a_7c15 | 1
     var bytes = [UInt8]()
@@ -83,7 +83,7 @@ struct MainJob: Sendable {
   /// A number as these tests read it from JSON.
   private static func number(_ value: Double) -> Value { Int64(exactly: value).map(Value.integer) ?? .number(value) }
 
-  /// What a record's field must hold for an attribute's value.
+  /// The expected field of a record for an attribute's value.
   func field(_ value: Value, of attribute: String) throws -> Value {
     guard let kind = kinds[attribute] else { throw Unexpected("no kind of \(attribute) is written down") }
     let stored: Value
@@ -98,7 +98,7 @@ struct MainJob: Sendable {
     }
     var field: [String: Value] = ["value": stored, "type": .string(kind.wireType)]
     if encrypted.contains(attribute) {
-      // Bytes say it by their type.
+      // Bytes show it by their type.
       if kind == .bytes { field["type"] = "ENCRYPTED_BYTES" } else { field["isEncrypted"] = true }
     }
     return .object(field)
@@ -135,7 +135,7 @@ extension MainJob {
         graph.objects[rating] = Graph.Object(entity: "Rating", attributes: ["value": .integer(Int64(number) - 1)], toOnes: ["photo": photo])
         changes.append(insert("Rating", rating, ["value": .integer(Int64(number) - 1)]))
       }
-      // One side of each relationship is said; the server keeps the other.
+      // One side of each relationship is set; the server maintains the other.
       changes.append(
         insert("Photo", photo, attributes, ["photoData": .string(data), "ratings": .array(ratings.map(Value.string)), "tags": .array(own.map(Value.string))]))
       for tag in own { graph.pairs.insert(Graph.Pair(photo, tag)) }

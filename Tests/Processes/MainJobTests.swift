@@ -1,9 +1,9 @@
-// The main job with real models through real processes: one device saves, another imports, and the records say the same.
+// The main job with real models through real processes: one device saves, another imports, and the records must agree.
 
 import Foundation
 import Testing
 
-/// The path of a shared model, or nil with the reason printed.
+/// The path of a shared model; nil, with a printed reason, where it is absent.
 func sharedModel(_ name: String) -> String? {
   guard let folder = Checkout.sharedModels else {
     print("skipped: \(name) is read from ../shared/models, which is not beside this checkout")
@@ -27,7 +27,7 @@ func sharedModel(_ name: String) -> String? {
       let stored = try await user.allRecords()
       try await compare(stored.records, job, user)
 
-      // Nothing echoes: not to the device that saved, not to the one that imported, not into the zone.
+      // No echoes: neither to the saving device, nor to the importing one, nor into the zone.
       var tokens: [Value] = [try await first.changes().token, imported.token]
       #expect(try await first.changes().changes.isEmpty)
       for _ in 0..<20 {
@@ -53,7 +53,7 @@ func sharedModel(_ name: String) -> String? {
       #expect(found?.toOnes == object.toOnes, "\(object.entity) \(id)")
       #expect(Set((found?.attributes ?? [:]).keys) == Set(object.attributes.keys), "\(object.entity) \(id)")
       for (name, value) in object.attributes {
-        // Not `==` in the expectation: a failure would print a photo.
+        // Without `==` in the expectation, because a failure would print a photo.
         let isEqual = found?.attributes[name] == value
         #expect(isEqual, "\(object.entity).\(name) of \(id) differs")
       }
@@ -91,14 +91,14 @@ func sharedModel(_ name: String) -> String? {
       }
       try await compareFields(record["fields"].members, expected, "\(object.entity) \(id)", job.assets.filter { $0.hasPrefix(id) }, user)
     }
-    // The same answer by name as from the feed.
+    // A lookup by name gives the same answer as the feed.
     let name = try #require(job.graph.objects.keys.min())
     let found = try await user.records("records/lookup", ["zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"], "records": [["recordName": .string(name)]]])
     #expect(found["records"][0]["fields"] == records[name]?["fields"])
     #expect(found["records"][0]["recordChangeTag"] == records[name]?["recordChangeTag"])
   }
 
-  /// Field by field; bytes may be an asset instead, and must be one where they are too large.
+  /// Compares field by field. Bytes may be an asset, and must be one when they are too large.
   private func compareFields(_ fields: [String: Value], _ expected: [String: Value], _ place: String, _ assets: Set<String>, _ user: User) async throws {
     var fields = fields
     for (name, value) in expected {

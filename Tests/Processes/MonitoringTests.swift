@@ -1,11 +1,11 @@
-// Alerts, dashboard and handbook: well formed, and about one another.
+// Alerts, dashboard and handbook: well formed, and consistent with each other.
 
 import Foundation
 import Testing
 
-/// What is written about metrics.
+/// The files about metrics.
 enum Monitoring {
-  /// Where the tool is; nil where it is not.
+  /// The path of promtool; nil where it is absent.
   static let promtool = ["/usr/bin/promtool", "/usr/local/bin/promtool"].first { FileManager.default.isExecutableFile(atPath: $0) }
   static let folder = Checkout.root.appending(path: "deploy")
   static let handbook = Checkout.root.appending(path: "docs/operating/OPERATING.md")

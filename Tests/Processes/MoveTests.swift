@@ -1,4 +1,4 @@
-// Moves through real processes: ten thousand objects go to another zone at once, while another device looks.
+// A move through real processes: ten thousand objects go to another zone at once, while another device imports.
 
 import Foundation
 import Testing
@@ -8,19 +8,19 @@ import Testing
   private static let home = "com.apple.coredata.cloudkit.zone"
   private static let count = 10_000
 
-  /// Of a process: its resident memory at most since its start, in bytes.
+  /// The peak of a process's resident memory since its start, in bytes.
   private static func peakMemory(of pid: Int32) throws -> Int {
     let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
     let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
     return 1024 * (try #require(line.split(separator: " ").compactMap { Int($0) }.first))
   }
 
-  /// What a device saw of a move, whenever it looked.
+  /// A device's observations of a move.
   private actor Watcher {
     private var graph = Graph()
     private var token = Value.null
     private(set) var deletions = 0
-    /// How many objects were in the new zone at the end of each run of pages.
+    /// The number of objects in the new zone at the end of each import.
     private(set) var counts: Set<Int> = []
 
     func look(_ device: Device, zone: String) async throws {
@@ -60,7 +60,7 @@ import Testing
       let progress = Task {
         var phases: Set<String> = []
         while !Task.isCancelled {
-          // Dropped because a request that is cut off at the end has nothing to say.
+          // Dropped because a request cut off at the end has no answer.
           if let phase = try? await device.call("GET", "/status")["move"]["phase"].string { phases.insert(phase) }
         }
         return phases
@@ -87,7 +87,7 @@ import Testing
       #expect(event["counts"]["saved"].integer == Int64(Self.count) && event["succeeded"].bool == true, "\(event)")
       let (here, there) = (try await user.allRecords(in: Self.home).records, try await user.allRecords(in: "Trips").records)
       #expect(here.isEmpty && there.count == Self.count)
-      // Sent again by a client that was cut off it finds everything done.
+      // A repeated request of a disconnected client finds everything done.
       #expect(try await device.call("POST", "/move", ["objectIDs": ["A77"], "to": ["zoneName": "Trips"]])["moved"].elements.isEmpty)
     }
   }

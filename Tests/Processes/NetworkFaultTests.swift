@@ -1,4 +1,5 @@
-// Services on networks that delay, lose and part: nothing acknowledged is lost, nothing is done twice, and nothing needs to be started again.
+// Services on networks with delay, loss and partitions: acknowledged saves are there exactly once, and no restart is
+// needed.
 
 import Foundation
 import Testing
@@ -24,7 +25,7 @@ struct NetworkFaultTests {
       }
     }
 
-    /// Devices save, `count` objects each, while `body` runs.
+    /// Lets each device save `count` objects while `body` runs.
     func save(_ count: Int, while body: () async throws -> Void) async throws {
       let (devices, ledger) = (devices, ledger)
       async let saving: Void = withThrowingTaskGroup(of: Void.self) { group in
@@ -35,7 +36,7 @@ struct NetworkFaultTests {
       try await saving
     }
 
-    /// Until at least so many saves are acknowledged.
+    /// Waits until at least this many saves are acknowledged.
     func waitForSaves(_ count: Int) async throws {
       for _ in 0..<6000 where ledger.entries.acknowledged.count < count { try await Task.sleep(for: .milliseconds(10)) }
       if ledger.entries.acknowledged.count < count { throw Unexpected("\(ledger.entries)") }
@@ -54,7 +55,7 @@ struct NetworkFaultTests {
         for other in NetworkedInstallation.names[..<index] { try world.network.link(one, other, delay: 15, jitter: 10, loss: 30) }
       }
       try await world.save(40) {}
-      // They lose packets to the end.
+      // Packets are lost until the end.
       try await world.expectAll(40 * Self.deviceCount)
     }
   }
@@ -66,7 +67,7 @@ struct NetworkFaultTests {
         try await world.waitForSaves(50)
         try world.network.cut(pairs[0], pairs[1])
         try world.network.cut(pairs[2], pairs[3])
-        // Longer than it takes to be found silent.
+        // Longer than the time after which a silent peer is noticed.
         try await Task.sleep(for: .seconds(6))
         try world.network.heal()
       }
@@ -91,7 +92,7 @@ struct NetworkFaultTests {
       }
       #expect(world.ledger.entries.retries == before)
       try world.network.heal()
-      // It takes operators' calls again, by itself.
+      // It accepts operators' calls again by itself.
       var status = 0
       for _ in 0..<600 where status != 200 {
         let ready = world.user.app.installation.ready

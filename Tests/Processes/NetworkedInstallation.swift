@@ -3,7 +3,7 @@
 import Foundation
 import Testing
 
-/// Share service, two workers and a gateway, each in a network namespace of its own, with keys for what they say to each other.
+/// A share service, two workers and a gateway, each in its own network namespace, with bus keys.
 struct NetworkedInstallation {
   let network: FaultyNetwork
   let processes: SeparateProcesses

@@ -1,4 +1,4 @@
-// What an operator sees of real processes: a request in the logs, trouble in `status`, and every metric that is written about.
+// An operator's view of real processes: a request in the logs, faults in `status`, and every documented metric.
 
 import Foundation
 import HTTPClient
@@ -7,7 +7,7 @@ import Testing
 @Suite(.serialized) struct ObservationTests {
   private let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
 
-  /// The lines of a process's log that are about a request, by event.
+  /// The lines of a process's log about a request, by event.
   private func lines(of request: String, in service: String, _ installation: Installation) throws -> [Value] {
     let log = installation.folder.appending(path: "data/log/\(service).log")
     return try String(contentsOf: log, encoding: .utf8).split(separator: "\n").filter { $0.contains("\"request\":\"\(request)\"") }
@@ -27,7 +27,7 @@ import Testing
       #expect(saved.status == 200 && saved.header("X-Apple-Request-UUID") == name, "\(saved.text)")
       _ = try await pings.next()
 
-      // A line is written before its step is told of, so what is there to be read is there soon.
+      // A line is written before its step is reported, so it can be read soon.
       var seen: [String: [String]] = [:]
       let expected = ["gateway": ["request"], "worker-1": ["exported", "request"], "notifier": ["ping"]]
       for _ in 0..<1000 where seen != expected {
@@ -39,7 +39,7 @@ import Testing
       #expect(commit["code"] == "OK" && commit["route"] == "stores/*/transactions" && commit["plane"] == "object", "\(commit)")
       #expect(try lines(of: name, in: "gateway", installation).first?["status"] == 200)
 
-      // An error that nobody named has a name all the same.
+      // An error without a request identifier of the client gets one from the server.
       let refused = try await installation.send("POST", phone.url + "/transactions", bearer: user.token, bytes: Array("{".utf8))
       let uuid = try #require(try refused.json["uuid"].string)
       #expect(refused.status == 400 && refused.header("X-Apple-Request-UUID") == uuid)
@@ -47,7 +47,7 @@ import Testing
     }
   }
 
-  /// Asks again and again, for half a minute.
+  /// Repeats `aquifer status` for half a minute until it contains the text.
   private func status(of installation: Installation, untilItSays text: String) async throws -> String {
     for _ in 0..<150 {
       let answer = try await installation.aquifer("status")
@@ -85,7 +85,7 @@ import Testing
     try await Installation.run(tls: true) { installation in
       var kinds: [String: String] = [:]
       for (name, admin) in installation.ready.admin {
-        // Admin addresses are the machine's own, and plain.
+        // Admin addresses are local and use plain HTTP.
         let text = try await installation.send("GET", admin + "/metrics").text
         for match in text.matches(of: /# TYPE (\S+) (\w+)/) { kinds[String(match.output.1)] = String(match.output.2) }
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
@@ -96,7 +96,7 @@ import Testing
         let named = Monitoring.metrics(in: file.text)
         #expect(named.count >= 20, "\(file.name)")
         for metric in named {
-          // A histogram is asked for by its parts.
+          // A histogram is queried by its parts.
           let base = metric.replacing(/_(bucket|sum|count)$/, with: "")
           #expect(kinds[metric] != nil || kinds[base] == "histogram", "\(file.name) names \(metric), which nobody exports")
         }

@@ -35,7 +35,8 @@ import Testing
       #expect(ping["ck"]["met"]["zid"] == "com.apple.coredata.cloudkit.zone")
       #expect(ping["ck"]["met"]["zoid"].string == alice.recordName)
 
-      // The first ping of the device that saved is of the other's save, and a stranger's first is of his own second device.
+      // The saving device's first ping is for the other device's save; a stranger's first ping is for a save of their
+      // own second device.
       try await second.save([MainJob.insert("Tag", UUID().uuidString, ["name": "two"])])
       #expect(try await own.next()?["ck"]["met"]["zoid"].string == alice.recordName)
       try await (try await bob.device("D")).save([MainJob.insert("Tag", UUID().uuidString, ["name": "three"])])
@@ -87,7 +88,7 @@ import Testing
         #expect(courier.hasPrefix(installation.ready.notifier + "/"))
 
         async let poll = installation.send("GET", courier)
-        // Whether the save comes before or after the poll: a notification is kept between two polls.
+        // The order of save and poll does not matter: notifications are kept between two polls.
         try await device.save([MainJob.insert("Tag", UUID().uuidString, ["name": "x"])])
         let notification = try await poll
         #expect(notification.status == 200)
@@ -112,7 +113,7 @@ import Testing
       let notifier = try #require(installation.ready.pids["notifier"]?.first)
       kill(notifier, SIGSTOP)
       defer { kill(notifier, SIGCONT) }
-      // A process is lost to the bus after a second and a half, though its listeners are still connected to it.
+      // The bus loses a process after a second and a half, although its listeners are still connected to it.
       try await Task.sleep(for: .seconds(4))
       try await first.save([MainJob.insert("Tag", UUID().uuidString, ["name": "one"])])
       kill(notifier, SIGCONT)

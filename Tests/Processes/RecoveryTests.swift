@@ -1,4 +1,4 @@
-// Recoveries as users meet them, over real processes: a store that begins anew, and zones that end while devices are away.
+// Recoveries over real processes: a store that begins anew, and zones that end while devices are away.
 
 import Foundation
 import Testing
@@ -38,7 +38,7 @@ import Testing
         token = page["importToken"]
         isDone = page["reset"]["done"].bool == true
         pages += 1
-        // The copy that the user sees is whole until the new one is; a worker's death in between costs nothing.
+        // The user's copy is complete until the new one is; a worker's death in between has no effect.
         if pages == 2 {
           try await Self.restartWorker(of: installation)
           try await phone.save([MainJob.update("Tag", "T0", ["name": "edited meanwhile"])])
@@ -74,7 +74,7 @@ import Testing
         changes.filter { $0["changeType"] == "zone" }.map { "\($0["reason"].string ?? "") \($0["action"].string ?? "") \($0["recovery"].integer ?? 0)" }
       }
 
-      // Lost: every device keeps what it has, and sends it again.
+      // Lost: every device keeps its data and sends them again.
       let lost = try aquifer("reset-encrypted")
       #expect(lost.code == 0, "\(lost.problem)")
       #expect(try Value(json: Array(lost.output.utf8)) == ["deleted": 2])
@@ -87,7 +87,8 @@ import Testing
       #expect(ends(news.changes) == ["encryptedDataReset reupload 298"] && news.changes.count == 3)
       #expect(try await user.allRecords().records.count == 2)
 
-      // Purged: what the laptop saved without knowing is kept where it can be seen, also when a worker dies, and brings nothing back.
+      // Purged: the laptop's later saves stay visible to operators, also after a worker's death, and bring nothing
+      // back.
       #expect(try await phone.call("POST", "/purge", ["zoneID": ["zoneName": .string(Self.zone)]]) == ["purged": 2])
       try await laptop.save([MainJob.update("Tag", "A", ["name": "late"]), Self.tag("C", "late")])
       try await Self.restartWorker(of: installation)

@@ -1,4 +1,5 @@
-// A client whose answer is lost sends its request again, with the identifier it had: it is done once, and answered as it was.
+// A client whose answer is lost repeats its request with the same identifier: it is executed once and answered the
+// same.
 
 import Foundation
 import HTTPClient
@@ -9,9 +10,9 @@ private struct Mutation {
   let action: String
   var database = "private"
   let body: Value
-  /// Members of the answer that may differ: addresses that carry the time until which they are good.
+  /// Members of the answer that may differ: addresses that contain their expiry.
   var changing: Set<String> = []
-  /// What there is of it afterwards, which must be as much as after the first.
+  /// The state afterwards, which must be the same after a repetition.
   let effect: (User) async throws -> Value
 }
 
@@ -31,7 +32,7 @@ private struct Mutation {
       for (number, mutation) in Self.mutations(invitation: invitation).enumerated() {
         let user = mutation.action == "records/accept" ? bob : alice
         let id = "lost-\(number)"
-        // Nobody reads the first answer: the connection is gone when it comes.
+        // The first answer is lost: the client has closed the connection.
         try await user.sendAndLeave(mutation.action, mutation.body, in: mutation.database, requestID: id)
         let first = try await user.sendAgain(mutation.action, mutation.body, in: mutation.database, requestID: id)
         #expect(first.status == 200, "\(mutation.action): \(first.text)")
@@ -40,7 +41,7 @@ private struct Mutation {
         #expect(second.status == 200, "\(mutation.action): \(second.text)")
         #expect(try second.json.without(mutation.changing) == first.json.without(mutation.changing), "\(mutation.action)")
         #expect(try await mutation.effect(user) == effect, "\(mutation.action)")
-        // With an identifier of its own it is another request, and may be answered otherwise.
+        // With another identifier it is another request, which may be answered differently.
         let other = try await user.sendAgain(mutation.action, mutation.body, in: mutation.database, requestID: id + "-other")
         #expect((200..<300).contains(other.status), "\(mutation.action): \(other.text)")
       }
@@ -77,7 +78,7 @@ private struct Mutation {
           ]
         ]
       ) { user in try await user.records("subscriptions/list", [:])["subscriptions"] },
-      // Without a name of the client's the server draws one: a second would be a second courier.
+      // Without a client name the server draws one; a second draw would make a second courier.
       Mutation(action: "tokens/create", body: ["apnsEnvironment": "development"]) { _ in .null },
       Mutation(
         action: "assets/upload", body: ["tokens": [["recordType": "Note", "fieldName": "blob"], ["recordType": "Note", "fieldName": "blob"]]], changing: ["url"]
@@ -101,7 +102,7 @@ private struct Mutation {
         receipts.append(try answer.json["singleFile"])
       }
       for member in ["fileChecksum", "referenceChecksum", "size", "wrappingKey"] { #expect(receipts[0][member] == receipts[1][member]) }
-      // Whichever answer the client has, the record that names it is the same.
+      // A record saved with either answer is the same.
       for (number, receipt) in receipts.enumerated() {
         #expect(try await alice.saveNote("n\(number)", blob: receipt)["fields"]["blob"]["value"]["fileChecksum"] == receipts[0]["fileChecksum"])
       }
@@ -119,16 +120,16 @@ extension User {
     try await app.installation.send("POST", url(action, in: database), headers: [("X-Request-ID", requestID)], bytes: try body.json)
   }
 
-  /// Sends a request and waits for no answer: it is under way, or done, or neither.
+  /// Sends a request without waiting for the answer; it may or may not be executed.
   fileprivate func sendAndLeave(_ action: String, _ body: Value, in database: String, requestID: String) async throws {
-    // Dropped because there is no answer in so little time.
+    // Dropped because the time is too short for an answer.
     _ = try? await app.installation.send(
       "POST", url(action, in: database), headers: [("X-Request-ID", requestID)], bytes: try body.json, timeout: .milliseconds(1))
   }
 }
 
 extension Value {
-  /// Without members of those names, however deep.
+  /// Without the members of these names, at any depth.
   fileprivate func without(_ names: Set<String>) -> Value {
     switch self {
     case .object(let members): .object(members.filter { !names.contains($0.key) }.mapValues { $0.without(names) })

@@ -1,31 +1,31 @@
-// What devices saved, and whether it is there: every acknowledged save once.
+// Collects the saves of devices, and checks that every acknowledged save is there exactly once.
 
 import Foundation
 import HTTPClient
 import Synchronization
 import Testing
 
-/// What saving devices saw.
+/// The observations of saving devices.
 final class SaveLedger: Sendable {
   struct Entries: Sendable {
     /// Objects.
     var acknowledged: Set<String> = []
-    /// Answers that a client can make nothing of.
+    /// Answers that a client can't handle.
     var refusals: [String] = []
-    /// Attempts that were answered "later", or not at all.
+    /// Attempts with the answer "later" or without an answer.
     var retries = 0
   }
 
   private let state = Mutex(Entries())
   var entries: Entries { state.withLock { $0 } }
 
-  /// Saves objects one a transaction, each repeated with the same transaction until it is acknowledged.
-  /// - Parameter limit: how long one may take.
+  /// Saves objects, one in each transaction, each repeated as the same transaction until it is acknowledged.
+  /// - Parameter limit: the time for one save.
   func save(_ count: Int, on device: Device, within limit: Duration = .seconds(30)) async throws {
     for number in 0..<count where try await !save("tag \(number)", on: device, within: limit) { return }
   }
 
-  /// - Returns: whether it was acknowledged.
+  /// - Returns: true when the save was acknowledged.
   func save(_ name: String, on device: Device, within limit: Duration = .seconds(30)) async throws -> Bool {
     let object = UUID().uuidString
     let body = Device.transactions([MainJob.insert("Tag", object, ["name": .string(name)])], id: UUID().uuidString)
@@ -44,7 +44,7 @@ final class SaveLedger: Sendable {
         }
         if !isRetryable { return false }
       } catch is HTTPClientError {
-        // The gateway itself was killed: a client can't tell from a lost network, and comes again.
+        // The gateway itself was killed. For a client this looks like a lost network, so it tries again.
         state.withLock { $0.retries += 1 }
       }
       guard ContinuousClock.now < end else {
@@ -55,10 +55,10 @@ final class SaveLedger: Sendable {
     }
   }
 
-  /// Compares what was acknowledged with the devices' histories and with what a new device imports.
+  /// Compares the acknowledged saves with the devices' histories and with the import of a new device.
   func expectEachOnce(on devices: [Device], of user: User) async throws {
     let objects = entries.acknowledged
-    // In the histories: every transaction once, in ascending order.
+    // The histories have every transaction once, in ascending order.
     var saved: [String] = []
     for device in devices {
       var token: String?
@@ -79,7 +79,7 @@ final class SaveLedger: Sendable {
     #expect(saved.count == objects.count)
     #expect(Set(saved) == objects)
 
-    // On a device that comes new, once exports are through.
+    // A new device imports all of them once the exports are done.
     let fresh = try await user.device("fresh")
     var (changes, token) = try await fresh.changes()
     for _ in 0..<1000 where changes.count < objects.count {

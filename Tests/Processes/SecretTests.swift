@@ -1,4 +1,4 @@
-// Secrets are planted everywhere an installation takes them, and looked for everywhere it says something.
+// Secrets are planted in all inputs of an installation, and searched for in all of its outputs.
 
 import Foundation
 import HTTPClient
@@ -12,7 +12,7 @@ import Testing
   private let wrongToken = "planted-wrong-token-0123456789abcdef0123456789"
   private let value = "Planted-field-value"
 
-  /// The process's words, and what it was given in its environment.
+  /// The process's command line and environment.
   private func words(of pid: Int32) throws -> String {
     try ["cmdline", "environ"].map { String(decoding: try Data(contentsOf: URL(filePath: "/proc/\(pid)/\($0)")), as: UTF8.self) }.joined(separator: "\0")
   }
@@ -34,14 +34,14 @@ import Testing
       }
       let database = "\(gateway)/database/1/\(app.container)/development"
       let escaped = alice.token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-      // Credentials that are wrong, in all the places where they may stand.
+      // Wrong credentials in all places that accept them.
       for path in ["/admin/1/users", "/admin/1/status"] { refused("operator \(path)", try await installation.send("GET", gateway + path, bearer: wrongToken)) }
       refused("web token", try await installation.send("GET", "\(database)/private/zones/list?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(wrongToken)"))
       refused("API token", try await installation.send("GET", "\(database)/private/zones/list?ckAPIToken=\(wrongToken)&ckWebAuthToken=\(escaped)"))
       refused("bearer", try await installation.send("GET", phone.url, bearer: wrongToken))
       refused("pings", try await installation.send("GET", "\(notifier)/mirror/1/\(app.container)/development/pings", bearer: wrongToken))
       refused("cookie", try await installation.send("GET", "\(gateway)/nowhere?ckWebAuthToken=\(escaped)", headers: [("Cookie", "token=\(alice.token)")]))
-      // Credentials that are right, with requests that are not.
+      // Valid credentials with invalid requests.
       let record = #"{"recordType":"\#(value) x","fields":{"a":{"value":"\#(value)"}}}"#
       for body in ["{", #"{"operations":"\#(value)"}"#, #"{"operations":[{"operationType":"create","record":\#(record)}]}"#] {
         let url = "\(database)/private/records/modify?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(escaped)"
@@ -57,7 +57,7 @@ import Testing
         refusals.append((path, answer))
       }
 
-      // Signing in, with a wrong password and with the right one.
+      // Sign-ins with a wrong password and with the right one.
       let page = try await installation.send(
         "GET", "\(database)/public/users/caller?ckAPIToken=\(app.apiToken)", headers: [("Origin", "https://app.example")])
       let url = try #require(try page.json["redirectURL"].string)
@@ -70,7 +70,7 @@ import Testing
       let signedIn = try await signIn(password)
       let session = String(try #require(signedIn.text.firstMatch(of: /ses_[0-9a-f]{128}/)).output)
 
-      // What the processes have as files, and a worker that asks to be let in with a stranger's key.
+      // The secrets in the processes' files, and a worker that connects with an unknown key.
       var secrets = [
         "operator token": installation.ready.operatorToken, "web-auth token": alice.token, "API token": app.apiToken, "session": session, "password": password,
         "wrong password": wrongPassword, "wrong token": wrongToken, "value": value,
@@ -95,7 +95,7 @@ import Testing
       for place in places {
         for (name, secret) in secrets where place.text.contains(secret) { Issue.record("the \(name) stands in \(place.name)") }
       }
-      // The search finds what is there.
+      // The search works: it finds the path of the key.
       #expect(places.contains { $0.name == "the words of gateway" && $0.text.contains(keyed.key("gateway").path) })
     }
   }

@@ -1,13 +1,13 @@
-// An installation that a test starts process by process: each with a disk or a network of its own.
+// An installation that a test starts process by process, each with its own disk or network.
 
 import Foundation
 import HTTPClient
 import Synchronization
 import Testing
 
-/// Processes in a folder with their logs, sockets and ready files; nothing starts again what ends.
+/// Processes in a folder with their logs, sockets and ready files. No process is restarted.
 final class SeparateProcesses: Sendable {
-  /// What a process writes when it is ready.
+  /// The content of a process's ready file.
   struct Started: Decodable, Sendable {
     let pid: Int32
     let http: String?
@@ -20,7 +20,7 @@ final class SeparateProcesses: Sendable {
   }
 
   static let operatorToken = "an operator's token for these tests"
-  /// In the order in which they stop: whoever asks stops before whoever answers.
+  /// In the order of stopping: clients before their servers.
   private static let roles = ["gateway", "notifier", "worker", "share"]
   private static let stopPolls = 1500
 
@@ -34,7 +34,7 @@ final class SeparateProcesses: Sendable {
     }
   }
 
-  /// Runs `body` in a new folder, and stops all that it started.
+  /// Runs `body` in a new folder, and stops all processes that it started.
   static func run(_ body: (SeparateProcesses) async throws -> Void) async throws {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -50,12 +50,12 @@ final class SeparateProcesses: Sendable {
   /// The default endpoint of a process: a socket in the folder.
   func endpoint(of name: String) -> String { "ipc://\(folder.path)/run/\(name).sock" }
 
-  /// Starts one and waits until it is ready.
+  /// Starts a process and waits until it is ready.
   /// - Parameters:
-  ///   - name: its role and a number, `worker-1`.
+  ///   - name: its role and a number, such as `worker-1`.
   ///   - share: the share service's endpoint.
-  ///   - launcher: a command that becomes what its last arguments say, as `nsenter` does.
-  ///   - binaries: where its executable is; nil: beside these tests.
+  ///   - launcher: a command that executes its last arguments, such as `nsenter`.
+  ///   - binaries: the folder of its executable; nil: that of these tests.
   @discardableResult
   func start(
     _ name: String, bus: String? = nil, share: String? = nil, _ options: [String], launcher: [String] = [], binaries: URL? = nil
@@ -73,7 +73,7 @@ final class SeparateProcesses: Sendable {
     throw Unexpected("\(name) is not ready")
   }
 
-  /// Starts one that is not expected to become ready.
+  /// Starts a process that is not expected to become ready.
   func startUnready(_ name: String, _ options: [String]) throws {
     _ = try launch(name, bus: nil, share: nil, options, launcher: [], binaries: Checkout.products)
   }
@@ -102,14 +102,14 @@ final class SeparateProcesses: Sendable {
     return entry
   }
 
-  /// What the installation's clients need to know.
+  /// The installation's addresses for its clients.
   func installation(gateway: Started) -> Installation {
     Installation(
       folder: folder, pid: 0,
       ready: Ready(gateway: gateway.http ?? "", notifier: "", operatorToken: Self.operatorToken, pids: [:], admin: ["gateway": gateway.admin]))
   }
 
-  /// Ends one, which must not have ended by itself, and waits for it.
+  /// Ends a process, which must still run, and waits for its end.
   func end(_ name: String, by signal: Int32) throws {
     guard let entry = running.withLock({ $0.removeValue(forKey: name) }), entry.process.isRunning else { throw Unexpected("\(name) does not run") }
     kill(entry.process.processIdentifier, signal)

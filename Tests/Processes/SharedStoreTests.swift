@@ -1,4 +1,5 @@
-// Stores of the shared database through real processes: three people, two workers, and SIGKILL where an owner's and a participant's shard meet.
+// Stores of the shared database through real processes: three users, two workers, and SIGKILL between an owner's and a
+// participant's shard.
 
 import Foundation
 import Records
@@ -9,7 +10,7 @@ import Testing
   private static let zone = "Trip"
   private static let post = "P0000000-0000-4000-8000-000000000001"
 
-  /// Alice's zone with a post, shared with those who have the addresses.
+  /// Alice's zone with a post, shared by e-mail addresses.
   private struct Album {
     let alice: User
     let zoneID: Value
@@ -32,7 +33,7 @@ import Testing
       #expect(guid.string != nil, "\(shared)")
     }
 
-    /// Changes what participants may do: as it is known, with other permissions; nil: all are removed.
+    /// Changes the participants' permission; nil: removes all of them.
     func change(to permission: Value?) async throws {
       let found = try await alice.records("records/lookup", ["zoneID": zoneID, "records": [["recordName": "cloudkit.zoneshare"]]])["records"][0]
       let others = found["participants"].elements.filter { $0["type"].string != "OWNER" }.map { participant -> Value in
@@ -54,7 +55,7 @@ import Testing
     }
   }
 
-  /// What was saved so far.
+  /// The saves acknowledged so far.
   private final class Acknowledged: Sendable {
     private let state = Mutex<Set<String>>([])
     var names: Set<String> { state.withLock { $0 } }
@@ -99,7 +100,7 @@ import Testing
     }
   }
 
-  /// A manifest without one of its shards.
+  /// Removes one of the shards from a manifest.
   private static func leaveOut(_ shard: Int, of backup: String) throws {
     let path = backup + "/manifest.json"
     var manifest = try #require(try JSONSerialization.jsonObject(with: Data(contentsOf: URL(filePath: path))) as? [String: Any])
@@ -139,7 +140,7 @@ import Testing
     let (app, alice, bob, store) = try #require(kept)
     let container = try #require(ContainerID(rawValue: app.container))
     let key = folders[0].path + "/data/encryption-key"
-    /// Restores into a folder and looks at Alice's zone when all that Bob saved has been forwarded.
+    /// Restores into a folder, and passes the records of Alice's zone to `check` once all of Bob's saves are forwarded.
     func restored(_ folder: URL, _ options: String..., check: ([String: Value]) -> Void) async throws {
       let data = folder.appending(path: "data").path
       let restore = try CommandLineTool.run(["restore", second, "--data", data] + options)
@@ -199,7 +200,7 @@ import Testing
         try await group.waitForAll()
       }
       #expect(acknowledged.names.count == 120)
-      // Whatever was not forwarded yet goes with this one, or was.
+      // Any save that was not forwarded before is forwarded with this one.
       for _ in 0..<200 where try await b.call("GET", "/status")["pendingUploads"].integer != 0 { try await Task.sleep(for: .milliseconds(50)) }
       let names = try await album.alice.allRecords(in: Self.zone).records.keys.filter { $0.hasPrefix("A") }
       #expect(Set(names) == acknowledged.names)

@@ -1,4 +1,4 @@
-// Zones of two owners and a participant, through real processes: lists, feeds, saves, pings, ends, and processes that die meanwhile.
+// Zones of two owners and a participant, through real processes: lists, feeds, saves, pings, ends, and dying processes.
 
 import Foundation
 import HTTPClient
@@ -28,7 +28,7 @@ import Testing
         #expect(try await cem.accept(guid)["participantStatus"] == "ACCEPTED")
         #expect(try await cem.sharedZones().contains("\(owner.recordName)/Trips"), "what was accepted is there at once")
       }
-      // Everything at once.
+      // The whole shared database at once.
       let first = try await cem.sharedFeed()
       #expect(first.zones == [annTrips, beaTrips])
       let zones: Value = ["zones": [["zoneID": User.zoneID("Trips", of: bea)], ["zoneID": User.zoneID("Trips", of: ann)]]]
@@ -38,7 +38,7 @@ import Testing
       let query: Value = ["zoneID": User.zoneID("Trips", of: ann), "query": ["recordType": "Note"]]
       #expect(try await cem.records("records/query", query, in: "shared")["records"][0]["fields"]["title"]["value"] == "by its owner")
 
-      // He writes, and everybody's devices hear of it as of their database.
+      // Cem writes, and each user's devices get a ping for their own view of the database.
       var annHears = try await pings(ann, "ann's")
       var cemHears = try await pings(cem, "cem's")
       #expect(try await cem.save("second", "by Cem", in: "Trips", of: ann)["records"][0]["serverErrorCode"] == .null)
@@ -49,19 +49,19 @@ import Testing
       let second = try await cem.sharedFeed(after: first.token)
       #expect(second.zones == [annTrips])
 
-      // Zones are their owners'.
+      // Only owners may delete zones.
       let made = try await cem.send(
         "zones/modify", ["operations": [["operationType": "delete", "zone": ["zoneID": User.zoneID("Trips", of: ann)]]]], in: "shared")
       #expect(made.text.contains("BAD_REQUEST"))
       #expect(try await ann.allRecords(in: "Trips").records.keys.contains("second"))
 
-      // He leaves one: only his copy goes.
+      // Cem leaves one share: only Cem's access ends.
       try await cem.stopSharing("Trips", of: bea)
       let third = try await cem.sharedFeed(after: second.token)
       #expect(third.zones == ["-" + beaTrips])
       #expect(try await cem.sharedZones() == [annTrips])
       #expect(try await bea.allRecords(in: "Trips").records.keys.contains("first"))
-      // The other is taken from him: the owner keeps everything.
+      // Ann stops sharing the other one, and keeps everything.
       try await ann.stopSharing("Trips")
       let fourth = try await cem.sharedFeed(after: third.token)
       #expect(fourth.zones == ["-" + annTrips])
@@ -70,7 +70,7 @@ import Testing
       let denied = try await cem.save("third", "too late", in: "Trips", of: ann)
       #expect(denied["serverErrorCode"] == "ZONE_NOT_FOUND" || denied["records"][0]["serverErrorCode"] == "ZONE_NOT_FOUND")
       #expect(try await cem.sharedFeed(after: fourth.token).zones == [])
-      // What operators see of it.
+      // The operators' view.
       let (code, output, _) = try await installation.aquifer("--json", "share", "list")
       #expect(code == 0 && !output.contains(ann.recordName))
       #expect(output.contains(bea.recordName), "of a share that a participant left the owner is left")
@@ -122,7 +122,7 @@ import Testing
         try await Task.sleep(for: .milliseconds(20))
       }
       #expect(try await listed() == ["all"])
-      // Nor do they come back with a new share.
+      // They don't come back with a new share.
       _ = try await cem.accept(try await ann.share("Trips", with: [(cem, "READ_ONLY")]))
       #expect(try await listed() == ["all"])
       #expect(try await ann.allRecords(in: "Trips").records["first"]?["fields"]["title"]["value"] == "by its owner")

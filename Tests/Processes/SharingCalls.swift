@@ -1,11 +1,11 @@
-// What owners and participants do with shares, on the record plane as its clients do.
+// Calls of owners and participants of shares on the record plane.
 
 import Foundation
 import Records
 import Testing
 
 extension App {
-  /// Users whose databases are in as many shards, so that what they share crosses from one to another.
+  /// Makes users whose databases are in different shards, so that sharing crosses shards.
   func usersApart(_ names: [String]) async throws -> [User] {
     var (users, shards): ([User], Set<Int>) = ([], [])
     let id = try #require(ContainerID(rawValue: container))
@@ -28,14 +28,14 @@ extension User {
     guard answer["zones"][0]["serverErrorCode"] == .null else { throw Unexpected("zones/modify: \(answer)") }
   }
 
-  /// A zone of somebody's as another user names it.
+  /// The identifier of a zone, with its owner where the zone is another user's.
   static func zoneID(_ name: String, of owner: User? = nil) -> Value {
     var zone: [String: Value] = ["zoneName": .string(name)]
     if let owner { zone["ownerRecordName"] = .string(owner.recordName) }
     return .object(zone)
   }
 
-  /// Saves a note, in a zone of one's own or in somebody else's.
+  /// Saves a note in a zone of the user's own or of another owner.
   func save(_ record: String, _ title: String, in zone: String, of owner: User? = nil) async throws -> Value {
     let note: Value = ["recordName": .string(record), "recordType": "Note", "fields": ["title": ["value": .string(title)]]]
     return try await send(
@@ -45,7 +45,7 @@ extension User {
     ).json
   }
 
-  /// Shares a whole zone with some others.
+  /// Shares a whole zone with some users.
   /// - Returns: the share's short GUID.
   func share(_ zone: String, with others: [(user: User, permission: String)], requestID: String = UUID().uuidString) async throws -> String {
     let participants = others.map { other -> Value in
@@ -79,7 +79,7 @@ extension User {
     try await repeated("records/\(action)", ["shortGUIDs": [["value": .string(shortGUID)]]], in: "public")["results"][0]
   }
 
-  /// A participant as a client puts one into the list.
+  /// A participant as a client adds it to the list.
   static func invitation(_ user: User, _ permission: String, type: String = "USER") -> Value {
     ["type": .string(type), "permission": .string(permission), "userIdentity": ["lookupInfo": ["userRecordName": .string(user.recordName)]]]
   }
@@ -89,7 +89,7 @@ extension User {
     try await records("records/lookup", ["zoneID": Self.zoneID(zone), "records": [["recordName": "cloudkit.zoneshare"]]])["records"][0]
   }
 
-  /// Sends a share back with its tag and what is to change.
+  /// Sends a share back with its tag and the changed members.
   /// - Returns: the item of the answer.
   func updateShare(_ zone: String, of owner: User? = nil, _ share: Value, _ members: [String: Value]) async throws -> Value {
     var record = members
@@ -100,13 +100,13 @@ extension User {
     return try await records("records/modify", body, in: owner == nil ? "private" : "shared")["records"][0]
   }
 
-  /// `owner/zone` of each zone that others share with the user.
+  /// `owner/zone` of each zone shared with the user.
   func sharedZones() async throws -> Set<String> {
     let answer = try await repeated("zones/list", [:], in: "shared")
     return Set(answer["zones"].elements.map { "\($0["zoneID"]["ownerRecordName"].string ?? "")/\($0["zoneID"]["zoneName"].string ?? "")" })
   }
 
-  /// A page of the shared database's feed: `owner/zone`, with a minus before what is deleted; and the token to go on with.
+  /// A page of the shared database's feed: `owner/zone`, with a minus for deleted zones, and the next token.
   func sharedFeed(after token: Value = .null) async throws -> (zones: Set<String>, token: Value) {
     let page = try await records("changes/database", token == .null ? [:] : ["syncToken": token], in: "shared")
     #expect(page["moreComing"] == false)
@@ -116,13 +116,13 @@ extension User {
     return (Set(zones), page["syncToken"])
   }
 
-  /// A call that is repeated, as the same request, while the answer is "later" or there is none.
+  /// Repeats a call as the same request while the answer is "later" or missing.
   func repeated(_ action: String, _ body: Value, in database: String = "private", requestID: String = UUID().uuidString) async throws -> Value {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
     let url = "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
     let end = ContinuousClock.now + .seconds(40)
     while true {
-      // Dropped because a connection that broke tells nothing; it is asked again.
+      // Dropped because a broken connection leaves the outcome open; the request is repeated.
       let answer = try? await app.installation.send("POST", url, headers: [("X-Request-ID", requestID)], bytes: try body.json)
       let isLater = answer.map { $0.status == 503 || $0.text.contains("TRY_AGAIN_LATER") } ?? true
       if let answer, !isLater {

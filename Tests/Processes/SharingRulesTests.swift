@@ -1,4 +1,4 @@
-// The rules of sharing through real processes: three people whose databases are in different shards, on both planes.
+// The rules of sharing through real processes: three users with databases in different shards, on both planes.
 
 import Foundation
 import Testing
@@ -6,12 +6,12 @@ import Testing
 @Suite(.serialized) struct SharingRulesTests {
   private static let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
 
-  /// A device with its copy of the graph, which it brings up to date.
+  /// A device with its up-to-date copy of the graph.
   private final class Copy {
     let device: Device
     var graph = Graph()
     private var token = Value.null
-    /// Types of all changes that were imported, with their objects.
+    /// The types of all imported changes, with their objects.
     private(set) var log: [String] = []
 
     init(_ user: User, in database: String) async throws { device = try await user.device("phone", in: database) }
@@ -61,7 +61,7 @@ import Testing
         MainJob.insert("Post", "camels", ["title": "Camels"]))
       try await other.pull { $0.objects.count == 3 }
 
-      // One share for both, one for Bea alone.
+      // One share for both guests, one for Bea alone.
       let both = try await ann.share(["dunes"], with: [people[1], people[2]]).json
       let hers = try await ann.share(["camels"], with: [people[1]]).json
       let (trips, work) = (try #require(both["zoneID"]["zoneName"].string), try #require(hers["zoneID"]["zoneName"].string))
@@ -71,7 +71,7 @@ import Testing
       try await cem.pull { $0.objects.count == 2 }
       #expect(cem.graph.pairs.count == 1 && bea.graph.pairs.count == 1)
 
-      // What is in one share does not go to another that way, and nothing of it changes.
+      // An object in one share can't be shared into another; nothing changes.
       let owner = people[0]
       let before = [try await owner.allRecords(in: trips).records, try await owner.allRecords(in: work).records]
       let refused = try await ann.share(["dunes"], to: hers["zoneID"])
@@ -79,7 +79,8 @@ import Testing
       let (sameTrips, sameWork) = (try await owner.allRecords(in: trips).records, try await owner.allRecords(in: work).records)
       #expect([sameTrips, sameWork] == before)
 
-      // It moves if that is said: for who sees both zones it moves, for who sees one it goes.
+      // An explicit move works: it is a move for users who see both zones, and a deletion for users who see only the
+      // old one.
       try await bea.save(MainJob.update("Post", "dunes", ["title": "Dunes at night"]))
       try await ann.pull { $0.objects["dunes"]?.attributes["title"] == "Dunes at night" }
       let moved = try await ann.device.call("POST", "/move", ["objectIDs": ["sea"], "to": hers["zoneID"]])
@@ -92,19 +93,19 @@ import Testing
       try await cem.pull { $0.objects.isEmpty }
       #expect(cem.log.contains("delete dunes") && cem.log.contains("delete sea"))
 
-      // No link reaches across.
+      // No link reaches across zones.
       try await ann.save(MainJob.insert("Post", "oasis", ["title": "Oasis"]))
       #expect(try await ann.share(["oasis"], to: both["zoneID"]).status == 200)
       let across = try await ann.device.send("POST", "/transactions", Device.transactions([MainJob.update("Post", "oasis", [:], ["tags": ["sea"]])], id: "across"))
       #expect(try across.status == 400 && across.json["cocoaErrorCode"].integer == 134060, "\(across.text)")
       try await cem.pull { $0.objects.keys.sorted() == ["oasis"] }
 
-      // Who set the title, through the move.
+      // The audit names the users who set the title, also before the move.
       let audit = try await ann.device.call("GET", "/audit?objectID=dunes&property=title")
       let setters = audit["changes"].elements.filter { $0["changeType"] != "move" }.map { $0["author"] }
       #expect(setters == [.string(owner.recordName), .string(people[1].recordName)], "\(audit)")
 
-      // The zone is purged, and what is in it kept as a copy of Ann's own.
+      // The zone is purged, and its content kept as a copy of Ann's.
       let purged = try await ann.device.call("POST", "/purge", ["zoneID": hers["zoneID"], "keepCopy": true])
       #expect(purged["copies"].elements.count == 3, "\(purged)")
       try await bea.pull { $0.objects.keys.sorted() == ["oasis"] }
@@ -124,7 +125,7 @@ import Testing
       #expect(try await ann.save("first", "Dunes", in: "Trips")["records"][0]["serverErrorCode"] == .null)
       let zone = "\(ann.recordName)/Trips"
 
-      // Bea administers: she lets Cem in while Ann changes the title; both changes stay.
+      // Bea is an administrator: she adds Cem while Ann changes the title; both changes remain.
       let guid = try await ann.share("Trips", with: [])
       var share = try await ann.zoneShare("Trips")
       _ = try await ann.updateShare("Trips", share, ["participants": [User.invitation(bea, "READ_WRITE", type: "ADMINISTRATOR")]])
@@ -140,7 +141,7 @@ import Testing
       share = try await ann.zoneShare("Trips")
       #expect(share["participants"].elements.count == 3 && share["fields"]["cloudkit.title"]["value"] == "Journey")
       #expect(try await cem.accept(guid)["participantStatus"] == "ACCEPTED")
-      // She ends neither share nor zone.
+      // An administrator can end neither the share nor the zone.
       #expect(try await bea.updateShare("Trips", of: ann, ann.zoneShare("Trips"), ["publicPermission": "READ_ONLY"])["serverErrorCode"] == "ACCESS_DENIED")
       let ended = try await bea.send("zones/modify", ["operations": [["operationType": "delete", "zone": ["zoneID": User.zoneID("Trips", of: ann)]]]], in: "shared")
       #expect(ended.text.contains("BAD_REQUEST"))
@@ -149,7 +150,7 @@ import Testing
       #expect(try await bea.sharedZones() == [], "what deletes the share for its owner makes her leave")
       #expect(try await cem.sharedZones() == [zone])
 
-      // A URL for one: who opens it first has the place.
+      // A URL for one user: the first who opens it gets the place.
       share = try await ann.zoneShare("Trips")
       let others = share["participants"].elements.filter { $0["type"] != "OWNER" }
       let once = try await ann.updateShare("Trips", share, ["participants": .array(others + [["permission": "READ_WRITE"]])])
@@ -171,7 +172,7 @@ import Testing
       #expect(try await ann.updateShare("Trips", ann.zoneShare("Trips"), ["publicPermission": "NONE"])["serverErrorCode"] == .null)
       for user in [bea, cem, dan, eve] { #expect(try await user.sharedZones() == []) }
 
-      // Who may ask is let in, and who is kept out sees nothing.
+      // A user who may ask is let in, and a blocked user sees nothing.
       let asked = try await cem.resolve("requestAccess", guid)
       let nothing = try await cem.resolve("requestAccess", String(guid.dropLast(4)) + "zzzz")
       #expect(asked["serverErrorCode"] == nothing["serverErrorCode"] && asked["participantStatus"] == .null, "\(asked) and \(nothing)")
@@ -185,7 +186,7 @@ import Testing
       #expect(try await ann.updateShare("Trips", ann.zoneShare("Trips"), ["blocked": blocked])["serverErrorCode"] == .null)
       #expect(try await eve.resolve("requestAccess", guid)["serverErrorCode"] == nothing["serverErrorCode"])
 
-      // Stopped and shared again, it has the address it had; the hundred-and-first participant is refused.
+      // Stopped and shared again, it keeps its address; the hundred-and-first participant is refused.
       try await ann.stopSharing("Trips")
       #expect(try await cem.sharedZones() == [])
       #expect(try await ann.share("Trips", with: [(cem, "READ_WRITE")]) == guid)
@@ -209,7 +210,7 @@ import Testing
       let other = try await Copy(people[0], in: "private")
       try await ann.save(MainJob.insert("Post", "dunes", ["title": "Dunes"]))
       let share = try await ann.share(["dunes"], with: [people[1], people[2]]).json
-      // Bea is there before the rest comes, and Cem comes after it.
+      // Bea accepts before the other objects arrive, and Cem after them.
       try await bea.accept(share)
       try await bea.pull { $0.objects.count == 1 }
       try await ann.save(
@@ -232,7 +233,7 @@ import Testing
       try await bea.accept(share)
       try await bea.pull { $0.objects.count == 1 }
 
-      // Ann's database is full: what Bea saves is held back.
+      // Ann's database is full, so Bea's saves wait.
       #expect(try await installation.aquifer("user", "quota", "ann", "1").code == 0)
       for _ in 0..<100 {
         let probe = try await owner.save("probe", String(repeating: "x", count: 2000), in: zone)
@@ -245,7 +246,7 @@ import Testing
       let full = try await owner.allRecords(in: zone).records
       #expect(full["map"] == nil && full["dunes"]?["fields"]["CD_title"]["value"] == "Dunes")
 
-      // By the time there is room she may only read.
+      // When there is room again, Bea may only read.
       let current = try await owner.zoneShare(zone)
       let lowered = current["participants"].elements.filter { $0["type"] != "OWNER" }.map { participant -> Value in
         var members = participant.members

@@ -1,4 +1,4 @@
-// The story of a shared album, from the first photo to the end of the share: three people, their devices, two workers.
+// The story of a shared album, from the first photo to the end of the share: three users, their devices, two workers.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ import Testing
     let device: Device
     var graph = Graph()
     private var token = Value.null
-    /// Every change that was imported.
+    /// Every imported change.
     private(set) var log: [Value] = []
 
     init(_ user: User, in database: String) async throws {
@@ -32,7 +32,7 @@ import Testing
       return changes
     }
 
-    /// Imports until it is so; what others did may be on its way.
+    /// Imports until the condition holds, because other users' changes may be on their way.
     func pull(until condition: (Graph) -> Bool, _ place: SourceLocation = #_sourceLocation) async throws {
       for _ in 0..<100 {
         try await pull()
@@ -42,7 +42,7 @@ import Testing
       Issue.record("what was waited for did not come: \(graph)", sourceLocation: place)
     }
 
-    /// Saves, and has its own edits in its copy.
+    /// Saves, and applies the user's own edits to the copy.
     func save(_ changes: [Value], _ own: (inout Graph) -> Void = { _ in }) async throws {
       try await device.save(changes)
       own(&graph)
@@ -56,14 +56,14 @@ import Testing
     ]
   }
 
-  /// What a photo is in a copy.
+  /// Adds a photo to a copy.
   private static func have(_ id: String, _ name: String, in graph: inout Graph) {
     let data = "C" + id.dropFirst()
     graph.objects[id] = Graph.Object(entity: "Photo", attributes: ["displayName": .string(name)], toOnes: ["photoData": data])
     graph.objects[data] = Graph.Object(entity: "PhotoData", attributes: ["data": MainJob.blob(300, seed: 7)], toOnes: ["photo": id])
   }
 
-  /// Changes the share as its owner does on the record plane: reads it, and sends it back with its tag.
+  /// Changes the share like its owner on the record plane: reads it, and sends it back with its tag.
   private static func change(_ share: Value, of owner: User, _ members: [String: Value], kind: String = "update") async throws -> Value {
     let zone = share["zoneID"]
     let found = try await owner.records("records/lookup", ["zoneID": zone, "records": [["recordName": share["recordName"]]]])["records"][0]
@@ -100,7 +100,7 @@ import Testing
       #expect(share["recordName"].string == "cloudkit.zoneshare" && share["fields"]["cloudkit.title"]["value"].string == "Trip")
       let zoneName = try #require(zoneID["zoneName"].string)
 
-      // B gets a link, accepts, sees the photo; nobody else is told anything.
+      // B gets a link, accepts, and sees the photo; other users learn nothing.
       let guid = try #require(share["shortGUID"].string)
       let stranger = try await app.user("mallory")
       let (unknown, missing) = (
@@ -118,7 +118,7 @@ import Testing
       #expect(try await a.pull().allSatisfy { $0["changeType"].string != "delete" })
       #expect(a.graph == album && a.graph.objects[Self.first]?.zone["zoneName"].string == zoneName)
 
-      // A adds another photo to the share, B sees it.
+      // A adds another photo to the share, and B sees it.
       try await a.save(Self.photo(Self.second, "Camels")) { Self.have(Self.second, "Camels", in: &$0) }
       let added = try await a.device.call("POST", "/shares", ["objectIDs": [.string(Self.second)], "to": zoneID])
       #expect(added["zoneID"]["zoneName"].string == zoneName)
@@ -126,7 +126,7 @@ import Testing
       try await b.pull { $0 == album }
       #expect(b.graph == album)
 
-      // B rates and tags it, A sees both.
+      // B rates and tags it, and A sees both.
       try await b.save([
         MainJob.insert("Rating", "R1", ["value": 5], ["photo": .string(Self.second)]),
         MainJob.insert("Tag", Self.high, ["name": "sand"], ["photos": [.string(Self.second)]]),
@@ -143,7 +143,7 @@ import Testing
       #expect(a.graph == album)
       #expect(a.graph.objects["R1"]?.zone["zoneName"].string == zoneName)
 
-      // The same tag made on both sides is one in the end, on both.
+      // The same tag made on both sides becomes one on both.
       try await a.save([MainJob.insert("Tag", Self.low, ["name": "sand"], ["photos": [.string(Self.first)]])]) { graph in
         graph.objects[Self.low] = Graph.Object(entity: "Tag", attributes: ["name": "sand"])
         graph.pairs.insert(Graph.Pair(Self.low, Self.first))
@@ -153,7 +153,7 @@ import Testing
       try await b.pull { $0.pairs == pairs }
       #expect(a.graph.pairs == pairs && b.graph.pairs == pairs)
 
-      // A lowers B to read-only: B's edit is refused, and what B has is as it was.
+      // A lowers B to read-only: B's edit is refused, and B's copy returns to its earlier state.
       let participants = try await Self.participants(of: share, alice)
       let lowered = participants.map { Self.with($0, permission: "READ_ONLY") }
       _ = try await Self.change(share, of: alice, ["participants": .array(lowered)])
@@ -166,7 +166,7 @@ import Testing
       try await a.pull()
       #expect(a.graph.objects[Self.first]?.attributes["displayName"] == "Dunes")
 
-      // B removes himself: gone for B, kept for A and for C, who comes now.
+      // B leaves: the album is gone for B and stays for A and for C, who joins now.
       let joined = try await c.device.call("POST", "/accept", ["shortGUIDs": [["value": .string(guid)]]])
       #expect(joined["results"][0]["serverErrorCode"] == .null, "\(joined)")
       try await c.pull { $0.objects[Self.second] != nil }
@@ -178,7 +178,7 @@ import Testing
       #expect(a.graph.objects[Self.first] != nil && a.graph.objects[Self.second] != nil)
       #expect(c.graph == a.graph)
 
-      // A stops sharing: kept for A, gone for everybody else.
+      // A stops sharing: the album stays for A and is gone for all others.
       _ = try await Self.change(share, of: alice, [:], kind: "forceDelete")
       try await c.pull { $0.objects.isEmpty }
       let kept = a.graph
@@ -191,7 +191,7 @@ import Testing
     }
   }
 
-  /// All but the owner, as an answer has them.
+  /// All participants except the owner, as the answer has them.
   private static func participants(of share: Value, _ owner: User) async throws -> [Value] {
     let found = try await owner.records("records/lookup", ["zoneID": share["zoneID"], "records": [["recordName": share["recordName"]]]])["records"][0]
     return found["participants"].elements.filter { $0["type"].string != "OWNER" }

@@ -4,7 +4,7 @@ import HTTPClient
 import SigningKeys
 import Testing
 
-/// Signing in at a whole installation, with the share service killed in between.
+/// Sign-ins at a complete installation, with a kill of the share service in between.
 @Suite(.serialized) struct SignInTests {
   private let container = "iCloud.org.example.signin"
 
@@ -27,7 +27,7 @@ import Testing
     _ = try await installation.waitForReadyFile { $0.pids["share"]?.count == 1 && $0.pids["share"] != before.pids["share"] }
   }
 
-  /// Asks until the answer is not "later": the new share service needs a moment.
+  /// Repeats the request while the answer is "later", because a new share service needs a moment.
   private func settled(_ send: () async throws -> Installation.Answer) async throws -> Installation.Answer {
     for _ in 0..<600 {
       let answer = try await send()
@@ -59,7 +59,7 @@ import Testing
       #expect(signedIn.status == 200)
       let first = String(try #require(signedIn.text.firstMatch(of: /data-token="(ses_[0-9a-f]{128})"/)).output.1)
 
-      // Parallel requests with one token get one successor.
+      // Parallel requests with one token get the same successor.
       let answers = try await withThrowingTaskGroup(of: Installation.Answer.self) { group in
         for _ in 0..<8 { group.addTask { try await caller(installation, apiToken, first) } }
         return try await group.reduce(into: [Installation.Answer]()) { $0.append($1) }

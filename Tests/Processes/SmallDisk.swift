@@ -1,4 +1,4 @@
-// A disk that can be filled: a file system in memory, of a few megabytes.
+// A disk that can be filled: an in-memory file system of a few megabytes.
 
 import Foundation
 
@@ -6,14 +6,14 @@ final class SmallDisk {
   let path: String
   private var ballast: String { path + "/ballast" }
 
-  /// Whether this process may mount one.
+  /// True when this process may mount one.
   static let isPossible: Bool = {
     let folder = FileManager.default.temporaryDirectory.appending(path: "aq-disk-\(UUID().uuidString.prefix(8))").path
     defer { try? FileManager.default.removeItem(atPath: folder) }
     return (try? SmallDisk(at: folder, megabytes: 1)) != nil
   }()
 
-  /// Mounts one on a new folder.
+  /// Mounts the disk on a new folder.
   init(at path: String, megabytes: Int) throws {
     self.path = path
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
@@ -21,10 +21,10 @@ final class SmallDisk {
     guard mounted.code == 0 else { throw Unexpected("mount: \(mounted.problem)") }
   }
 
-  /// Whatever still has files open there keeps them until it ends.
+  /// Lazy: processes with open files keep the file system until they end.
   deinit { _ = try? CommandLineTool.run(["-l", path], executable: URL(filePath: "/bin/umount")) }
 
-  /// Leaves no space at all.
+  /// Fills the disk completely.
   func fill() throws {
     guard let file = fopen(ballast, "a") else { throw Unexpected("\(ballast) can't be made") }
     defer { fclose(file) }

@@ -1,20 +1,20 @@
-// Who takes part where processes are killed step by step: three people over two workers, what they do to one graph after another, and what each sees.
+// The cast of the step-by-step kills: three users over two workers, their operations on graphs, and their views.
 
 import Foundation
 import Records
 import Testing
 
-/// A post with two attachments and a tag, and how far its sharing has come.
+/// A post with two attachments and a tag, and the state of its sharing.
 struct StepGraph: Sendable {
   let post: String
   private(set) var attachments: [String]
   let tag: String
-  /// An attachment that bob puts in.
+  /// An attachment that bob adds.
   let bobs: String
   /// The share's zone; nil before it is shared.
   var zoneName: String?
   var shortGUID = ""
-  /// Whether the objects are in the share's zone.
+  /// True when the objects are in the share's zone.
   var isInside = false
   var isShared = false
   var bobIsIn = false
@@ -32,7 +32,7 @@ struct StepGraph: Sendable {
 
   var objectIDs: [String] { [post] + attachments + [tag] }
 
-  /// What it is to whoever sees it.
+  /// The graph for every user who sees it.
   var graph: Graph {
     var graph = Graph()
     graph.objects[post] = Graph.Object(entity: "Post", attributes: ["title": .string(post), "isPinned": false])
@@ -55,17 +55,17 @@ struct StepGraph: Sendable {
   }
 }
 
-/// A device with its copy of everything, as a client library keeps it.
+/// A device with its copy of all objects, as a client library keeps it.
 actor StepDevice {
   nonisolated let device: Device
   private(set) var graph = Graph()
   private var token = Value.null
-  /// What was imported since it was last looked at.
+  /// Changes imported since the last look.
   private(set) var news: [Value] = []
 
   init(_ device: Device) { self.device = device }
 
-  /// Imports until there is no more, as often as it is told to come later.
+  /// Imports all pages, repeating requests that are told to come later.
   func pull() async throws {
     while true {
       let query = token.string.map { "?after=" + ($0.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "") } ?? ""
@@ -77,7 +77,8 @@ actor StepDevice {
     }
   }
 
-  /// Imports again and again. The owner has all of a graph, in one zone, whenever he looks; a guest has all of it or nothing.
+  /// Imports repeatedly. At each time the owner must have the whole graph in one zone, and a guest the whole graph or
+  /// nothing.
   func watch(_ shape: StepGraph, asOwner: Bool, _ note: Comment) async throws {
     while !Task.isCancelled {
       try await pull()
@@ -87,7 +88,7 @@ actor StepDevice {
     }
   }
 
-  /// What was saved on this very device: it is not imported.
+  /// Adds an object saved on this device, which is not imported.
   func have(_ id: String, _ object: Graph.Object) { graph.objects[id] = object }
 
   func takeNews() -> [Value] {
@@ -95,7 +96,7 @@ actor StepDevice {
     return news
   }
 
-  /// What the copy has of a graph.
+  /// The copy's part that belongs to a graph.
   func part(_ shape: StepGraph) -> Graph {
     var part = Graph()
     part.objects = graph.objects.filter { shape.objectIDs.contains($0.key) }
@@ -103,11 +104,11 @@ actor StepDevice {
     return part
   }
 
-  /// The zones that the copy has the graph's objects in.
+  /// The zones of the graph's objects in the copy.
   func zones(of shape: StepGraph) -> Set<String> { Set(part(shape).objects.values.map { $0.zone["zoneName"].string ?? "?" }) }
 }
 
-/// What one attempt came to.
+/// The result of one attempt.
 enum StepOutcome: Sendable {
   case answered(Value)
   /// There is no answer, or it is "later".
@@ -115,10 +116,10 @@ enum StepOutcome: Sendable {
 }
 
 extension Device {
-  /// One attempt.
+  /// Makes one attempt.
   func attempt(_ method: String, _ path: String, _ body: Value? = nil, requestID: String) async throws -> StepOutcome {
     let bytes = try body?.json
-    // Dropped because a connection that broke tells nothing but that.
+    // Dropped because a broken connection leaves the outcome open.
     guard let answer = try? await user.app.installation.send(method, url + path, bearer: user.token, headers: [("X-Request-ID", requestID)], bytes: bytes) else {
       return .unanswered
     }
@@ -127,7 +128,7 @@ extension Device {
     return .answered(try answer.json)
   }
 
-  /// The same request until it is answered.
+  /// Repeats the same request until it is answered.
   func repeated(_ method: String, _ path: String, _ body: Value? = nil, requestID: String = UUID().uuidString) async throws -> Value {
     for _ in 0..<1000 {
       if case .answered(let answer) = try await attempt(method, path, body, requestID: requestID) { return answer }
@@ -137,13 +138,13 @@ extension Device {
   }
 }
 
-/// Who asks for operations, and with which devices.
+/// The users who request the operations, and their devices.
 struct StepPeople: Sendable {
   let alice, bob, carol: User
   let phone, bobs: Device
 }
 
-/// Owner, two guests, and their devices. The owner's shard and the first guest's are with different workers.
+/// The owner, two guests, and their devices. Different workers hold the owner's shard and the first guest's.
 final class StepCast {
   static let home = "com.apple.coredata.cloudkit.zone"
 
@@ -151,9 +152,9 @@ final class StepCast {
   let people: StepPeople
   /// The workers' names.
   let (ownersWorker, guestsWorker): (String, String)
-  /// What looks: alice's other device, and those of the guests.
+  /// The observing devices: alice's other device, and those of the guests.
   let (tablet, bobs, carols): (StepDevice, StepDevice, StepDevice)
-  /// Another one of alice's, that looks while a process is away.
+  /// Another device of alice's, which imports while a process is away.
   let watcher: StepDevice
 
   var alice: User { people.alice }
@@ -186,7 +187,7 @@ final class StepCast {
     carols = StepDevice(try await carol.device("c", in: "shared"))
   }
 
-  /// A graph in the default zone, that alice's tablet has.
+  /// Makes a graph in the default zone and imports it on alice's tablet.
   func make(_ number: Int) async throws -> StepGraph {
     let shape = StepGraph(number)
     _ = try await phone.repeated("POST", "/transactions?wait=export", Device.transactions(shape.inserts, id: UUID().uuidString))
@@ -198,17 +199,18 @@ final class StepCast {
   }
 }
 
-/// What is done to a graph, one after the other.
+/// The operations on a graph, in order.
 enum StepOperation: String, CaseIterable {
   case share, accept, write, moveOut, moveIn, leave, stop
 
   var isMove: Bool { [.share, .moveOut, .moveIn].contains(self) }
-  /// Whether another request for the same is answered the same when it is done; an end of something finds nothing to end.
+  /// True when another request for the same operation gets the same answer afterwards; leaving and stopping find
+  /// nothing the second time.
   var isRepeatable: Bool { ![.leave, .stop, .write].contains(self) }
 }
 
 extension StepPeople {
-  /// One attempt.
+  /// Makes one attempt.
   func attempt(_ operation: StepOperation, _ shape: StepGraph, requestID: String) async throws -> StepOutcome {
     let zoneID: Value = ["zoneName": .string(shape.zoneName ?? ""), "ownerRecordName": .string(alice.recordName)]
     switch operation {
@@ -232,7 +234,7 @@ extension StepPeople {
 }
 
 extension StepCast {
-  /// The graph as it is when the operation is wholly done.
+  /// The graph after the whole operation.
   func done(_ operation: StepOperation, _ shape: StepGraph, in zoneName: String?) -> StepGraph {
     var shape = shape
     switch operation {
@@ -249,12 +251,12 @@ extension StepCast {
 }
 
 extension User {
-  /// One attempt of a call on the record plane.
+  /// Makes one attempt of a record plane call.
   func attempt(_ action: String, _ body: Value, in database: String = "private", requestID: String) async throws -> StepOutcome {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
     let url = "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
     let bytes = try body.json
-    // Dropped because a connection that broke tells nothing but that.
+    // Dropped because a broken connection leaves the outcome open.
     guard let answer = try? await app.installation.send("POST", url, headers: [("X-Request-ID", requestID)], bytes: bytes) else { return .unanswered }
     if answer.status == 503 || answer.text.contains("TRY_AGAIN_LATER") { return .unanswered }
     guard answer.status == 200 else { throw Unexpected("\(action): \(answer.status) \(answer.text)") }

@@ -1,16 +1,17 @@
-// Kills a process at its n-th step: a library that its processes are started with counts what leaves them for the disk or for others.
+// Kills a process at its n-th step: a preloaded library counts the process's writes and messages.
 
 import Foundation
 import Testing
 
-/// Counts the steps of every process of an installation, and has one killed before a step of its own is done.
+/// Counts the steps of all processes of an installation, and kills one of them before a chosen step.
 ///
-/// A step is what others may notice of a process: the first byte of a commit that is written, a sync of files, requests and replies on the bus
-/// (not the processes' announcements), an HTTP answer. Each process counts over all its threads in a page that it shares with the test.
+/// A step is an effect outside of the process: the first byte of a commit, a sync of files, requests and replies on the
+/// bus (except announcements), an HTTP answer. Each process counts over all its threads in a memory page that it shares
+/// with the test.
 struct StepShim: Sendable {
   private let folder: URL
 
-  /// What the processes must find in their environment.
+  /// The environment that the processes need.
   var environment: [String: String] { ["LD_PRELOAD": folder.appending(path: "steps.so").path, "STEPS_FOLDER": folder.path] }
 
   private static let source = """
@@ -100,7 +101,7 @@ struct StepShim: Sendable {
     }
     """
 
-  /// - Parameter folder: of the caller's, for the library and the processes' pages.
+  /// - Parameter folder: a folder of the caller's for the library and the processes' pages.
   init(in folder: URL) throws {
     self.folder = folder
     let source = folder.appending(path: "steps.c")
@@ -111,15 +112,15 @@ struct StepShim: Sendable {
     guard made.code == 0 else { throw Unexpected("cc: \(made.problem)") }
   }
 
-  /// How far a process came since it was armed.
+  /// The steps of a process since it was armed.
   struct Progress: Sendable {
     let count: Int
     let wasKilled: Bool
-    /// A letter a step: W(rite), S(ync), Q (request), R(eply), F(ailure), H(TTP).
+    /// A letter for each step: W(rite), S(ync), Q (request), R(eply), F(ailure), H(TTP).
     let kinds: String
   }
 
-  /// Lets the process begin to count, and be killed at a step; nil: at none.
+  /// Lets the process begin to count, and kills it at a step; nil: at none.
   func arm(_ process: String, at step: Int?) throws {
     let page = try Page(folder.appending(path: process).path)
     page[0] = 0
@@ -137,7 +138,7 @@ struct StepShim: Sendable {
 
   func count(of process: String) throws -> Int { try Page(folder.appending(path: process).path)[1] }
 
-  /// A process's page, through its file: both see the same memory.
+  /// A process's page, mapped from its file, so that the test and the process share the memory.
   private final class Page {
     private let descriptor: Int32
 

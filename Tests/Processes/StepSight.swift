@@ -1,15 +1,15 @@
-// What owner and guests see of a graph after a process died: all of an operation or nothing of it.
+// The owner's and guests' views of a graph after a process died: an operation must be complete or without any effect.
 
 import Foundation
 import Testing
 
-/// How the owner's shard has a graph.
+/// The state of a graph in the owner's shard.
 struct StepSight: Hashable {
-  /// Where all its records are.
+  /// The zone of all its records.
   var zoneName: String
-  /// Whether its zone, or the one it was in, is shared.
+  /// True when its zone, or the one it was in, is shared.
   var isShared: Bool
-  /// Users that the share has as accepted, but for the owner.
+  /// The share's accepted users, except the owner.
   var members: Set<String>
 }
 
@@ -19,7 +19,7 @@ extension StepCast {
     return StepSight(zoneName: shape.isInside ? shape.zoneName ?? "?" : Self.home, isShared: shape.isShared, members: Set(members))
   }
 
-  /// What is there: a copy that was imported, the records of both zones, and the share must say the same.
+  /// The state of the graph: an imported copy, the records of both zones, and the share must agree.
   func look(at shape: StepGraph) async throws -> StepSight {
     try await tablet.pull()
     #expect(await tablet.part(shape) == shape.graph, "the owner's other device lacks something")
@@ -46,12 +46,12 @@ extension StepCast {
     return try await alice.repeated("records/lookup", body)["records"].elements
   }
 
-  /// Names of the owner's zones that were made for shares.
+  /// The names of the owner's zones that were made for shares.
   func shareZones() async throws -> Set<String> {
     Set(try await alice.repeated("zones/list", [:])["zones"].elements.compactMap { $0["zoneID"]["zoneName"].string }.filter { $0 != Self.home && $0.first != "_" })
   }
 
-  /// The share service counts who is a member, soon, and nobody else: no other share has any then.
+  /// Waits until the share service counts this many members; no other share has any at that time.
   func expectIndex(_ count: Int) async throws {
     var found = -1
     for _ in 0..<200 where found != count {
@@ -61,7 +61,7 @@ extension StepCast {
     #expect(found == count, "accesses in the share service's index")
   }
 
-  /// Guests see what the owner's shard lets them see, soon, and not more: zones in their lists, objects in their copies.
+  /// Waits until guests see exactly as much as the owner's shard allows: zones in their lists, objects in their copies.
   func expectGuests(see sight: StepSight, of shape: StepGraph, in zoneName: String?) async throws {
     for guest in [bobs, carols] {
       let user = guest.device.user

@@ -4,36 +4,36 @@ import Foundation
 import Testing
 
 @Suite(.serialized) struct StepTests {
-  /// The processes that are killed, by what they are to the operations.
+  /// The processes to kill, by their roles in the operations.
   private enum Victim: String, CaseIterable {
     case gateway, ownersWorker, guestsWorker, share, notifier
   }
 
-  /// What becomes of the client meanwhile, and of the process.
+  /// The behaviour of the client and the process during a kill.
   private enum Course: String {
-    /// The client waits: those who are left try to get him an answer.
+    /// The client waits, and the remaining processes try to answer.
     case patient
-    /// The client hangs up as soon as the process is killed, and so nobody repeats the request but he.
+    /// The client hangs up at the kill, so that no process repeats the request for it.
     case hangingUp
-    /// So does this one, and the process is killed again while it starts.
+    /// The client hangs up, and the process is killed again while it starts.
     case killedTwice
   }
 
-  /// More steps than these are no operation's: something goes on for ever.
+  /// An operation with more steps than this never ends.
   private static let stepLimit = 60
 
   private struct Run {
     let installation: Installation
     let shim: StepShim
     let cast: StepCast
-    /// Holders of the shards while everything runs.
+    /// The holders of the shards while all processes run.
     let holders: [Value]
     var zones: Set<String> = []
     var graphs: [StepGraph] = []
-    /// How often a process was killed after which all of an operation was there, or nothing.
+    /// Kills after which the whole operation, or nothing of it, was there.
     var doneCount = 0
     var notBegunCount = 0
-    /// How often one was killed again while it started.
+    /// Kills of a process that was just restarting.
     var againCount = 0
 
     func name(of victim: Victim) -> String {
@@ -44,7 +44,7 @@ import Testing
       }
     }
 
-    /// Waits until every shard is where it belongs and no process has anything to do.
+    /// Waits until every shard is at its usual holder and no process has work left.
     func settle() async throws {
       try await comeBack()
       try await calm()
@@ -56,7 +56,7 @@ import Testing
 
     private func comeBack() async throws {
       for _ in 0..<1500 {
-        // Dropped because a process that is not there yet is asked again.
+        // Dropped because a process that is not back yet is asked again.
         if let shards = try? await Self.holders(installation), shards == holders { return }
         try await Task.sleep(for: .milliseconds(10))
       }
@@ -75,7 +75,7 @@ import Testing
       }
     }
 
-    /// Asks for an operation, with a process that is killed at a step of it.
+    /// Requests an operation, and kills a process at one of its steps.
     private mutating func attempt(
       _ operation: StepOperation, _ shape: StepGraph, _ requestID: String, killing name: String, at step: Int, _ course: Course
     ) async throws -> (StepOutcome, StepShim.Progress) {
@@ -91,7 +91,7 @@ import Testing
         _ = try await (own, others)
       }
       let outcome = try await request.value
-      // What an answer leaves to be done is part of the operation.
+      // Work that an answer leaves behind is part of the operation.
       try await calm(orKilled: name)
       let progress = try shim.progress(of: name)
       if progress.wasKilled, course == .killedTwice, try await killAgain(name, at: 1 + step % 4) { againCount += 1 }
@@ -102,7 +102,7 @@ import Testing
       return (outcome, progress)
     }
 
-    /// Has a process that was killed killed again at one of its first steps.
+    /// Kills a restarted process again at one of its first steps.
     private func killAgain(_ name: String, at step: Int) async throws -> Bool {
       try shim.arm(name, at: step)
       for _ in 0..<500 {
@@ -112,8 +112,8 @@ import Testing
       return false
     }
 
-    /// What is there after a process died: the operation as a whole, or nothing of it.
-    /// - Returns: whether it was done.
+    /// Checks the state after a kill: the operation must be complete or without any effect.
+    /// - Returns: true when it was complete.
     private mutating func expectWhole(_ operation: StepOperation, _ shape: StepGraph, _ outcome: StepOutcome, _ note: Comment) async throws -> Bool {
       try await settle()
       let before = cast.sight(of: shape)
@@ -132,7 +132,7 @@ import Testing
       return isDone
     }
 
-    /// Does an operation, looks, if need be repeats it, and looks again.
+    /// Runs an operation with a kill, checks, repeats it if needed, and checks again.
     mutating func run(
       _ operation: StepOperation, _ shape: StepGraph, killing name: String, at step: Int, _ course: Course
     ) async throws -> (StepGraph, StepShim.Progress) {
@@ -141,10 +141,10 @@ import Testing
       let note: Comment = "\(operation) with \(name) killed at step \(step) of \(progress.kinds)"
       var isDone = false
       if progress.wasKilled {
-        // What a guest saves is on its way to the owner from the moment that it is with his own shard.
+        // A guest's save is on its way to the owner as soon as the guest's shard has it.
         if operation == .write { try await settle() } else { isDone = try await expectWhole(operation, shape, outcome, note) }
         let first = outcome
-        // Somebody who has forgotten what he asked asks anew.
+        // A client that has forgotten its request makes a new one.
         let isAnew = course != .patient && operation.isRepeatable
         if isAnew { requestID = UUID().uuidString } else { isDone = false }
         outcome = try await cast.people.attempt(operation, shape, requestID: requestID)
@@ -159,7 +159,7 @@ import Testing
       return (done, progress)
     }
 
-    /// Does an operation with everybody alive.
+    /// Runs an operation without a kill.
     mutating func run(_ operation: StepOperation, _ shape: StepGraph) async throws -> StepGraph {
       let done = try await finish(operation, shape, .unanswered, requestID: UUID().uuidString, "\(operation)").done
       try await cast.tablet.pull()
@@ -167,7 +167,7 @@ import Testing
       return done
     }
 
-    /// Asks until there is an answer.
+    /// Repeats a request until it is answered.
     private mutating func finish(
       _ operation: StepOperation, _ shape: StepGraph, _ first: StepOutcome, requestID: String, _ note: Comment
     ) async throws -> (answer: Value, done: StepGraph) {
@@ -192,7 +192,7 @@ import Testing
       return (answer, done)
     }
 
-    /// A move came as one move of each object, whatever happened meanwhile.
+    /// A move must have come as one move of each object.
     private func expectNews(of operation: StepOperation, _ shape: StepGraph, _ note: Comment) async throws {
       let news = await cast.tablet.takeNews().filter { shape.objectIDs.contains($0["objectID"].string ?? "") }
       let kinds = news.compactMap { $0["changeType"].string }
@@ -200,7 +200,7 @@ import Testing
       #expect(kinds.count { $0 == "move" } == (operation.isMove ? shape.objectIDs.count : 0), "\(note) told \(kinds)")
     }
 
-    /// Devices that come new have all graphs of their owner, and nothing of theirs.
+    /// New devices of the owner must have all graphs, and new devices of the guests none.
     func expectEverything() async throws {
       var expected = Graph()
       for shape in graphs {
@@ -211,7 +211,7 @@ import Testing
       for guest in [cast.bob, cast.carol] { #expect(try await guest.device("new", in: "shared").importedGraph().graph == Graph()) }
     }
 
-    /// Carol comes without anybody being killed; bob imports what he is going to write to.
+    /// Carol accepts without a kill; bob imports the graph that he will write to.
     func letCarolIn(_ shape: StepGraph) async throws -> StepGraph {
       var shape = shape
       _ = try await cast.carols.device.repeated("POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]])
@@ -270,7 +270,7 @@ import Testing
     }
   }
 
-  /// Every operation is asked for at the gateway and written by the owner's worker; who else takes part depends.
+  /// The least number of kills for each process. The gateway and the owner's worker take part in every operation.
   private static func leastKills(of operation: StepOperation) -> [Victim: Int] {
     let others: [Victim: Int] =
       switch operation {

@@ -1,4 +1,5 @@
-// Who has no access, at every call of the object plane: nothing can be read, nothing changes, and nothing tells a shared object from a missing one.
+// Users without access, at every call of the object plane: they read and change nothing, and can't tell a shared object
+// from a missing one.
 
 import Foundation
 import Testing
@@ -7,7 +8,7 @@ import Testing
   private static let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
   private static let secret = "nobody but Ann and Cem"
 
-  /// What names a shared graph, or one that does not exist.
+  /// The names of a shared graph, or of one that does not exist.
   private struct Names: Sendable {
     let store: String
     let owner: String
@@ -17,7 +18,7 @@ import Testing
 
     var zoneID: Value { ["zoneName": .string(zone), "ownerRecordName": .string(owner)] }
 
-    /// The same text for whatever the names were.
+    /// The text with placeholders in place of the names.
     func stripped(_ text: String) -> String {
       var text = text
       for (name, placeholder) in [(store, "STORE"), (owner, "OWNER"), (zone, "ZONE"), (object, "OBJECT"), (shortGUID, "GUID")] {
@@ -36,7 +37,7 @@ import Testing
     var body: Value?
   }
 
-  /// Every call below a store that can name something of it.
+  /// All calls below a store that can name a part of the graph.
   private static func calls(_ names: Names) -> [Call] {
     let (object, text) = (Value.string(names.object), names.object)
     func save(_ changes: Value...) -> Call {
@@ -64,8 +65,8 @@ import Testing
     ]
   }
 
-  /// Tries every call at `store`, or at what the names name, with the names of a share and with those of nothing.
-  /// - Parameter where: whether a call is tried.
+  /// Tries all calls with the names of a share and with names of nothing, and compares the answers.
+  /// - Parameter where: selects the calls to try.
   private func expectNothing(
     _ who: String, _ user: User, at store: String?, in databases: [String] = ["shared", "private"], _ shared: Names, _ missing: Names,
     where isTried: (Call) -> Bool = { _ in true }
@@ -116,16 +117,16 @@ import Testing
         store: UUID().uuidString, owner: "_" + UUID().uuidString.replacing("-", with: "").lowercased(), zone: "Nowhere", object: UUID().uuidString,
         shortGUID: String(guid.dropLast(4)) + "zzzz")
       let elsewhere = try await App(installation, container: "iCloud.org.example.other", model: Self.model)
-      // The same person with another app's credentials.
+      // The same user with another app's credentials.
       let foreign = User(app: elsewhere, recordName: cem.recordName, token: cem.token)
       for (who, user) in [("a stranger", stranger), ("who was removed", removed), ("another container's user", foreign)] {
-        // At the owner's store, by its name; then at one of his own.
+        // At the owner's store, by its name; then at a store of the user's own.
         try await expectNothing(who, user, at: nil, shared, missing)
         for database in ["shared", "private"] where user.recordName != removed.recordName || database == "private" {
           try await expectNothing(who, user, at: user.device("own", in: database).store, in: [database], shared, missing)
         }
       }
-      // A store that had the object is told that it has lost it, and nothing else; what was made afterwards it can't know of.
+      // A store that had the object is told only that it was lost; it can't know of later objects.
       let former = try #require(stores["removed"])
       for call in Self.calls(shared) {
         let answer = try await former.send(call.method, call.path, call.body)
@@ -138,7 +139,7 @@ import Testing
         return text.contains(afterwards) && !text.contains(zone)
       }
 
-      // Who may read only: everything readable, nothing changed.
+      // A user who may only read: everything can be read, nothing changed.
       let reader = try #require(stores["cem"])
       for call in Self.calls(shared) where call.path != "/purge" && call.path != "/accept" { _ = try await reader.send(call.method, call.path, call.body) }
       let allowed = try await reader.call("POST", "/permissions", ["objectIDs": [.string(object)]])
@@ -149,7 +150,7 @@ import Testing
     }
   }
 
-  /// Takes somebody out of the list, as the owner's client sends it.
+  /// Removes a participant from the list like the owner's client.
   private func remove(_ user: User, from owner: User, zone: String) async throws {
     let zoneID: Value = ["zoneName": .string(zone)]
     let found = try await owner.records("records/lookup", ["zoneID": zoneID, "records": [["recordName": "cloudkit.zoneshare"]]])["records"][0]

@@ -1,4 +1,4 @@
-// Who has no access, at every endpoint there is: nothing can be read, nothing changes, and nothing tells a share from a missing one.
+// Users without access, at every endpoint: they read and change nothing, and can't tell a share from a missing one.
 
 import Foundation
 import Testing
@@ -7,7 +7,7 @@ import Testing
   private let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
   private static let secret = "nobody but Ann and Cem"
 
-  /// What names a shared thing, or one that does not exist.
+  /// The names of a shared record, or of one that does not exist.
   private struct Names: Sendable {
     let owner: String
     let zone: String
@@ -16,7 +16,7 @@ import Testing
 
     var zoneID: Value { ["zoneName": .string(zone), "ownerRecordName": .string(owner)] }
 
-    /// The same text for whatever the names were.
+    /// The text with placeholders in place of the names.
     func stripped(_ text: String) -> String {
       var text = text
       for (name, placeholder) in [(owner, "OWNER"), (zone, "ZONE"), (record, "RECORD"), (shortGUID, "GUID")] {
@@ -26,7 +26,8 @@ import Testing
     }
   }
 
-  /// A body for each call of the record plane; nil: nothing of a share can be named in it, or the answer is made up anew each time.
+  /// A body for each call of the record plane; nil for a call that can't name a part of a share, or whose answer always
+  /// differs.
   private static func body(of call: String, _ names: Names) throws -> Value? {
     let record: Value = ["recordName": .string(names.record), "recordType": "Note", "fields": ["title": ["value": "taken over"]]]
     switch call {
@@ -69,14 +70,14 @@ import Testing
     }
   }
 
-  /// Every call below a database's path.
+  /// All calls below a database's path.
   private static func calls() throws -> [String] {
     let document = try Value(json: [UInt8](Data(contentsOf: Checkout.root.appending(path: "Services/openapi.json"))))
     let prefix = "/database/1/{container}/{environment}/{database}/"
     return document["paths"].members.keys.filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) }.sorted()
   }
 
-  /// Tries everything with the names of a share and with those of nothing.
+  /// Tries all calls with the names of a share and with names of nothing, and compares the answers.
   private func expectNothing(_ who: String, _ user: User, _ shared: Names, _ missing: Names) async throws {
     for call in try Self.calls() {
       for database in ["shared", "private", "public"] {
@@ -87,7 +88,7 @@ import Testing
         #expect(!found.text.contains(Self.secret), "\(who), \(database)/\(call): \(found.text)")
       }
     }
-    // The page in a browser is the same for everybody who has not said who he is.
+    // The page in a browser is the same for all visitors who have not signed in.
     let pages = [shared, missing].map { names in "\(user.app.installation.ready.gateway)/share/\(names.shortGUID)" }
     #expect(try await user.app.installation.send("GET", pages[0]).bytes == user.app.installation.send("GET", pages[1]).bytes)
   }
@@ -111,19 +112,19 @@ import Testing
       try await expectNothing("a stranger", stranger, shared, missing)
       try await expectNothing("who was removed", removed, shared, missing)
       let elsewhere = try await App(installation, container: "iCloud.org.example.other", model: model)
-      // The same person with another app's credentials.
+      // The same user with another app's credentials.
       try await expectNothing("another container's user", User(app: elsewhere, recordName: cem.recordName, token: cem.token), shared, missing)
 
-      // Who may read only: everything readable, nothing changed.
+      // A user who may only read: everything can be read, nothing changed.
       for call in try Self.calls() {
         guard let body = try Self.body(of: call, shared), call.hasSuffix("modify") || call.hasPrefix("records/") || call.hasPrefix("changes/zone") else { continue }
-        // Turning the invitation down would be leaving.
+        // Declining the invitation would mean leaving.
         if call == "records/decline" { continue }
         let isPublic = ["records/resolve", "records/accept", "records/requestAccess"].contains(call)
         let answer = try await cem.send(call, body, in: isPublic ? "public" : "shared")
         if call == "records/modify" {
           let codes = try answer.json["records"].elements.map { $0["serverErrorCode"].string }
-          // A share is saved with its change tag only, whoever saves it.
+          // Saving a share requires its change tag, whoever saves it.
           #expect(codes == ["ACCESS_DENIED", "CONFLICT", "ACCESS_DENIED"], "\(answer.text)")
         }
         if call == "records/query" || call == "records/lookup" || call == "changes/zone" { #expect(answer.text.contains(Self.secret), "\(call): \(answer.text)") }
@@ -133,7 +134,7 @@ import Testing
     }
   }
 
-  /// Takes somebody out of the list, as the owner's client sends it.
+  /// Removes a participant from the list like the owner's client.
   private func remove(_ user: User, from owner: User, keeping other: User) async throws {
     let found = try await owner.records(
       "records/lookup", ["zoneID": User.zoneID("Trips"), "records": [["recordName": "cloudkit.zoneshare"]]])["records"][0]

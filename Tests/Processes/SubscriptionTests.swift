@@ -5,7 +5,7 @@ import HTTPClient
 import Synchronization
 import Testing
 
-/// One client of a user's, as CloudKit JS is one: a name it gives itself, and a web courier.
+/// A client of a user, as CloudKit JS is one: a name of its own choice, and a web courier.
 private struct Client: Sendable {
   let user: User
   let name: String
@@ -37,7 +37,7 @@ private struct Client: Sendable {
     guard answer["subscriptions"][0]["serverErrorCode"] == .null else { throw Unexpected("subscriptions/modify: \(answer)") }
   }
 
-  /// `tokens/create`.
+  /// Calls `tokens/create`.
   /// - Returns: the courier's address.
   func courier() async throws -> String {
     let app = user.app
@@ -100,13 +100,13 @@ extension User {
         expected(["content-available": 1], "met", "all"),
       ]
       for notification in told { #expect(try Self.content(try await Self.poll(installation, courier)) == notification) }
-      // The stream gets them beside the ping of the mirrored database, which has another subscription's name.
+      // The stream also has the mirrored database's ping, whose subscription has another name.
       var events: [Value] = []
       while events.count < 4 { events.append(try Self.content(try #require(try await lines.next()))) }
       for notification in told { #expect(events.contains(notification)) }
       #expect(events.contains { $0["ck"]["met"]["sid"] == "com.apple.coredata.cloudkit.private.subscription" })
 
-      // The client that saved was told of nothing: the first it hears of is what the other does.
+      // The saving client got no notification: its first one is for the other client's save.
       try await other.call("records/modify", ["zoneID": ["zoneName": "Trips"], "operations": [["operationType": "forceDelete", "record": ["recordName": "n1"]]]])
       #expect(
         try Self.content(try await Self.poll(installation, own)) == expected(alert, "qry", "notes", ["rid": "n1", "fo": 3, "af": ["title": "Dunes"]]))
@@ -132,9 +132,9 @@ extension User {
       for title in ["first", "second"] {
         _ = try await ann.save("n", title, in: "Trips")
         #expect(try await told(courier) == ["all", "Trips", 2])
-        // Who has not subscribed is taken to have subscribed to everything.
+        // A client without subscriptions counts as subscribed to everything.
         #expect(try await told(other) == ["com.apple.coredata.cloudkit.shared.subscription", "Trips", 2])
-        // Nothing more has come before this; and the private database has no subscription.
+        // No further notification came before this one; the private database has no subscription.
         try await Client(user: bea, name: "elsewhere").save("m", in: "Own", title: title)
         #expect(try await told(courier) == ["com.apple.coredata.cloudkit.private.subscription", "Own", 1])
       }
@@ -177,7 +177,7 @@ extension User {
       }
       let listed = try await clients[0].call("subscriptions/list", [:])
       #expect(listed["subscriptions"] == [])
-      // What comes after everything else: by then all that was to be heard has been.
+      // Comes after everything else, so all earlier notifications have arrived by then.
       try await clients[0].subscribe([
         "subscriptionID": "last", "subscriptionType": "query", "zoneWide": true, "firesOn": ["create"], "query": ["recordType": "Note"],
       ])
@@ -190,7 +190,7 @@ extension User {
       listening.cancel()
       let counts = heard.withLock { $0 }
       for round in 0..<rounds {
-        // A killed worker may take a hint with it; nobody is told twice.
+        // A killed worker may lose a hint; no notification comes twice.
         #expect((round == rounds / 2 ? 0...1 : 1...1).contains(counts["once \(round)"] ?? 0), "round \(round): \(counts)")
       }
     }
@@ -221,7 +221,7 @@ extension User {
       let before = try installation.now()
       #expect(kill(try #require(before.pids["notifier"]?.first), SIGKILL) == 0)
       _ = try await installation.waitForReadyFile { $0.pids["notifier"]?.count == 1 && $0.pids["notifier"] != before.pids["notifier"] }
-      // The next poll makes the queue again; a client comes back until it is answered, as CloudKit JS does.
+      // The next poll makes the queue again; the client repeats it until it is answered, as CloudKit JS does.
       async let polled = Self.pollUntilTold(installation, courier)
       let isTold = Mutex(false)
       async let saving: Void = {

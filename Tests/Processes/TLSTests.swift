@@ -1,4 +1,4 @@
-// TLS and proxies as an operator meets them.
+// TLS and proxies as operators set them up.
 
 import Foundation
 import HTTPClient

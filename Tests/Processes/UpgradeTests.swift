@@ -1,10 +1,11 @@
-// Data of the earliest release that can be upgraded from (deploy/upgrades-from), in processes of this one. deploy/try-upgrade runs both beside each other.
+// Data of the earliest release that can be upgraded (deploy/upgrades-from), in processes of this release.
+// deploy/try-upgrade runs both releases beside each other.
 
 import Foundation
 import Testing
 
 struct UpgradeTests {
-  /// What is known of the data: `earlier.tar.gz` has it beside them.
+  /// The known content of the data, stored with them in `earlier.tar.gz`.
   private struct Facts: Codable {
     struct Person: Codable {
       let recordName: String
@@ -12,7 +13,7 @@ struct UpgradeTests {
       let store: String
       let importToken: String
       let zoneToken: String
-      /// By record name: what it says, and its change tag.
+      /// The title and the change tag by record name.
       let titles: [String: String]
       let tags: [String: String]
     }
@@ -25,7 +26,7 @@ struct UpgradeTests {
 
   private static let archive = Checkout.root.appending(path: "Tests/Processes/earlier.tar.gz")
   private static let zone: Value = ["zoneName": "com.apple.coredata.cloudkit.zone"]
-  /// The folder with executables of that release, to make the archive anew.
+  /// The folder of that release's executables, to make the archive again.
   private static let earlier = ProcessInfo.processInfo.environment["AQUIFER_RECORD_EARLIER"]
 
   private static func start(_ processes: SeparateProcesses, binaries: URL? = nil) async throws -> Installation {
@@ -59,11 +60,11 @@ struct UpgradeTests {
     let device = Device(user: user, store: person.store)
     let records = try await user.allRecords().records
     #expect(records.mapValues { $0["fields"]["CD_name"]["value"].string } == person.titles.mapValues(Optional.some))
-    // Nothing is news.
+    // The tokens bring no changes.
     #expect(try await device.changes(after: .string(person.importToken)).changes.isEmpty)
     let feed = try await user.records("changes/zone", ["zones": [["zoneID": zone, "syncToken": .string(person.zoneToken)]]])
     #expect(feed["zones"].elements.first?["records"].elements.isEmpty == true && feed["zones"].elements.first?["serverErrorCode"] == .null, "\(feed)")
-    // And what comes next is.
+    // Later changes arrive.
     let (name, tag) = try #require(person.tags.min { $0.key < $1.key })
     let update: Value = [
       "operationType": "update",

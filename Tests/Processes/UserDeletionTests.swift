@@ -1,10 +1,10 @@
-// A user who is deleted, through real processes: what goes at once, what the shards remove, and what others notice.
+// A deleted user, through real processes: ended credentials, data removed by the shards, and the effects on others.
 
 import Foundation
 import Testing
 
 @Suite(.serialized) struct UserDeletionTests {
-  /// Asks until it holds.
+  /// Polls until the condition holds.
   private func eventually(_ what: String, _ condition: () async throws -> Bool) async throws {
     let end = ContinuousClock.now + .seconds(40)
     while try await !condition() {
@@ -54,7 +54,7 @@ import Testing
         token = page.token
         return feed.contains("-\(alice.recordName)/Trip")
       }
-      // What was written into another's zone is that other's; who wrote it takes part no more.
+      // Records written into another owner's zone stay; their writer is no participant any more.
       #expect(try await bob.allRecords(in: "Home").records["alices"] != nil)
       let share = try await bob.zoneShare("Home")
       #expect(!share["participants"].elements.contains { $0["userIdentity"]["userRecordName"].string == alice.recordName }, "\(share)")

@@ -1,4 +1,4 @@
-// JSON as these tests see it, read and written by Foundation: another reader than the product's.
+// JSON for these tests, read and written by Foundation, independent of the product's code.
 
 import Foundation
 
@@ -23,7 +23,7 @@ enum Value: Hashable, Sendable, Codable, ExpressibleByStringLiteral, Expressible
 
   init(from decoder: any Decoder) throws {
     let container = try decoder.singleValueContainer()
-    // A guess that is wrong costs an error: what there is most of comes first.
+    // The most frequent kinds come first, because a wrong guess costs an error.
     if container.decodeNil() {
       self = .null
     } else if let value = try? container.decode(String.self) {

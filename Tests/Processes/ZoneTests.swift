@@ -1,4 +1,5 @@
-// Zones as a whole through real processes and the CLI: exported to a folder, imported elsewhere, brought back to what they were.
+// Whole zones through real processes and the CLI: exported to a folder, imported elsewhere, restored to an earlier
+// state.
 
 import Foundation
 import Testing
@@ -29,7 +30,7 @@ import Testing
     ])
   }
 
-  /// A record without what every server gives it anew.
+  /// A record without the values that every server sets anew.
   private static func comparable(_ records: [String: Value]) -> [String: [String: Value]] {
     records.mapValues { record in
       var members = record.members
@@ -52,7 +53,7 @@ import Testing
       #expect(exported.answer["records"].integer == 7 && exported.answer["assets"].integer == 1)
       #expect(try Self.aquifer(["zone", "export", folder], user).problem.contains("is not empty"))
 
-      // Cut short or altered, nothing is sent.
+      // A truncated or altered export is not sent at all.
       let path = folder + "/zone.jsonl"
       let lines = try Data(contentsOf: URL(filePath: path))
       for broken in [lines.dropLast(40), lines + lines, Data(String(decoding: lines, as: UTF8.self).replacing("Waves", with: "Wines").utf8)] {
@@ -89,7 +90,7 @@ import Testing
         MainJob.delete("Tag", "T1"), MainJob.update("VideoPost", "P", ["title": "Storm"], ["tags": ["remove": ["T2"]], "attachments": []]),
         MainJob.delete("ImageData", "D"), Self.insert("Tag", "T9", ["name": "new"]),
       ])
-      // What records were is as durable as what they are.
+      // Past states are as durable as present ones.
       let before = try installation.now()
       #expect(kill(try #require(before.pids["worker"]?.first), SIGKILL) == 0)
       _ = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"] }

@@ -1,13 +1,13 @@
-// A network with faults, for processes of one machine: a namespace for each host, and a switch between them that this program is. A packet from one
-// to another passes here, and is let through, held up, or lost, as standard input says:
+// A network with faults for processes on one machine: each host is a namespace, and this program is the switch between
+// them. Commands on standard input decide which packets it passes on, delays or drops:
 //
 //   link A B DELAY JITTER LOSS   milliseconds, milliseconds, and packets in a thousand, in both directions
-//   cut A B                      nothing passes between the two
-//   heal                         everything passes at once again
+//   cut A B                      no packet passes between the two
+//   heal                         every packet passes at once
 //
-// usage: network SEED PREFIX HOST…   as root; PREFIX: the first three numbers of the addresses. The first host is the namespace that this runs in.
-// Prints a line for each host: its name, its address, and the file that stands for its namespace (`nsenter --net=FILE`); then "ok" for each command.
-// With its end, which the end of standard input is, all of it is gone.
+// usage: network SEED PREFIX HOST…   as root; PREFIX: the first three numbers of the addresses. The first host is this
+// program's own namespace. It prints a line for each host: its name, its address, and the file of its namespace
+// (`nsenter --net=FILE`); then "ok" for each command. At the end of standard input it exits, and the network is gone.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ enum { host_limit = 8, packet_limit = 2048, queue_limit = 8192 };
 typedef struct {
   double delay, jitter;
   int loss, is_cut;
-  /// When the last packet leaves that is under way: none overtakes another.
+  /// The time at which the last packet leaves, so that no packet overtakes another.
   double last;
 } wire;
 
@@ -45,7 +45,7 @@ static struct {
 } hosts[host_limit];
 static int host_count;
 static wire wires[host_limit][host_limit];
-/// In the order in which they leave.
+/// Packets in the order of their departure.
 static packet *queue[queue_limit];
 static int queue_count;
 static unsigned long long state;
@@ -119,7 +119,7 @@ static int host_named(const char *name) {
 // MARK: Packets
 
 static void deliver(packet *packet) {
-  // What a host has no room for is lost, as it is on any network.
+  // A packet that the host has no room for is lost, as on any network.
   if (write(hosts[packet->to].device, packet->bytes, (size_t)packet->count) < 0 && errno != EAGAIN && errno != EIO && errno != EINVAL) fail("write");
   free(packet);
 }
@@ -137,7 +137,7 @@ static void take(int from) {
   if (!taken) fail("malloc");
   ssize_t count = read(hosts[from].device, taken->bytes, packet_limit);
   taken->count = (int)count;
-  // The destination's last number says which host it is; other versions of IP go nowhere.
+  // The last number of the destination address selects the host; packets other than IPv4 are dropped.
   taken->to = count >= 20 && taken->bytes[0] >> 4 == 4 ? taken->bytes[19] - 1 : -1;
   wire *wire = taken->to >= 0 && taken->to < host_count ? &wires[from][taken->to] : NULL;
   if (!wire || wire->is_cut || queue_count == queue_limit || (int)random_below(1000) < wire->loss) {

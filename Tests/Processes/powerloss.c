@@ -1,8 +1,9 @@
-/* Loaded into processes (LD_PRELOAD), notes what the disk would not have after a power cut: Tests/Chaos/PowerLoss.swift takes it back.
+/* A preloaded library (LD_PRELOAD) that notes unsynced writes; Tests/Chaos/PowerLoss.swift takes them back after a kill.
  *
- * Below the folder POWERLOSS_ROOT every write and truncation is noted with what it replaces, until its file is synced, and every new name until its
- * folder is. All processes append to one file, POWERLOSS_NOTES. Nothing is really synced: who is killed loses nothing of the page cache.
- * With POWERLOSS_NORMAL databases run with synchronous=NORMAL, whatever they ask for. */
+ * Below the folder POWERLOSS_ROOT it notes every write and truncation with the replaced bytes, until the file is synced,
+ * and every new name until its folder is synced. All processes append to one file, POWERLOSS_NOTES. No sync reaches the
+ * disk, because a killed process loses nothing of the page cache. With POWERLOSS_NORMAL all databases use
+ * synchronous=NORMAL. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 
 enum kind { WRITTEN = 1, TRUNCATED, SYNCED, MADE, NAMED, FOLDER_SYNCED, REMOVED };
 
-/* Followed by its bytes: what was there before, or a path, or two. */
+/* Followed by bytes: the replaced ones, or one or two paths. */
 struct note {
   uint32_t kind, byteCount, secondCount, replaced;
   uint64_t inode;
@@ -60,7 +61,7 @@ __attribute__((constructor)) static void begin(void) {
   if (notes < 0) abort();
 }
 
-/* -shm is memory that happens to have a name. */
+/* A -shm file is only shared memory with a name. */
 static int isOurs(const char *path) {
   size_t length = strlen(path);
   return notes >= 0 && !strncmp(path, root, rootLength) && !(length > 4 && !strcmp(path + length - 4, "-shm"));
@@ -75,7 +76,7 @@ static void put(struct note note, const void *first, const void *second) {
 
 static void notePath(enum kind kind, const char *path) { put((struct note){.kind = kind, .byteCount = strlen(path)}, path, 0); }
 
-/* What is in a file from there on, before it is replaced. */
+/* Notes the bytes of a file that are about to be replaced. */
 static void noteOld(enum kind kind, int fd, size_t count, off64_t offset) {
   struct stat64 status;
   if (fstat64(fd, &status)) return;
@@ -156,7 +157,7 @@ int ftruncate64(int fd, off64_t size) { return truncateNoting(fd, size); }
 static int syncNoting(int fd, int (*next)(int)) {
   if (notes < 0) return next(fd);
   if (inodeOf(fd)) {
-    /* As long as a disk might take: what is not synced yet is there to be lost. */
+    /* About as long as a disk takes, so that there are unsynced writes to lose. */
     usleep(2000);
     pthread_mutex_lock(&lock);
     put((struct note){.kind = SYNCED, .inode = inodes[fd]}, 0, 0);

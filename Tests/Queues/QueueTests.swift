@@ -1,7 +1,7 @@
 import Queues
 import Testing
 
-/// The same numbers in every run.
+/// A generator with the same numbers in every run.
 private struct Seeded: RandomNumberGenerator {
   var state: UInt64
   mutating func next() -> UInt64 {

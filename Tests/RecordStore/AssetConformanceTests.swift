@@ -6,9 +6,9 @@ import Records
 import Synchronization
 import Testing
 
-/// A store whose uploads and clock are the test's.
+/// A store whose uploads and clock the test controls.
 struct AssetWorld: Sendable {
-  /// What both kinds of store are told.
+  /// The clock and the uploads for both kinds of store.
   final class Outside: Sendable {
     let clock = Mutex<Int64>(1000)
     let uploads = Mutex<Set<Asset>>([])
@@ -44,7 +44,7 @@ struct AssetWorld: Sendable {
     return asset
   }
 
-  /// As when all receipts have expired.
+  /// Drops all uploads, as if their receipts had expired.
   func forgetUploads() throws {
     _ = try assets.sweepSpool(now: 1_000_000)
     outside.uploads.withLock { $0 = [] }
@@ -52,7 +52,7 @@ struct AssetWorld: Sendable {
 
   func pass(_ milliseconds: Int64) { outside.clock.withLock { $0 += milliseconds } }
 
-  /// Whether the shard's file is there; of a store without files, whether it knows of one.
+  /// True when the shard's file exists; for a store without files, when the store knows the asset.
   func hasFile(_ asset: Asset, in shard: any ShardStore) async throws -> Bool {
     if shard is SQLiteShardStore { return FileManager.default.fileExists(atPath: assets.path(of: asset, shard: 0)) }
     return try await shard.read { try $0.asset(withHash: asset.hash) } != nil
@@ -99,7 +99,7 @@ struct AssetConformanceTests {
       _ = try await shard.write { try $0.delete("1", in: place) }
       #expect(try await uses() == [0, 1])
       #expect(try await shard.read { try $0.asset(withHash: a.hash) } == StoredAsset(asset: a, useCount: 0, orphanedAt: 1005))
-      // A tombstone that becomes a record again, and one body that moves an asset from one record to another.
+      // A tombstone becomes a record again, and one body moves an asset from one record to another.
       try await shard.write { transaction in
         try transaction.save(Sample.note("1", assets: [a]), in: place)
         try transaction.save(Sample.note("2"), in: place)
@@ -227,7 +227,7 @@ struct AssetConformanceTests {
       #expect(first.countedByteCount == expected)
       _ = try await shard.write { try $0.save(first, in: place) }
       #expect(try await byteCount() == expected)
-      // A transaction sees it before its commit.
+      // A transaction sees its own changes before its commit.
       let seen = try await shard.write { transaction in
         try transaction.save(second, in: other)
         return try transaction.database(key: place.database)?.byteCount

@@ -2,7 +2,7 @@ import Foundation
 import RecordStore
 import Testing
 
-/// No acknowledged body's content is missing, however the process or the machine ends.
+/// The content of acknowledged bodies survives every end of the process or the machine.
 @Suite(.serialized)
 struct AssetCrashTests {
   @Test func `killed in the middle of saves with content, again and again, nothing acknowledged is missing`() async throws {
@@ -26,7 +26,7 @@ struct AssetCrashTests {
       }
       #expect(!Self.files(rig).isEmpty)
     }
-    // The control: the same rig notices links that were not made durable.
+    // The control: the same test setup must notice links that were not made durable.
     let rig = try CrashRig()
     #expect(try rig.run(seed: 9, acknowledged: 80, usesAssets: true, environment: library.environment(rig, names, syncsFolders: false)) == 9)
     try library.cutPower(rig, seed: 9, mode: "all")
@@ -34,7 +34,7 @@ struct AssetCrashTests {
     do {
       #expect(try await rig.check().problems.contains { $0.contains("is missing") })
     } catch {
-      // Where even the shard's own file lost its name.
+      // Even the shard's own file lost its name.
     }
   }
 

@@ -9,7 +9,7 @@ import Testing
 
 @testable import RecordStore
 
-/// What the store of files on disk does beside counting.
+/// The file store's work besides counting uses.
 struct AssetFileTests {
   @Test(arguments: Sanitizer.few(3, of: 0..<12 as Range<UInt64>))
   func `saves, deletions, uploads and collections in any order leave what is used, and nothing else`(_ seed: UInt64) async throws {
@@ -26,7 +26,7 @@ struct AssetFileTests {
     let contents = (0..<5).map { [UInt8]("content \($0)".utf8) }
     let assets = contents.map { Asset(hash: SHA256.hash($0), byteCount: Int64($0.count)) }
     for round in 0..<25 {
-      // What is uploaded and what the time is changes between batches alone, so that both stores see the same.
+      // Uploads and the clock change only between batches, so that both stores see the same.
       for world in worlds {
         world.pass(10)
         if round % 7 == 6 { try world.forgetUploads() }
@@ -46,7 +46,7 @@ struct AssetFileTests {
           case 0..<2: pending[index].append(shard.collectAssets(orphanedBefore: cutoff, limit: 99))
           case 2..<5: pending[index].append(shard.enqueue { try $0.delete(name, in: place) == nil ? 0 : 1 })
           case 5:
-            // Links, and is undone.
+            // Links content, and is rolled back.
             pending[index].append(
               shard.enqueue { transaction in
                 try transaction.save(Sample.note(name, assets: used), in: place)
@@ -72,7 +72,7 @@ struct AssetFileTests {
       }
       let report = try await #require(shards[1] as? SQLiteShardStore).verify(readsAssets: true)
       try #require(report.problems == [], "seed \(seed), round \(round)")
-      // What undone bodies linked would be found by later ones; the oracle has no files.
+      // Later bodies would find links of rolled-back ones; the oracle has no files.
       for folder in try worlds[1].assets.folders(of: 0) { _ = try await shards[1].removeUnknownFiles(inFolder: folder).value }
     }
     for shard in shards { await shard.close() }
@@ -126,7 +126,7 @@ struct AssetFileTests {
     #expect(before.1 == [2, 2, 1])
     await shard.close()
 
-    // As the first release left it: one folder of files for all shards, and none of format 3's tables.
+    // As the first release left it: one folder of files for all shards, and no table of format 3.
     for asset in assets {
       let path = world.assets.directory + "/" + asset.unshardedPath
       try FileManager.default.createDirectory(atPath: (path as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
@@ -166,7 +166,7 @@ struct AssetFileTests {
     try await shard.write { transaction in
       for (index, asset) in assets.enumerated() { try transaction.save(Sample.note("\(index)", assets: [asset]), in: place) }
     }
-    // The spool's is the same file.
+    // The spool's file is the same file.
     try world.forgetUploads()
     try FileManager.default.removeItem(atPath: world.assets.path(of: assets[0], shard: 0))
     #expect(truncate(world.assets.path(of: assets[1], shard: 0), 99) == 0)

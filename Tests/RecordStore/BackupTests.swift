@@ -7,7 +7,7 @@ import Testing
 
 @testable import RecordStore
 
-/// A shard's part of a backup, and what becomes of a backup.
+/// A shard's part of a backup, and the restore of a backup.
 struct BackupTests {
   let folder: TemporaryFolder
   let data: String
@@ -33,7 +33,7 @@ struct BackupTests {
   }
 
   /// Writes notes, makes a backup while more are written, and closes.
-  /// - Returns: those that were acknowledged before the backup began, and the database and zone as they were.
+  /// - Returns: the notes acknowledged before the backup, with the database and zone of that time.
   func back(up count: Int, then later: Int) async throws -> (names: [String], database: StoredDatabase, place: Place) {
     let shard = try await Self.open(data)
     let place = try await Place(in: shard)
@@ -74,12 +74,12 @@ struct BackupTests {
     for name in names { #expect(try await shard.read { try $0.record(named: name, in: place.zone) } != nil, "\(name)") }
     let restored = try #require(try await shard.read { try $0.database(key: place.database) })
     #expect(restored.incarnation != database.incarnation)
-    // A change tag that a device has of what is gone is nobody else's.
+    // A device's change tag of a lost record is never given to another record.
     let after = try await shard.write { try $0.save(Sample.note("after"), in: place) }
     #expect(after.sequence > database.sequence + 60)
     #expect(try await shard.verify(readsAssets: false).problems == [])
     await shard.close()
-    // The backup is as it was: it can be restored again, elsewhere, and not over what is there.
+    // The backup is unchanged: it can be restored elsewhere, but not over existing data.
     #expect(try restore(to: folder.path + "/again") == manifest)
     #expect(throws: StoreError.self) { try restore(to: target) }
   }
@@ -105,7 +105,7 @@ struct BackupTests {
       let whole = try Data(contentsOf: URL(filePath: path))
       var damaged = whole
       damaged[damaged.count * (index + 1) / (files.count + 2)] ^= 1
-      // Another file: assets are second names of what the installation uses.
+      // As a new file, because assets in the backup are hard links to the installation's.
       try FileManager.default.removeItem(atPath: path)
       try damaged.write(to: URL(filePath: path))
       let target = folder.path + "/restored \(index)"
@@ -116,7 +116,7 @@ struct BackupTests {
     #expect(try restore(to: folder.path + "/restored").shardCount == 1)
   }
 
-  /// The numbers that come next in a restored shard: of its database, its events, its journal.
+  /// The next numbers in a restored shard: of its database, its events, its journal.
   private func numbers(in data: String) throws -> [Int64] {
     let connection = try Connection(path: data + "/shards/shard-0.sqlite", mode: .readOnly)
     defer { connection.close() }
@@ -136,7 +136,7 @@ struct BackupTests {
       for (number, earlier) in zip(numbers, before) { #expect(number > earlier + 1_000_000 && number < 1 << 53) }
       before = numbers
     }
-    // A clock that stands wrong is no reason.
+    // A wrong clock does not matter.
     _ = try restore(to: folder.path + "/wrong", now: 0)
     for number in try numbers(in: folder.path + "/wrong") { #expect(number > 1_000_000) }
   }
@@ -168,13 +168,13 @@ struct BackupTests {
     let target = folder.path + "/restored"
     _ = try restore(to: target)
     let restored = try await Self.open(target)
-    // Of before the backup, too: it may have waited for its owner.
+    // Transactions from shortly before the backup, too: they may still have been waiting for the owner's shard.
     #expect(try await restored.read { try $0.mirror(key: home)?.exportedTransactionNumber } == 1)
     for key in others { #expect(try await restored.read { try $0.mirror(key: key)?.exportedTransactionNumber } == 3) }
     await restored.close()
   }
 
-  /// Ends a backup of what was copied.
+  /// Completes a backup of the copied shards.
   private func finish(_ parts: [ShardCopy], of count: Int = 1, startedAt: Int64 = 1, missing: [BackupManifest.Missing] = [], in backup: BackupFolder? = nil) throws {
     let backup = backup ?? self.backup
     #expect(FileManager.default.createFile(atPath: backup.directoryFile, contents: Data([1, 2, 3])))
@@ -204,12 +204,12 @@ struct BackupTests {
     }
     #expect(try restore(to: folder.path + "/filled", gaps: .filled(from: earlier.path)).missing == missing)
     #expect(try restore(to: folder.path + "/emptied", gaps: .empty).missing == missing)
-    // Workers make none that there was before.
+    // Workers don't create shards that existed before.
     for target in ["filled", "emptied"] {
       let names = try FileManager.default.contentsOfDirectory(atPath: "\(folder.path)/\(target)/shards").filter { $0.hasSuffix(".sqlite") }
       #expect(names.sorted() == ["shard-0.sqlite", "shard-1.sqlite"])
     }
-    // It lacks it, too.
+    // This backup lacks the shard, too.
     #expect(throws: StoreError.self) { try restore(to: folder.path + "/again", gaps: .filled(from: backup.path)) }
   }
 
@@ -217,7 +217,7 @@ struct BackupTests {
     let shard = try await Self.open(data)
     _ = try await Place(in: shard)
     try backup.begin(mark: "0a")
-    /// As one does that has not heard of it: into the folder that it was told.
+    /// Writes like a worker that does not know that it was given up: into the folder it was given.
     func writeOn(_ attempt: String) throws {
       let orphan = try backup.draft(of: attempt)
       try FileManager.default.createDirectory(atPath: orphan + "/shards", withIntermediateDirectories: true)
@@ -231,7 +231,7 @@ struct BackupTests {
     try finish([part])
     #expect(try FileManager.default.contentsOfDirectory(atPath: backup.path).sorted() == ["directory.sqlite", "manifest.json", "shard-0.sha256", "shards"])
     #expect(try restore(to: folder.path + "/restored").shards == [part])
-    // What it makes later is in nobody's way.
+    // Its later writes disturb nothing.
     try FileManager.default.removeItem(atPath: backup.path)
     try writeOn("01")
     try backup.begin(mark: "0b")

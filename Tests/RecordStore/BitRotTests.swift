@@ -4,7 +4,7 @@ import Records
 import Sanitizers
 import Testing
 
-/// Bytes that flip in the file while nobody has it open.
+/// Bytes that flip in the file while it is closed.
 struct BitRotTests {
   @Test func `a byte that flipped anywhere in the file is reported or harmless, and what is read is never another value`() async throws {
     let rig = try DiskFaultTests.Rig(checkpointPages: 1000)
@@ -18,7 +18,7 @@ struct BitRotTests {
     await shard.close()
     let path = rig.folder.path + "/shard-0.sqlite"
     var whole = rig.disk.contentAfterPowerCut(seed: nil)
-    // Emptied when the shard was closed, which nobody syncs: with it the file would be written anew.
+    // Emptied when the shard was closed, without a sync: with the log the file would be written again.
     whole[path + "-wal"] = []
     let size = try #require(whole[path]?.count)
     var random = SeededGenerator(seed: 20_261_122)

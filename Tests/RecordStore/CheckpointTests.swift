@@ -3,15 +3,15 @@ import RecordStore
 import SQLite
 import Testing
 
-/// The log is copied ahead of the sync that the next one waits for.
+/// The log is copied before the sync that the next copy waits for.
 struct CheckpointTests {
   private static let file = "/shard-0.sqlite"
 
-  /// F_OFD_GETLK, which the headers have for GNU's sources only.
+  /// F_OFD_GETLK, which the headers define for GNU sources only.
   private static let getDescriptorLock: Int32 = 36
 
-  /// Whether somebody else than the owner of a descriptor has a lock on its file, where SQLite locks it. Locks of descriptors are not those of processes:
-  /// so this process's own count, too.
+  /// True when another descriptor has a lock on the file where SQLite locks it. Locks belong to descriptors, so this
+  /// process's own locks count, too.
   private static func isLocked(_ descriptor: Int32) -> Bool {
     var lock = flock(l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: 1 << 30, l_len: 512, l_pid: 0)
     return fcntl(descriptor, getDescriptorLock, &lock) == 0 && lock.l_type != F_UNLCK
@@ -27,7 +27,7 @@ struct CheckpointTests {
       try #require(ledger.sent.count < 200, "no file is written back at any time")
       if rig.disk.unsyncedSectorCount(of: rig.folder.path + Self.file) > 0 { unsyncedCount += 1 }
     }
-    // Nothing of what was not synced, and some sectors of it.
+    // Nothing unsynced, and random parts of the unsynced sectors.
     let leftovers = rig.disk.contentsAfterPowerCut(seeds: [nil, UInt64(time), UInt64(time + 100)])
     await shard.close()
     #expect(ledger.acknowledged.count == ledger.sent.count)
@@ -44,7 +44,7 @@ struct CheckpointTests {
     let rig = try DiskFaultTests.Rig(checkpointPages: 60, isWritebackStuck: isStuck)
     let shard = try await rig.open()
     var ledger = DiskFaultTests.Ledger()
-    // The making of the tables is in the first log, which ends with the second copy.
+    // The first log contains the creation of the tables, and ends with the second copy.
     while shard.statistic("checkpoints_total") < 2 { await ledger.write(2, to: shard) }
     var (lengths, longestCommit) = ([Double](), 0.0)
     for _ in 0..<100 {
@@ -56,10 +56,10 @@ struct CheckpointTests {
     let beginnings = zip(lengths, lengths.dropFirst()).count { $0 > $1 }
     #expect(beginnings >= 5 && shard.statistic("checkpoint_failures_total") == 0)
     let longest = try #require(lengths.max())
-    // A hold and a copy take a commit each.
+    // A hold and a copy take one commit each.
     #expect(longest >= 60 && longest <= 2 * 60 + 3 * longestCommit)
     if isStuck { #expect(longest >= 2 * 60) }
-    // Each page of the log is copied once, and what is not yet is in the log.
+    // Each page of the log is copied once; the others are still in the log.
     let waiting = shard.statistic("wal_pages_total") - shard.statistic("checkpoint_pages_total")
     #expect(waiting >= 0 && waiting <= longest)
     #expect(try await ledger.problems(in: shard) == [])
@@ -85,7 +85,7 @@ struct CheckpointTests {
       for number in 0..<2 {
         let shard = try await store.open(shard: number)
         let place = try await Place(in: shard)
-        // It stays open as long as the shard does: with a file's first descriptor to be closed the process's locks go.
+        // It stays open as long as the shard: closing a file's first descriptor would drop the process's locks.
         let descriptor = open(folder.path + "/shard-\(number).sqlite", O_RDWR)
         for count in 1...60 {
           _ = try await shard.write { try $0.save(Sample.note("\(count)", title: String(repeating: "x", count: 9000)), in: place) }
@@ -112,7 +112,7 @@ struct CheckpointTests {
     #expect(syncs() == [before[0], before[1] + 1])
     try writer.checkpoint(.passive)
     #expect(syncs() == [before[0] + 1, before[1] + 1])
-    // A commit that was not synced is synced by the checkpoint, before anything of it is in the file.
+    // The checkpoint syncs an unsynced commit before it copies any of it.
     try writer.execute("PRAGMA synchronous=NORMAL; INSERT INTO note VALUES ('second')")
     let between = syncs()
     try writer.checkpoint(.passive)

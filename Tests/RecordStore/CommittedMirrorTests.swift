@@ -2,7 +2,7 @@ import RecordStore
 import Records
 import Testing
 
-/// Rows of stores that are handed out without reading.
+/// Rows of stores that are available without a read.
 struct CommittedMirrorTests {
   private struct Refusal: Error {}
 

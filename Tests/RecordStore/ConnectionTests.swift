@@ -2,7 +2,7 @@ import CSQLite
 import SQLite
 import Testing
 
-/// The wrapper's own promises; everything else about SQLite is tested through the stores.
+/// The wrapper's own guarantees; the stores' tests cover everything else about SQLite.
 struct ConnectionTests {
   static let makeNote = SQL("makeNote", "INSERT INTO note(key, text, number, bytes) VALUES (?1, ?2, ?3, ?4)")
   static let countNotes = SQL("countNotes", "SELECT count(*) FROM note")

@@ -2,7 +2,7 @@ import Foundation
 import RecordStore
 import Testing
 
-/// What is acknowledged stays, however the process or the machine ends.
+/// Acknowledged bodies survive every end of the process or the machine.
 @Suite(.serialized)
 struct CrashTests {
   @Test func `killed in the middle of saving, again and again, no acknowledged body is lost and none is torn`() async throws {
@@ -24,7 +24,7 @@ struct CrashTests {
         #expect(try await rig.check() == CrashRig.Findings(), "round \(round), cut \(cut), \(mode)")
       }
     }
-    // The control: the same rig notices what synchronous=NORMAL loses.
+    // The control: the same test setup must notice the losses of synchronous=NORMAL.
     var lost = 0
     for round in 0..<5 where lost == 0 {
       let rig = try CrashRig()
@@ -33,7 +33,7 @@ struct CrashTests {
       do {
         lost += try await rig.check().lost.count
       } catch {
-        // A file that can't even be opened has lost everything.
+        // A file that can't be opened has lost everything.
         lost += try rig.acknowledgedKeys().count
       }
     }
@@ -59,7 +59,7 @@ struct CrashTests {
   }
 }
 
-/// The shim that forgets writes which were not synced, built from the shared tools.
+/// The shim that drops unsynced writes, built from the shared tools.
 struct PowerFailure {
   private let tools: String
   private let folder: TemporaryFolder
@@ -80,7 +80,7 @@ struct PowerFailure {
     return nil
   }
 
-  /// The same, and forgetful of names, too.
+  /// Like the other environment, but names are lost, too.
   func environment(_ rig: CrashRig, _ names: NameLoss, syncsFolders: Bool) -> [String: String] {
     var environment = environment(rig, fails: [:])
     environment["LD_PRELOAD"] = names.shim + ":" + (environment["LD_PRELOAD"] ?? shim)
@@ -90,12 +90,12 @@ struct PowerFailure {
   }
 
   func environment(_ rig: CrashRig, fails: [String: String]) -> [String: String] {
-    // What a sanitizer has put before the tests is put before what they start, too.
+    // A sanitizer that is preloaded into the tests is also preloaded into their child processes.
     let preloaded = [shim] + [ProcessInfo.processInfo.environment["LD_PRELOAD"]].compactMap(\.self)
     return ["LD_PRELOAD": preloaded.joined(separator: ":"), "PF_ROOT": rig.data, "PF_LOG": rig.powerLog, "PF_NOSYNC": "1"].merging(fails) { $1 }
   }
 
-  /// Undoes what was written after each file's last sync; in mode `torn` only some sectors of it.
+  /// Undoes writes after each file's last sync; in mode `torn` only some of their sectors.
   func cutPower(_ rig: CrashRig, seed: Int, mode: String) throws {
     guard try ChildProcess("python3", [tools + "/pfapply.py", rig.powerLog, "\(seed)", mode]).wait() == 0 else {
       Issue.record("pfapply.py failed")

@@ -3,7 +3,7 @@ import Records
 import Sanitizers
 import Testing
 
-/// The SQLite store against the oracle.
+/// Compares the SQLite store with the oracle.
 struct DifferentialTests {
   @Test(arguments: Sanitizer.few(2, of: [1, 2, 3, 4] as [UInt64]))
   func `thousands of random bodies leave both stores the same, also across reopening`(_ seed: UInt64) async throws {
@@ -25,7 +25,7 @@ struct DifferentialTests {
           step += 1
           return Script(using: &generator, at: step)
         }
-        // All queued at once: the SQLite store commits them in groups.
+        // All are queued at once, so the SQLite store commits them in groups.
         let pending = shards.map { shard in scripts.map { script in shard.enqueue { try script.run(in: $0) } } }
         for (index, script) in scripts.enumerated() {
           let outcomes = try await [Self.outcome(pending[0][index]), Self.outcome(pending[1][index])]

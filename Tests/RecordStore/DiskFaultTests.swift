@@ -4,16 +4,16 @@ import RecordStore
 import Records
 import Testing
 
-/// A disk that fails in the middle, at every step that it can fail at: what was acknowledged is there afterwards, and nothing is torn.
+/// A disk that fails at every possible step: acknowledged bodies survive, and no body is torn.
 struct DiskFaultTests {
-  /// Numbered bodies, each an outcome under its number and a note that the number is the title of; and what became of them.
+  /// Numbered bodies with their fates. Each stores an outcome under its number and a note with the number as its title.
   struct Ledger {
     var sent: [Int] = []
     var acknowledged: [Int] = []
 
     static let noteCount = 7
 
-    /// Sends `count` bodies, two at a time, and goes on after failures, as clients do.
+    /// Sends `count` bodies, two at a time, and continues after failures, as clients do.
     mutating func write(_ count: Int, to shard: any ShardStore) async {
       guard let place = try? await Place(in: shard) else { return }
       for _ in 0..<count / 2 {
@@ -30,7 +30,7 @@ struct DiskFaultTests {
       }
     }
 
-    /// What contradicts it.
+    /// Contradictions between the shard and the ledger.
     func problems(in shard: any ShardStore) async throws -> [String] {
       let sent = sent
       let (present, titles) = try await shard.read { snapshot in
@@ -59,7 +59,7 @@ struct DiskFaultTests {
     let disk: SimulatedDisk
     private let store: SQLiteRecordStore
 
-    /// - Parameter checkpointPages: few: the log is copied into the file again and again; many: it never is.
+    /// - Parameter checkpointPages: a small number makes frequent checkpoints, a large one none.
     init(checkpointPages: Int, isWritebackStuck: Bool = false, synchronous: String = "FULL") throws {
       folder = try TemporaryFolder()
       disk = SimulatedDisk(folder.path)
@@ -72,7 +72,7 @@ struct DiskFaultTests {
 
     func open() async throws -> any ShardStore { try await store.open(shard: 0) }
 
-    /// Opens, writes and closes; power ends before the closing, if it is to.
+    /// Opens, writes and closes; with `powerCut` the power ends before the close.
     func run(_ ledger: inout Ledger, count: Int, powerCut: Bool = false, seed: UInt64? = nil) async throws {
       let shard = try await open()
       await ledger.write(count, to: shard)
@@ -89,7 +89,7 @@ struct DiskFaultTests {
     }
   }
 
-  /// The first steps one by one, then ever fewer.
+  /// The first steps one by one, then with growing gaps.
   static func next(_ count: Int) -> Int { count + 1 + count / 3 }
 
   @Test(arguments: SimulatedDisk.Fault.Kind.allCases, [false, true])
@@ -109,7 +109,7 @@ struct DiskFaultTests {
       hasFailed = rig.disk.hasFailed
       rig.disk.set(nil)
       let before = ledger.acknowledged.count
-      // What is acknowledged from here on stands on what the failure left.
+      // Later bodies build on the state that the failure left.
       try await rig.run(&ledger, count: 6, powerCut: true, seed: count % 4 == 1 ? UInt64(count) : nil)
       #expect(ledger.acknowledged.count == before + 6, "\(kind) \(count)")
       #expect(try await rig.problems(of: ledger) == [], "\(kind) \(count)")
@@ -133,14 +133,14 @@ struct DiskFaultTests {
     #expect(ledger.acknowledged.count == 12 && end < log.count)
     var present = 0
     var cuts = [0, 1, 31, 32]
-    // In a header, between it and its page, in a page, behind it: of one frame after the other.
+    // Cuts in a frame's header, between header and page, in the page, and behind it, for one frame after the other.
     for (index, end) in stride(from: 32 + frame, through: end, by: 2 * frame).enumerated() { cuts.append(end - [frame - 5, frame - 24, 700, 0][index % 4]) }
-    // Behind the last one, and in the zeros that wait there for the next ones.
+    // Behind the last frame, and in the zeros prepared for the next ones.
     cuts += [end, end + 10, end + frame + 30, log.count]
     for (index, cut) in cuts.enumerated() {
       for isGarbage in index % 5 == 0 ? [false, true] : [false] {
         var contents = whole
-        // What a file system may leave behind the cut: nothing, or what was in those sectors before.
+        // A file system may leave nothing behind the cut, or the sectors' earlier content.
         contents[path] = Array(log[..<cut]) + (isGarbage ? (cut..<max(cut, end)).map { UInt8(truncatingIfNeeded: $0 &* 31) } : [])
         try rig.disk.restart(with: contents)
         let shard = try await rig.open()
@@ -159,13 +159,13 @@ struct DiskFaultTests {
     #expect(present == 12)
   }
 
-  /// Where a log's zeros begin, which are there before its frames are.
+  /// The offset at which a log's prepared zeros begin.
   private static func end(ofFramesIn log: [UInt8], _ frame: Int) -> Int {
     let last = log.lastIndex { $0 != 0 } ?? 0
     return 32 + (last - 32 + frame) / frame * frame
   }
 
-  /// Only damage in the last commit can't be told from power that ended while it was written.
+  /// Only damage in the last commit looks the same as a power cut during its write.
   @Test func `a log with a flipped byte is refused, or has everything that was acknowledged but the last commit`() async throws {
     let rig = try Rig(checkpointPages: 1000)
     var ledger = Ledger()
@@ -187,7 +187,7 @@ struct DiskFaultTests {
         let shard = try await rig.open()
         let found = try await shard.read { snapshot in try (0..<12).filter { try snapshot.outcome(of: "\($0)") != nil } }
         await shard.close()
-        // Two bodies a commit.
+        // Each commit has two bodies.
         #expect(found.count >= 10 && found == Array(0..<found.count), "flipped at \(place)")
         losses += found.count < 12 ? 1 : 0
       } catch StoreError.corrupt {

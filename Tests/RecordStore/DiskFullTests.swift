@@ -4,7 +4,7 @@ import RecordStore
 import Records
 import Testing
 
-/// A disk without space: a small file system in memory where the tests may mount one.
+/// A full disk: a small file system in memory where the tests may mount one.
 @Suite(.serialized)
 struct DiskFullTests {
   @Test func `a full disk refuses writes whole, serves reads, and takes writes again when there is space`() async throws {
@@ -23,7 +23,7 @@ struct DiskFullTests {
     var failure: StoreError?
     while failure == nil && acknowledged.count < 5000 {
       let number = acknowledged.count
-      // Neighbours share the failure of their group: all or nothing of each.
+      // Bodies of one group fail together, each completely or not at all.
       let pending = (0..<3).map { index in
         shard.enqueue { try $0.save(Sample.note("\(number + index)", title: String(repeating: "x", count: 2000)), in: place) }
       }
@@ -43,7 +43,7 @@ struct DiskFullTests {
     func state() async throws -> [StoredRecord] { try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 10_000) } }
     #expect(try await state() == acknowledged)
     #expect(try await shard.read { try $0.zone(key: place.zone)?.sequence } == acknowledged.last?.sequence)
-    // Still full, still there.
+    // The disk is still full, and the data are still there.
     await #expect(throws: StoreError.self) { try await shard.write { try $0.save(Sample.note("big", title: String(repeating: "x", count: 500_000)), in: place) } }
     #expect(try await state() == acknowledged)
 
@@ -89,7 +89,7 @@ struct DiskFullTests {
       let upload = AssetUpload(into: assets, until: 0, writers: writers)
       for start in stride(from: 0, to: content.count, by: 1 << 16) {
         content[start..<min(start + 1 << 16, content.count)].withUnsafeBytes { piece in
-          // The whole of it in memory: what is held up is another test's.
+          // Keeps the whole content in memory; another test covers back pressure.
           _ = upload.take(piece) {}
         }
       }
@@ -116,15 +116,15 @@ struct DiskFullTests {
     }
   }
 
-  /// Gives a file's space back at once. Removing it would wait for children that other tests start just then, which have its descriptor until they
-  /// run their program.
+  /// Frees a file's space at once. After a removal, child processes of other tests that are just starting would hold
+  /// its descriptor until they run their program.
   private static func empty(_ path: String) throws {
     let handle = try #require(FileHandle(forWritingAtPath: path))
     defer { try? handle.close() }
     try handle.truncate(atOffset: 0)
   }
 
-  /// A file system of 8 MB; false where that is not allowed.
+  /// Mounts a file system of 8 MB; false where that is not allowed.
   private static func mount(_ path: String) throws -> Bool { try execute("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", path]) }
   private static func unmount(_ path: String) { _ = try? execute("umount", ["-l", path]) }
 

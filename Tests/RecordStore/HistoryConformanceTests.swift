@@ -75,7 +75,7 @@ struct HistoryConformanceTests {
       let other = try await Self.makeMirror(in: shard, "tablet", database: place.database).key
       try await shard.write {
         for number: Int64 in 1...5 { try $0.append(Self.transaction(number), to: mirror) }
-        // The same ids in another store are others.
+        // The same ids in another store are different transactions.
         try $0.append(Self.transaction(1), to: other)
         #expect(try $0.mirror(key: mirror)?.lastTransactionNumber == 5)
       }
@@ -210,7 +210,7 @@ struct HistoryConformanceTests {
         #expect(try snapshot.latestEvent(of: other, kind: .export)?.identifier == "3")
         #expect(try snapshot.latestEvent(of: other, kind: .setup) == nil)
       }
-      // Another store's event, one that never was, a store that never was.
+      // Another store's event, an unknown event, an unknown store.
       await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(known, of: other) } }
       await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(end, of: mirror) } }
       await #expect(throws: ContradictingWrite.self) {
@@ -328,7 +328,7 @@ struct HistoryConformanceTests {
       #expect(try await shard.write { try $0.forgetOutcomes(before: 100, limit: 3) } == 1)
       #expect(try await shard.write { try $0.forgetOutcomes(before: .max, limit: 0) } == 0)
       #expect(try await shard.write { try $0.forgetOutcomes(before: .max, limit: 9) } == 1)
-      // A key that was forgotten is free again.
+      // A forgotten key is free again.
       try await shard.write { try $0.putOutcome([2], of: "a", at: 1) }
     }
   }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import RecordStore
 
-/// Field indexes as both stores keep them.
+/// Field indexes in both stores.
 struct IndexConformanceTests {
   static let titles = Sample.titles
   static let words = FieldIndex(recordType: "CD_Note", key: .field("CD_title"), kind: .words)
@@ -45,7 +45,7 @@ struct IndexConformanceTests {
       #expect(try await Self.names(shard, index, in: place) == ["d", "tag", "b"])
       #expect(try await shard.read { try $0.recordCount(in: place.zone) } == 4)
 
-      // Another owner's database has no part in it.
+      // Another owner's database is not affected.
       let stranger = try await Place(in: shard, owner: "bob")
       _ = try await shard.write { try $0.save(Sample.note("x", title: "mango"), in: stranger) }
       #expect(try await shard.read { try $0.indexes(in: stranger.database) } == [])
@@ -53,7 +53,7 @@ struct IndexConformanceTests {
 
       try await shard.write { try $0.dropIndex(index.key) }
       #expect(try await shard.read { try $0.indexes(in: place.database) } == [])
-      // Once more, under another key.
+      // Made again, the index has another key.
       let again = try await shard.write { try $0.makeIndex(Self.titles, in: place.database) }
       #expect(again.key != index.key)
       try await shard.settleIndexes()

@@ -1,4 +1,4 @@
-// How much one commit takes on to fill an index in, whatever the records are, and what a damaged record does to it.
+// The work of one commit on filling an index, for all kinds of records, and with a damaged record.
 
 import Foundation
 import Indexing
@@ -75,7 +75,7 @@ struct IndexFillTests {
     #expect(problems.withLock { $0.first?.contains("sequence 6") } == true, "\(problems.withLock(\.self))")
     #expect(shard.statistic("passed_over_records_total") == 1)
     #expect(shard.statistic("groups_failed_total") == 0)
-    // The record itself is as it was: not to be read.
+    // The record itself is still unreadable.
     await StoredFormatTests.expectCorrupt { _ = try await shard.read { try $0.record(named: "n4", in: place.zone) } }
     await shard.close()
   }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import RecordStore
 
-/// Indexes of the SQLite store: how they are filled in and removed, and that a search by one reads no more than it must.
+/// Indexes of the SQLite store: filling, removal, and searches that read no more than necessary.
 struct IndexMaintenanceTests {
   static let titles = Sample.titles
   static let everything = IndexRange(lower: [], upper: [0xff])
@@ -26,7 +26,7 @@ struct IndexMaintenanceTests {
 
   static func problems(_ shard: any ShardStore) async throws -> [String] { try await #require(shard as? SQLiteShardStore).verify().problems }
 
-  /// Waits until the index is gone with all its entries.
+  /// The number of index entries that satisfy a condition.
   static func entries(_ folder: TemporaryFolder, where condition: String = "1") throws -> Int {
     let connection = try Connection(path: folder.path + "/shard-0.sqlite", mode: .readOnly)
     defer { connection.close() }
@@ -40,7 +40,7 @@ struct IndexMaintenanceTests {
     try await shard.write { transaction in
       for place in places { for number in 0..<100 { try transaction.save(Sample.note("n\(number)", title: "old \(number)"), in: place) } }
     }
-    // All queued before the first runs: with one body a group, each is followed by a slice.
+    // All are queued before the first runs: with one body in a group, a slice follows each.
     let made = shard.enqueue { transaction in
       let index = try transaction.makeIndex(Self.titles, in: places[0].database)
       #expect(!index.isReady)
@@ -57,7 +57,7 @@ struct IndexMaintenanceTests {
             try transaction.save(Sample.note("n\(number)", title: "new \(round)"), in: place)
           }
           if round == 30 {
-            // A zone that goes and comes back while it is being filled in.
+            // A zone is deleted and made again while the index is being filled.
             try transaction.deleteZone(places[1].zone)
             let zone = try transaction.makeZone(named: "b", in: places[1].database)
             try transaction.save(Sample.note("fresh"), in: Place(database: places[1].database, zone: zone.key))
@@ -82,7 +82,7 @@ struct IndexMaintenanceTests {
     var shard = try await store.open(shard: 0)
     let place = try await Place(in: shard)
     try await shard.write { transaction in for number in 0..<300 { try transaction.save(Sample.note("\(number)"), in: place) } }
-    // Closing waits for what was queued, and for nothing that nobody waits for.
+    // Closing waits for queued bodies, but not for background work.
     let made = shard.enqueue { try $0.makeIndex(Self.titles, in: place.database) }
     await shard.close()
     let index = try await made.value

@@ -58,7 +58,7 @@ struct JournalConformanceTests {
         }
       }
       #expect(try await shard.read { try $0.oldestConflict() } == 10)
-      // A clock that went back holds nothing up.
+      // A clock that went back does not block the sweep.
       #expect(try await shard.write { try $0.forgetConflicts(before: 25, limit: 9) } == 2)
       #expect(try await shard.write { try $0.forgetConflicts(before: 99, limit: 0) } == 0)
       #expect(try await shard.write { try $0.forgetConflicts(before: 99, limit: 9) } == 1)
@@ -74,7 +74,7 @@ struct JournalConformanceTests {
       let place = try await Place(in: shard)
       let (kept, surplus) = (StoredConflict.keptCount, 20)
       try await shard.write { transaction in
-        // The first of his wait for a decision, some are settled, and another user has one.
+        // The user's first entries wait for a decision, some are settled, and one belongs to another user.
         _ = try transaction.appendConflict(Self.conflict(place.database, "a", user: "bob"), content: [1], assets: [])
         for number in 0..<(kept + surplus) {
           let state = number < 3 ? 0 : number % 500 == 7 ? 3 : 1

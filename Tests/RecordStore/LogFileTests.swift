@@ -2,7 +2,7 @@ import Foundation
 import SQLite
 import Testing
 
-/// The file system under a shard's write-ahead log, which gathers a commit's frames.
+/// The file system layer for a shard's write-ahead log, which collects the frames of a commit.
 struct LogFileTests {
   let folder: TemporaryFolder
   init() throws { folder = try TemporaryFolder() }
@@ -10,7 +10,7 @@ struct LogFileTests {
   static let remove = SQL("remove", "DELETE FROM note WHERE key = ?1")
   static let all = SQL("all", "SELECT key, text FROM note")
 
-  /// A file whose writer keeps ten pages in memory, so that large transactions reach the log before they are committed.
+  /// A file whose writer keeps ten pages in memory, so that large transactions reach the log before their commit.
   func writer(synchronous: String = "FULL") throws -> Connection {
     let connection = try Connection(path: folder.path + "/notes.sqlite", mode: .readWrite)
     try connection.execute("PRAGMA journal_mode=WAL; PRAGMA cache_size=10; PRAGMA synchronous=\(synchronous)")
@@ -24,7 +24,7 @@ struct LogFileTests {
     Dictionary(uniqueKeysWithValues: try connection.statement(Self.all).all { ($0.int64(0), $0.text(1)) })
   }
 
-  /// What the kernel counts for the calling thread.
+  /// The kernel's count of write calls for the calling thread.
   func writeCalls() throws -> Int {
     let text = try String(contentsOfFile: "/proc/thread-self/io", encoding: .utf8)
     let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("syscw:") })
@@ -76,7 +76,7 @@ struct LogFileTests {
     try writer.beginImmediateTransaction()
     for key in 0..<2000 { try put.binding(Int64(key), String(repeating: "y", count: 1000)).run() }
     #expect(try notes(reader).isEmpty)
-    // The writer reads back what it has put into the log already.
+    // The writer reads its own uncommitted pages back from the log.
     #expect(try notes(writer).count == 2000)
     try writer.commit()
     #expect(try notes(reader).count == 2000)

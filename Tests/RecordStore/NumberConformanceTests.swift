@@ -4,7 +4,7 @@ import Testing
 
 @testable import RecordStore
 
-/// Numbers that clients see: of their database, and not of the shard, which others share.
+/// Numbers that clients see belong to their database, not to the shard that several databases share.
 struct NumberConformanceTests {
   @Test(arguments: StoreKind.allCases) func `nobody learns from numbers of events and conflicts how busy other databases are`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
@@ -16,7 +16,7 @@ struct NumberConformanceTests {
           #expect(try await shard.write { try $0.appendConflict(JournalConformanceTests.conflict(database, "b"), content: [UInt8(number)], assets: []) } == number)
           #expect(try await shard.read { try $0.conflictContent(number, in: database) } == [UInt8(number)])
         }
-        // A store that is made again goes on where its database stands.
+        // A store that is made again continues its database's numbers.
         try await shard.write { try $0.deleteMirror(mirror) }
         let again = try await HistoryConformanceTests.makeMirror(in: shard, database: database).key
         #expect(try await shard.write { try $0.put(StoredEvent(identifier: "e", kind: .setup, startedAt: 1), of: again) } == 4)

@@ -1,4 +1,4 @@
-// Files of releases that did not put parents into the index of references: brought up to date, what hangs below a record is found.
+// Files of releases that did not index parents: after the upgrade, the records below a parent are found.
 
 import Crypto
 import Records
@@ -21,7 +21,7 @@ struct ParentUpgradeTests {
     return record
   }
 
-  /// The file as a release of the format before wrote it, which noted no parents; without what later formats brought.
+  /// Turns the file into one of the format before, which had no parents, and removes later formats' columns.
   private static func age(_ folder: TemporaryFolder) throws {
     try StoredFormatTests.execute(
       """
@@ -70,10 +70,10 @@ struct ParentUpgradeTests {
       #expect(try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 9999) } == before, "records and their tags are what they were")
       #expect(try await #require(shard as? SQLiteShardStore).verify().problems == [])
       await shard.close()
-      // Once more, over what is there already.
+      // Once more, over the existing rows.
       try Self.age(folder)
     }
-    // What the upgrade wrote is what saves go by.
+    // Saves use the rows that the upgrade wrote.
     let shard = try await store.open(shard: 0)
     try await shard.write { transaction in
       try transaction.save(Self.child("child 0", of: nil), in: place)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import RecordStore
 
-/// What records were before: which states are kept, what they use, and from where on they are known.
+/// Past states of records: the states that are kept, their asset uses, and the horizon.
 struct PastConformanceTests {
   private static var keeping: SQLiteRecordStore.Options {
     var options = SQLiteRecordStore.Options()
@@ -59,7 +59,7 @@ struct PastConformanceTests {
         for title in ["1", "2", "3"] { try transaction.save(Sample.note("a", title: title), in: place) }
         for title in ["1", "2"] { try transaction.save(Sample.note("a", title: title), in: other) }
       }
-      // Zones at 1 and 2; then 3, 4, 5 and 6, 7.
+      // The zones at 1 and 2; then records at 3, 4, 5 and 6, 7.
       #expect(try await shard.write { try $0.forgetPast(replacedBefore: 1000, limit: 9) } == 0)
       #expect(try await shard.write { try $0.forgetPast(replacedBefore: 1001, limit: 0) } == 0)
       #expect(try await shard.write { try $0.forgetPast(replacedBefore: 1001, limit: 1) } == 1)
@@ -93,7 +93,7 @@ struct PastConformanceTests {
       #expect(try await shard.read { try $0.state(of: "a", in: again.zone, at: 8) } == nil)
       for _ in 0..<20 {
         try await shard.write { _ in }
-        // While somebody saves, the sweep takes a fifth of the time.
+        // While a client saves, the sweep gets a fifth of the time.
         try await Task.sleep(for: .milliseconds(25))
       }
       #expect(try await shard.write { try $0.forgetPast(replacedBefore: .max, limit: 9) } == 0, "all of it is swept")
@@ -115,7 +115,7 @@ struct PastConformanceTests {
       #expect(try await uses() == [3, 1])
       try world.forgetUploads()
       #expect(try await shard.collectAssets(orphanedBefore: .max, limit: 9).value == 0)
-      // A record that comes back finds its content, long after its upload is forgotten.
+      // A record that comes back finds its content, long after its upload was forgotten.
       _ = try await shard.write { try $0.save(Sample.note("1", assets: [a, b]), in: place) }
       #expect(try await uses() == [4, 2])
       let byteCount = try await shard.read { try $0.database(key: place.database)?.byteCount }

@@ -1,4 +1,4 @@
-// Which zones objects are in that are in no default one, in both stores.
+// The zones of objects outside of the default zones, in both stores.
 
 import Records
 import SQLite
@@ -31,7 +31,7 @@ import Testing
         #expect(try transaction.database(key: place.database)?.hasPlacements == true)
         #expect(try transaction.placements(of: Sample.uuid(1), in: place.database).map(\.zone) == [place.zone, second.zone].sorted())
         #expect(try transaction.placements(of: "to come", in: place.database) == [StoredPlacement(zone: second.zone, isAssigned: true)])
-        // A record that becomes an object's.
+        // A plain record becomes an object's record.
         try transaction.save(Sample.note("other"), in: place)
       }
       try await shard.read { (snapshot) throws in
@@ -41,7 +41,7 @@ import Testing
         #expect(try snapshot.database(key: place.database)?.hasPlacements == true)
       }
       await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.place("x", in: 99) } }
-      // A body that fails leaves nothing.
+      // A failed body leaves nothing behind.
       struct Refused: Error {}
       let bob = try await Place(in: shard, zone: "Trips", owner: "bob")
       await #expect(throws: Refused.self) {
@@ -54,7 +54,8 @@ import Testing
         try await shard.write { [try $0.database(key: bob.database)?.placementState != .untracked, try !$0.placements(of: "x", in: bob.database).isEmpty] } == [
           false, false,
         ])
-      // Assigned to one zone at a time, also to a default one; what came to nothing is forgotten, and a record ends it.
+      // An object is assigned to one zone at a time, which may be a default one. A withdrawn assignment is forgotten,
+      // and a record replaces it.
       try await shard.write { transaction in
         let home = try #require(try transaction.zone(named: ReservedName.privateMirrorZone, in: place.database)).key
         try transaction.place("gone", in: second.zone)
@@ -68,18 +69,18 @@ import Testing
         try transaction.save(Sample.note("to come"), in: second)
         #expect(try transaction.placements(of: "to come", in: place.database) == [StoredPlacement(zone: second.zone, isAssigned: false)])
       }
-      // A zone that ends keeps what was in it, for those who have not heard of it, and so does its successor.
+      // A deleted zone keeps its placements for stores that have not heard of the deletion, and so does its successor.
       try await shard.write { try $0.deleteZone(second.zone) }
       #expect(try await shard.read { try $0.placements(of: "to come", in: place.database).map(\.zone) } == [second.zone])
       await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.place("x", in: second.zone) } }
       let again = try await Place(in: shard, zone: "Work")
       #expect(try await shard.read { try $0.placements(of: "to come", in: place.database).map(\.zone) } == [again.zone] && again.zone != second.zone)
       if let store = shard as? SQLiteShardStore {
-        // Swept behind the commits.
+        // Swept after later commits.
         while try await store.read({ try ($0 as? SQLiteSnapshot)?.isDoomed(second.zone) }) == true { try await shard.write { _ in } }
         #expect(try await store.verify().problems == [])
       }
-      // A database that begins anew has none, nor a store that asks.
+      // A restarted database has neither placements nor a store that needs them.
       _ = try await shard.write { try $0.restart(place.database, generation: 2) }
       #expect(try await shard.read { try $0.database(key: place.database)?.placementState } == .untracked)
       #expect(try await shard.read { try $0.placements(of: "to come", in: place.database) } == [])

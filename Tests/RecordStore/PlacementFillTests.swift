@@ -1,4 +1,4 @@
-// Objects that were there before the first store of their database: noted behind the commits, and known all the while.
+// Objects saved before their database's first store: noted in the background, and known at once.
 
 import Records
 import SQLite
@@ -17,7 +17,7 @@ private enum Slices {
 }
 
 enum FillRig {
-  /// Rows of a table, also while the shard is open.
+  /// The number of rows in a table, also while the shard is open.
   static func count(_ table: String, in folder: String) throws -> Int {
     let connection = try Connection(path: folder + "/shard-0.sqlite", mode: .readOnly)
     defer { connection.close() }
@@ -50,7 +50,7 @@ enum FillRig {
         #expect(try FillRig.zones(of: names, in: place.database, snapshot).joined().isEmpty)
       }
       let expected = [[place.zone], [place.zone], [place.zone], [], [], []]
-      // At once, in the same commit, and for everybody from then on.
+      // Known at once in the same commit, and in all later reads.
       #expect(
         try await shard.write { transaction in
           _ = try transaction.makeMirror(
@@ -61,7 +61,7 @@ enum FillRig {
       try await shard.settleIndexes()
       #expect(try await shard.read { try FillRig.zones(of: names, in: place.database, $0) } == expected)
       #expect(try await shard.read { (snapshot) throws in try [place, other].map { try snapshot.database(key: $0.database)?.placementState } } == [.noted, .untracked])
-      // Another store changes nothing; a database whose other zones have no object looks nothing up.
+      // A second store changes nothing. In a database whose other zones have no objects, nothing is looked up.
       _ = try await HistoryConformanceTests.makeMirror(in: shard, "laptop", database: place.database)
       let eve = try await Place(in: shard, zone: "Trips", owner: "eve")
       try await shard.write { _ = try $0.save(Sample.note("n", type: "Note"), in: eve) }
@@ -85,7 +85,7 @@ enum FillRig {
       for number in 500..<700 { try transaction.save(Sample.note("n\(number)"), in: second) }
     }
     #expect(try FillRig.count("placement", in: world.path) == 0)
-    // Several at once: a rolled back body begins nothing.
+    // Several at once: a rolled-back body begins nothing.
     struct Refused: Error {}
     let refused = shard.enqueue { transaction in
       _ = try transaction.makeMirror(
@@ -99,7 +99,7 @@ enum FillRig {
     #expect(try FillRig.count("placement", in: world.path) == 700 && FillRig.count("unplaced", in: world.path) == 0)
     #expect(shard.statistic("placed_records_total") == 700 && shard.statistic("placement_slices_total") >= 700 / 40)
     await shard.close()
-    // As an owner leaves it that is gone in the midst of the first zone.
+    // As left by an owner that ended in the middle of the first zone.
     let connection = try Connection(path: world.path + "/shard-0.sqlite", mode: .readWrite)
     try connection.execute(
       """
@@ -154,11 +154,11 @@ enum FillRig {
       }
     }
     #expect(try FillRig.count("placement", in: world.path) == 601)
-    // The rows of what ended were kept until they were noted, and go now.
+    // The rows of the deleted zones were kept until they were noted, and are swept now.
     while try FillRig.count("doomed", in: world.path) > 0 { try await shard.write { _ in } }
     let store = try #require(shard as? SQLiteShardStore)
     #expect(try await store.verify().problems == [])
-    // A database that begins anew while it is filled in has nothing to fill in any more.
+    // A database that is restarted during the fill has nothing left to fill.
     let eve = try await Place(in: shard, zone: "Trips", owner: "eve")
     try await shard.write { transaction in
       for number in 0..<200 { try transaction.save(Sample.note(Sample.uuid(number)), in: eve) }

@@ -1,4 +1,4 @@
-// What exports hold back, in both stores.
+// Quarantined transactions of exports, in both stores.
 
 import Foundation
 import RecordStore
@@ -36,7 +36,7 @@ struct QuarantineConformanceTests {
         #expect(try snapshot.nextQuarantineDue() == 10)
       }
       try await shard.write { transaction in
-        // In the place of what was held back of the same object.
+        // Replaces the quarantined change of the same object.
         try transaction.putQuarantined(Self.object(mirror, "b", cause: 7, reason: "another"), changes: [7, 7], assets: [])
         #expect(try transaction.quarantined(of: mirror, afterKey: 0, limit: 9).map(\.cause) == [0, 7, 2])
         #expect(try transaction.retryQuarantined(.cause(7), of: mirror, at: 5) == 1)
@@ -47,7 +47,7 @@ struct QuarantineConformanceTests {
         try transaction.removeQuarantined("b", of: mirror)
         try transaction.removeQuarantined("b", of: mirror)
         #expect(try transaction.mirror(key: mirror)?.quarantinedCount == 2)
-        // A caller that knows an older count does not set it.
+        // A caller with an older count does not overwrite the count.
         var row = try #require(try transaction.mirror(key: mirror))
         try transaction.removeQuarantined("c", of: mirror)
         row.deviceName = "renamed"

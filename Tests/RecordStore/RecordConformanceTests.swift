@@ -32,7 +32,8 @@ struct RecordConformanceTests {
         stored.isDeleted = true
         stored.sequence = try transaction.nextSequence(in: place.database)
         stored.record.fields = ["CD_entityName": .string("Tag")]
-        // References of a tombstone are dropped, whatever the caller says; what hangs from it needs to be found below its parent.
+        // A tombstone's references are dropped, whatever the caller passes. The parent is kept, so that records below
+        // the tombstone are still found below its parent.
         let references = [OutgoingReference(field: "CD_a", target: "b"), OutgoingReference(field: ReservedName.parentReference, target: "p")]
         try transaction.put(stored, in: place.zone, references: references, isNew: false)
       }

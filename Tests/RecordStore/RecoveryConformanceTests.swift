@@ -1,4 +1,4 @@
-// How imports and recoveries stand: kept, replaced, and gone with their store.
+// The state of imports and recoveries: stored, replaced, and deleted with their store.
 
 import Foundation
 import Records

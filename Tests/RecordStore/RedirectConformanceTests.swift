@@ -56,7 +56,7 @@ struct RedirectConformanceTests {
         #expect(try snapshot.zonesWithPendingRedirects(in: nil, afterKey: 0, limit: 9).map(\.key) == [place.zone])
         #expect(try snapshot.redirect(of: "nobody", in: place.zone) == nil)
       }
-      // What is settled is not noted any more.
+      // A settled redirect is not noted again.
       try await shard.write { try $0.note(.moved, ofPendingRedirectsBefore: 99, in: place.zone) }
       #expect(try await shard.read { try $0.redirect(of: Sample.uuid(3), in: place.zone)?.progress } == [.imported, .moved])
       try await shard.write { transaction in
@@ -64,7 +64,7 @@ struct RedirectConformanceTests {
         try transaction.removeRedirect(of: "b", in: place.zone)
         #expect(try transaction.redirect(of: "b", in: place.zone) == nil)
       }
-      // A body that fails leaves neither a redirect nor the knowledge of one.
+      // A failed body leaves no redirect, not even in memory.
       let other = try await Place(in: shard, owner: "other")
       await #expect(throws: ContradictingWrite.self) {
         try await shard.write { transaction in
@@ -74,7 +74,7 @@ struct RedirectConformanceTests {
       }
       #expect(try await shard.write { try $0.hasRedirects(in: other.database) } == false)
       await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.put(Self.redirect("y", "x"), in: 99_999) } }
-      // A zone's go with it.
+      // A zone's redirects are deleted with it.
       try await shard.write { try $0.deleteZone(place.zone) }
       #expect(try await shard.read { try $0.redirect(of: Sample.uuid(3), in: place.zone) } == nil)
       #expect(try await shard.read { try $0.zonesWithPendingRedirects(in: nil, afterKey: 0, limit: 9) }.isEmpty)

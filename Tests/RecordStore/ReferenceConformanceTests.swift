@@ -26,7 +26,7 @@ struct ReferenceConformanceTests {
         ])
       #expect(try await shard.read { try $0.references(to: "text name", in: place.zone) }.map(\.source) == ["6F", Sample.uuid(2), Sample.uuid(3), "z"])
       #expect(try await shard.read { try $0.references(to: "nobody", in: place.zone) } == [])
-      // Text and bytes of the same letters are different names.
+      // Names that differ in case are different names.
       #expect(try await shard.read { try $0.references(to: target.lowercased(), in: place.zone) } == [])
     }
   }
@@ -50,7 +50,7 @@ struct ReferenceConformanceTests {
       #expect(try await targets() == ["s.x->a", "s.y->b"])
       try await save([("x", "c"), ("y", "b")])
       #expect(try await targets() == ["s.y->b", "s.x->c"])
-      // One field may point twice: both ends of a link record.
+      // One field may have two references: both ends of a link record.
       try await save([("x", "a"), ("x", "b")])
       #expect(try await targets() == ["s.x->a", "s.x->b"])
       try await shard.write { _ = try $0.delete("s", in: place) }
@@ -99,7 +99,7 @@ struct ReferenceConformanceTests {
           IncomingReference(field: "x", source: "b", action: .deleteSelf), IncomingReference(field: "x", source: "b"),
           IncomingReference(field: "x", source: "v", action: .validate), IncomingReference(field: "y", source: "b", action: .deleteSelf),
         ])
-      // The action is part of what a record says: another one replaces it.
+      // The action is part of a reference: another action replaces it.
       _ = try await shard.write { try $0.save(Sample.note("b"), in: place, references: [OutgoingReference(field: "x", target: "t", action: .validate)]) }
       #expect(try await shard.read { try $0.sources(boundTo: "t", by: .validate, in: place.zone, limit: 9) } == ["b", "v"])
       _ = try await shard.write { try $0.delete("v", in: place) }

@@ -1,4 +1,4 @@
-// Files of releases that knew no actions of references: brought up to date, they act.
+// Files of releases that did not store the actions of references: after the upgrade, the actions take effect.
 
 import Records
 import SQLite
@@ -7,14 +7,14 @@ import Testing
 @testable import RecordStore
 
 struct ReferenceUpgradeTests {
-  /// The change of format once more, so that it meets what was stored without actions in tables of the present.
+  /// Repeats the format change over tables of the present format, whose rows were stored without actions.
   private static func again(in folder: TemporaryFolder) -> ShardFile {
     var file = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
     file.changes.append(FormatChangeStep(format: 1000, statements: [], fill: FormatChange.referenceActions.fill))
     return file
   }
 
-  /// A record whose fields point, and what earlier releases kept of that: the fields and the targets.
+  /// A record with reference fields, and the fields and targets that earlier releases stored for it.
   private static func source(_ name: String, _ fields: [(name: String, value: FieldValue)]) -> (record: Record, references: [OutgoingReference]) {
     var record = Sample.note(name)
     var references: [OutgoingReference] = []
@@ -70,7 +70,7 @@ struct ReferenceUpgradeTests {
       ])
     #expect(try await shard.read { try $0.record(named: "child", in: place.zone)?.record } == child.record)
     #expect(try await shard.verify().problems == [])
-    // What the upgrade wrote is what saves go by.
+    // Saves use the rows that the upgrade wrote.
     let current = both.record
     try await shard.write { transaction in
       try transaction.save(Sample.note("child"), in: place)
@@ -99,7 +99,7 @@ struct ReferenceUpgradeTests {
     let shard = try await store.open(Self.again(in: folder))
     #expect(try StoredFormatTests.meta("bindsReferences", in: folder) ?? 0 == 0)
     #expect(try await shard.read { try $0.references(to: "y", in: place.zone).count } == 1200)
-    // The record itself, and that its reference is in the index.
+    // One problem for the record itself, and one for its reference in the index.
     let problems = try await shard.verify().problems
     #expect(problems.count == 2 && problems[0].contains("is not what was written"), "\(problems)")
     await shard.close()

@@ -1,4 +1,4 @@
-// Databases that begin anew: nothing of their past is left, and others don't notice.
+// Restarted databases: nothing of their past is left, and other databases don't notice.
 
 import Records
 import SQLite
@@ -32,12 +32,12 @@ struct RestartConformanceTests {
       #expect(try await shard.read { try $0.record(named: "n", in: place.zone) } == nil)
       #expect(try await shard.read { try $0.mirror("phone", in: place.database) } == nil)
       #expect(try await shard.read { try $0.subscriptionCount(in: place.database) } == 0)
-      // It goes on from here, the same in its own writer's eyes.
+      // It continues from here; its writer sees the same state.
       #expect(try await shard.write { try $0.database(key: place.database) } == after)
       let again = try await Place(in: shard)
       try await shard.write { _ = try $0.save(Sample.note("n"), in: again) }
       #expect(try await shard.read { try $0.recordCount(in: again.zone) } == 1)
-      // Others.
+      // Other databases.
       #expect(try await shard.read { try $0.record(named: "n", in: other.zone) } != nil)
       #expect(try await shard.read { try $0.transactions(of: kept.key, after: 0, limit: 9).count } == 1)
       #expect(try await shard.read { try $0.subscriptionCount(in: other.database) } == 1)

@@ -7,9 +7,9 @@ import Testing
 
 @testable import RecordStore
 
-/// What only the SQLite store promises: limits, checkpoints, its file.
+/// Guarantees of the SQLite store only: limits, checkpoints, its file.
 struct SQLiteStoreTests {
-  /// Blocks a thread of the store until it is told to go on.
+  /// Blocks a thread of the store until the test opens it.
   struct Latch: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     func wait() { semaphore.wait() }
@@ -70,10 +70,10 @@ struct SQLiteStoreTests {
     try await withShard(.sqlite) { shard in
       _ = try await shard.read { try $0.counts() }
       var missing: Set = ["shard 0", "reads", "long reads", "whole reads", "writeback"]
-      // Threads name themselves when they begin.
+      // Threads get their names when they begin.
       for _ in 0..<500 where !missing.isEmpty {
         for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task") {
-          // Dropped because a thread may end while it is asked.
+          // Dropped because a thread may end during the look.
           guard let name = try? String(contentsOfFile: "/proc/self/task/\(thread)/comm", encoding: .utf8) else { continue }
           missing.remove(name.trimmingCharacters(in: .newlines))
         }
@@ -90,7 +90,7 @@ struct SQLiteStoreTests {
     let path = folder.path + "/shard-0.lock"
     let flock = Process()
     flock.executableURL = URL(filePath: "/usr/bin/flock")
-    // Reads what nobody writes: it has the lock for as long as the test takes, and ends with it.
+    // It reads input that never comes, so it holds the lock until the test closes the pipe.
     let input = Pipe()
     flock.arguments = ["--no-fork", path, "cat"]
     flock.standardInput = input
@@ -116,7 +116,7 @@ struct SQLiteStoreTests {
         return 1
       }
       for await _ in arrivals {}
-      // One may wait; of two, one is refused, whichever comes second.
+      // Only one may wait: of two, one is refused.
       let outcomes = await withTaskGroup(of: Bool.self) { group in
         for _ in 0..<2 {
           group.addTask {
@@ -137,7 +137,7 @@ struct SQLiteStoreTests {
     }
   }
 
-  /// A read that looks at the database until it is told that it may end.
+  /// A read that looks at the database until the test lets it end.
   private func endlessRead(_ shard: any ShardStore, _ zone: Int64, runs: Counter, until mayEnd: Flag) async throws -> Int {
     try await shard.read { snapshot in
       runs.increment()
@@ -168,7 +168,7 @@ struct SQLiteStoreTests {
       for number in 0..<100 { _ = try await shard.write { try $0.save(Sample.note("\(number)"), in: place) } }
       let (runs, mayEnd) = (Counter(), Flag())
       async let long = endlessRead(shard, place.zone, runs: runs, until: mayEnd)
-      // There is one thread for brief reads: this one is answered because the other has left it.
+      // There is one thread for brief reads. It answers this one because the long read has moved to another thread.
       while runs.count < 2 { #expect(try await shard.read { try $0.counts().records } == 100) }
       mayEnd.raise()
       let count = try await long
@@ -182,7 +182,7 @@ struct SQLiteStoreTests {
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 40
     options.longLogPages = 40
-    // However slow this machine is just now: the read has ended by then, and is not given up before.
+    // Long enough for a slow machine: the read ends before it would be given up.
     options.readerPatience = .milliseconds(200)
     options.readTime = .seconds(3600)
     try await withShard(.sqlite, options: options) { shard in
@@ -199,7 +199,7 @@ struct SQLiteStoreTests {
       let count = try await long
       #expect(count >= 2)
       #expect(shard.statistic("reads_given_up_total") == 0)
-      // Its thread was wanted by nobody: it is no long read.
+      // No other read needed its thread, so it does not count as a long read.
       #expect(shard.statistic("reads_long_total") == 0)
     }
   }
@@ -248,7 +248,8 @@ struct SQLiteStoreTests {
 
   @Test func `a long read holds up no save, and when it has ended the log begins anew`() async throws {
     var options = SQLiteRecordStore.Options()
-    // Reads are asked to wait at four times as many: more than the making of the file's tables leaves in the log.
+    // Reads are asked to wait at four times this number, which is more than the creation of the tables leaves in the
+    // log.
     options.checkpointPages = 40
     options.longLogPages = 40
     try await withShard(.sqlite, options: options) { shard in
@@ -262,7 +263,7 @@ struct SQLiteStoreTests {
         return (before, try snapshot.counts().records)
       }
       for await _ in arrivals {}
-      // What the making of the tables took.
+      // Without the checkpoints during the creation of the tables.
       let before = shard.statistic("checkpoints_exclusive_total")
       var number = 0
       // More than half of the 40 pages after which a checkpoint is due.
@@ -288,7 +289,7 @@ struct SQLiteStoreTests {
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 20
     options.longLogPages = 20
-    // However slow this machine is just now: each read ends.
+    // Long enough for a slow machine: each read ends by itself.
     options.readerPatience = .seconds(60)
     try await withShard(.sqlite, options: options) { shard in
       let place = try await Place(in: shard)
@@ -306,7 +307,7 @@ struct SQLiteStoreTests {
             #expect(counts == counts.sorted())
           }
         }
-        // What the making of the tables took.
+        // Without the checkpoints during the creation of the tables.
         let before = shard.statistic("checkpoints_exclusive_total")
         var number = 0
         while shard.statistic("checkpoints_exclusive_total") < before + 2 {

@@ -25,13 +25,13 @@ struct SealingTests {
     return record
   }
 
-  /// How many files of a folder hold the bytes.
+  /// The number of files below a folder that contain the text.
   static func files(in path: String, with text: String) throws -> Int {
     let names = try #require(FileManager.default.enumerator(atPath: path)?.allObjects as? [String])
     return names.count { FileManager.default.contents(atPath: path + "/" + $0)?.range(of: Data(text.utf8)) != nil }
   }
 
-  /// Writes a secret to every place where one may rest.
+  /// Writes a secret to every place that may hold one.
   private static func fill(_ shard: any ShardStore, _ place: Place, _ mirror: Int64, _ secret: String, number: Int64) async throws {
     try await shard.write { transaction in
       let payload = Array("\(secret) in history".utf8)
@@ -39,7 +39,7 @@ struct SealingTests {
         StoredTransaction(number: number, transactionID: "t\(number)", author: "app", appendedAt: 1, payload: payload, isEncrypted: true), assets: [], to: mirror)
       try transaction.putQuarantined(QuarantineConformanceTests.object(mirror, "q\(number)"), changes: Array("\(secret) held back".utf8), assets: [])
       _ = try transaction.appendConflict(JournalConformanceTests.conflict(place.database, "c\(number)"), content: Array("\(secret) lost".utf8), assets: [])
-      // The same name: what it was before becomes a past state.
+      // The same name twice, so that the first save becomes a past state.
       for step in 0..<2 { try transaction.save(Self.note("a", "\(secret) \(number) \(step)"), in: place) }
     }
   }
@@ -70,7 +70,7 @@ struct SealingTests {
     let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database).key
     try await Self.fill(shard, place, mirror, Self.secret, number: 1)
     try await Self.check(shard, place, mirror, through: 1)
-    // While the log is there, and when it is gone.
+    // While the log exists, and after it is gone.
     #expect(try Self.files(in: folder.path, with: Self.secret) == 0)
     await shard.close()
     #expect(try Self.files(in: folder.path, with: Self.secret) == 0)

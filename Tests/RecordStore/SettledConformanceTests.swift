@@ -5,7 +5,7 @@ import Testing
 
 @testable import RecordStore
 
-/// Transactions whose history is gone.
+/// Transactions whose history was deleted.
 struct SettledConformanceTests {
   private static func append(_ numbers: ClosedRange<Int64>, to mirror: Int64, in shard: any ShardStore) async throws {
     try await shard.write { for number in numbers { try $0.append(HistoryConformanceTests.transaction(number), to: mirror) } }
@@ -67,7 +67,7 @@ struct SettledConformanceTests {
         for id in 1...(round * 2 + 2) { #expect(try await Self.number(id, of: mirror.key, in: shard) == id) }
       }
       if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
-      // A database that begins anew forgets them.
+      // A restarted database forgets them.
       let last = mirror.key
       try await shard.write {
         try $0.deleteMirror(last)
@@ -183,7 +183,7 @@ struct SettledConformanceTests {
     #expect(try await shard.write { try $0.purgeTransactions(of: 2, through: 3) } == 1)
     #expect(try await shard.read { try $0.transactionNumber(of: "T", in: 2) } == 3)
     #expect(try await shard.verify().problems == [])
-    // Numbers of events go on, beyond all that the shard gave out.
+    // Event numbers continue beyond all that the shard gave out.
     #expect(try await shard.read { try $0.events(of: 2, after: 6, kind: nil, limit: 9).map(\.number) } == [7])
     #expect(try await shard.write { try $0.put(StoredEvent(identifier: "after", kind: .export, startedAt: 9), of: 2) } == 10)
     await shard.close()

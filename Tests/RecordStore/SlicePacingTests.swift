@@ -43,7 +43,7 @@ import Testing
     var pacing = SlicePacing()
     var now = start
     var (inSlices, inSaves) = (Duration.zero, Duration.zero)
-    // Any lengths: slices of 1 to 9 ms, saves of 0.2 ms.
+    // Various lengths: slices of 1 to 9 ms, saves of 0.2 ms.
     for round in 0..<200 {
       let end = now.advanced(by: .milliseconds(1 + round % 9))
       pacing.note(from: now, to: end)

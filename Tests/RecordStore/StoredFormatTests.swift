@@ -6,7 +6,7 @@ import Testing
 
 @testable import RecordStore
 
-/// The file: its versions, and what happens when it is not what was written.
+/// The file: its formats, and the handling of damaged or foreign files.
 struct StoredFormatTests {
   static func flip(_ path: String, at offset: Int) throws {
     let handle = try #require(FileHandle(forUpdatingAtPath: path))
@@ -34,7 +34,7 @@ struct StoredFormatTests {
     return try connection.statement(SQL("meta", "SELECT value FROM meta WHERE key = ?1")).binding(key).first { $0.int64(0) }
   }
 
-  /// Files of every release carry these sums.
+  /// Files of every release contain these checksums.
   @Test func `checksums are CRC-32, whatever pieces the bytes come in`() {
     for length in 0...9 {
       let (beginning, end) = (Array("123456789".utf8.prefix(length)), Array("123456789".utf8.dropFirst(length)))
@@ -97,7 +97,7 @@ struct StoredFormatTests {
     let stored = try await shard.write { try $0.save(shared, in: place, references: [OutgoingReference(field: "x", target: "y", action: .deleteSelf)]) }
     #expect(try await shard.read { try $0.record(withShortGUID: "0abc")?.record } == stored)
     await shard.close()
-    // What a shard knows of its references outlives its process.
+    // A shard's references survive its process.
     let again = try await store.open(shard: 0)
     #expect(try await again.write { try $0.sources(boundTo: "y", by: .deleteSelf, in: place.zone, limit: 9) } == ["root"])
     await again.close()
@@ -342,7 +342,7 @@ struct StoredFormatTests {
     await Self.expectCorrupt { _ = try await shard.write { try $0.record(named: "b", in: place.zone) } }
     await Self.expectCorrupt { _ = try await shard.read { try $0.transaction(withID: Sample.uuid(2), of: mirror.key) } }
     #expect(try await shard.read { try $0.transactions(of: mirror.key, after: 0, limit: 1) }.count == 1)
-    // Writing goes on.
+    // Writing continues.
     _ = try await shard.write { try $0.save(Sample.note("d"), in: place) }
     let report = try await #require(shard as? SQLiteShardStore).verify()
     #expect(report.problems.count == 2, "\(report)")
@@ -381,7 +381,7 @@ struct StoredFormatTests {
         #expect(try await #require(shard as? SQLiteShardStore).verify().problems != [], "wrong, and unnoticed")
       }
     } catch is StoreError {
-      // Reported where it was met.
+      // Reported where the damage was found.
     }
     await shard.close()
   }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import RecordStore
 
-/// Subscriptions: whose they are, and the edition by which others notice that they changed.
+/// Subscriptions: their users, and the edition by which others notice changes.
 struct SubscriptionConformanceTests {
   @Test(arguments: StoreKind.allCases) func `a subscription is its user's, in the database as he addresses it`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
@@ -47,7 +47,7 @@ struct SubscriptionConformanceTests {
       #expect(second.key != first.key)
       #expect(try await shard.read { try $0.subscriptions(in: place.database, afterKey: 0, limit: 9) } == [second])
       seen.append(try await edition())
-      // The key of the one that was replaced is nobody's.
+      // The key of a replaced subscription names none.
       try await shard.write { try $0.deleteSubscription(first.key, in: place.database) }
       #expect(try await edition() == seen[1])
       try await shard.write { try $0.deleteSubscription(second.key, in: place.database) }

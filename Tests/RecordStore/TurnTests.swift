@@ -5,14 +5,14 @@ import Testing
 
 @testable import RecordStore
 
-/// Nobody's crowd holds up others: what waits for a shard's writer and for the threads that read takes turns, counted and not timed.
+/// Fair turns: a crowd of one user does not hold up others at a shard's writer or reading threads. Counted, not timed.
 @Suite(.timeLimit(.minutes(2))) struct TurnTests {
-  /// Who ran, in order.
+  /// The names of bodies and reads, in the order in which they ran.
   private final class Order: Sendable {
     private let names = Mutex<[String]>([])
     func note(_ name: String) { names.withLock { $0.append(name) } }
     var all: [String] { names.withLock { $0 } }
-    /// How many ran before the first of that name.
+    /// The number of those that ran before the first of that name.
     func count(before name: String) -> Int? { all.firstIndex(of: name) }
   }
 
@@ -42,7 +42,7 @@ import Testing
       let pending = (0..<300).map { number in
         flood.enqueue { transaction in
           order.note("flood")
-          // While the writer is at work, and all of the others wait already.
+          // Queued while the writer is busy and all of the flood waits.
           if number == 0 { late.withLock { $0 = quiet.enqueue { _ in order.note("quiet") } } }
           _ = try transaction.save(Sample.note("\(number)"), in: place)
         }
@@ -77,7 +77,7 @@ import Testing
       let pending = [shard.turns(of: "a").enqueue { _ in 0 }, shard.collectAssets(orphanedBefore: 0, limit: 1), shard.turns(of: "b").enqueue { _ in 0 }]
       try await gate.open()
       for commit in pending { _ = try await commit.value }
-      // The gate's, then one each.
+      // One commit for the gate, then one each.
       #expect(shard.statistic("commits_total") - before == 4)
     }
   }
@@ -95,7 +95,7 @@ import Testing
   @Test func `a read waits for one of many that another user asked before it`() async throws {
     var options = SQLiteRecordStore.Options()
     options.readerThreadCount = 1
-    // However slow this machine is: none is given up.
+    // Long enough for a slow machine: no read is given up.
     options.readTime = .seconds(3600)
     try await withShard(.sqlite, options: options) { shard in
       let sqlite = try #require(shard as? SQLiteShardStore)
@@ -139,7 +139,7 @@ import Testing
           }
         }
         while began.all.isEmpty { await Task.yield() }
-        // Not one after the other only: it is answered while the first of the others' holds its thread.
+        // It is answered while the first read of the flood still holds its thread.
         for _ in 0..<3 { try await long("quiet") { began.note("quiet") } }
         #expect(began.all == ["flood", "quiet", "quiet", "quiet"])
         barrier.open()

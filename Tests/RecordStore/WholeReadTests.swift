@@ -6,7 +6,7 @@ import Testing
 
 @testable import RecordStore
 
-/// Copies and checks of a whole shard: they come to an end beside any load, and take no thread from users.
+/// Copies and checks of a whole shard finish under any load, and take no thread from users.
 struct WholeReadTests {
   private final class Progress: Sendable {
     private let state = Mutex((runs: 0, mayEnd: false, isOver: false))
@@ -18,7 +18,7 @@ struct WholeReadTests {
     func finish() { state.withLock { $0.isOver = true } }
   }
 
-  /// Reads on and on until it may end, or is cut short; gives the number of records.
+  /// Reads until the test lets it end, or until it is cut short. Returns the number of records.
   private static func read(_ shard: any ShardStore, _ progress: Progress) async throws -> Int {
     defer { progress.finish() }
     let shard = try #require(shard as? SQLiteShardStore)
@@ -38,12 +38,12 @@ struct WholeReadTests {
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 40
     options.longLogPages = 40
-    // However slow this machine is just now: what was cut short has ended by then.
+    // Long enough for a slow machine: a read that is cut short has ended by then.
     options.readerPatience = .milliseconds(200)
     return options
   }
 
-  /// Some 250 pages.
+  /// Writes about 250 pages.
   private static func save(_ shard: any ShardStore, _ place: Place) async throws {
     _ = try await shard.write { try $0.save(Sample.note("one", title: String(repeating: "x", count: 1_000_000)), in: place) }
   }
@@ -54,11 +54,11 @@ struct WholeReadTests {
       let progress = Progress()
       let reading = Task { try await Self.read(shard, progress) }
       try await Self.begun(progress, 1)
-      // Twice as much as it is cut short for: only what is to come to its end is there still.
+      // Twice the size at which other reads are cut short: only a whole read survives this.
       while !progress.isOver, shard.statistic("wal_bytes") < 32 * 40 * 4120 { try await Self.save(shard, place) }
       progress.end()
       #expect(try await reading.value == 1)
-      // The log begins anew.
+      // The log is restarted.
       let before = shard.statistic("wal_bytes")
       for _ in 0..<1000 where shard.statistic("wal_bytes") >= before { try await Self.save(shard, place) }
       #expect(shard.statistic("wal_bytes") < before)
@@ -77,7 +77,7 @@ struct WholeReadTests {
         try await Self.save(shard, place)
       }
       await #expect(throws: StoreError.tooSlow(shard: 0)) { try await reading.value }
-      // The log as it was before the save that ended the read, or two later: a checkpoint takes three.
+      // The size of the log before the save that ended the read, or two saves later: a checkpoint takes three.
       #expect(highest >= (64 * 40 - 300) * 4120 && highest < 90 * 40 * 4120)
     }
   }

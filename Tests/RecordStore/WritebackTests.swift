@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// A file of four stretches, the writing of which waits for the test.
+/// A file of four stretches whose writeback waits for the test.
 struct WritebackTests {
   private final class SlowDisk: Sendable {
     let starts = Mutex<[Int]>([])
@@ -12,7 +12,7 @@ struct WritebackTests {
     func write(_ start: Int) {
       starts.withLock { $0.append(start) }
       isFree.wait()
-      // For the next one, too.
+      // Stays open for the next one.
       isFree.open()
     }
   }

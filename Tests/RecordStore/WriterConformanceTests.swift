@@ -33,7 +33,7 @@ struct WriterConformanceTests {
       let before = try await state()
       for writesFirst in [false, true] {
         let gate = await Gate(kind, in: shard)
-        // Alone in its transaction, and behind a neighbour that has written.
+        // Once alone in its transaction, and once after another body that has written.
         let neighbour = writesFirst ? shard.enqueue { try $0.makeDatabase(Sample.database("neighbour")) } : nil
         let failing = shard.enqueue { transaction in
           let other = try transaction.makeDatabase(Sample.database("new"))
@@ -58,7 +58,7 @@ struct WriterConformanceTests {
           #expect(try await state() == before)
         }
       }
-      // What the failed bodies took is given out again.
+      // Numbers taken by the failed bodies are given out again.
       #expect(try await shard.write { try $0.nextSequence(in: place.database) } == 3)
       try await shard.write { _ = try $0.save(Sample.note("new", type: "CD_New"), in: place) }
       #expect(try await shard.read { try $0.record(named: "new", in: place.zone)?.record.recordType } == "CD_New")
@@ -177,7 +177,7 @@ struct WriterConformanceTests {
       #expect(try snapshot.outcome(of: "key") == [1])
       #expect(try snapshot.counts() == ShardCounts(databases: 1, zones: 1, records: 1, mirrors: 1))
     }
-    // Counters go on where they were.
+    // Counters continue.
     let next = try await shard.write { transaction in
       (
         try transaction.nextSequence(in: place.database), try transaction.makeDatabase(Sample.database("eve")).key,
@@ -218,7 +218,8 @@ struct WriterConformanceTests {
     let stored = try await old.write { try $0.save(Sample.note("1"), in: place) }
     let gate = await Gate(kind, in: old)
     let late = (0..<3).map { number in old.enqueue { try $0.save(Sample.note("late \(number)"), in: place) } }
-    // The gate's own group began before the takeover, and holds the file's write lock: what waits behind it is in the same group.
+    // The gate's group began before the takeover and holds the file's write lock; the bodies behind it are in the same
+    // group.
     try await gate.open()
     for commit in late { _ = try await commit.value }
     switch world.store {

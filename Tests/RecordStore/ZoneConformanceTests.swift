@@ -97,7 +97,7 @@ struct ZoneConformanceTests {
         #expect(try snapshot.references(to: Sample.uuid(4), in: place.zone) == [])
         #expect(try snapshot.counts() == ShardCounts(databases: 1, zones: 1, records: 1, mirrors: 0))
       }
-      // Again: nothing changes.
+      // A second deletion changes nothing.
       try await shard.write { try $0.deleteZone(place.zone) }
       #expect(try await shard.read { try $0.zone(key: place.zone) } == after)
       await #expect(throws: ContradictingWrite.self) { try await shard.write { _ = try $0.save(Sample.note("x"), in: place) } }
@@ -110,7 +110,7 @@ struct ZoneConformanceTests {
       let place = try await Place(in: shard)
       try await shard.write { _ = try $0.save(Sample.note("1"), in: place) }
       let before = try await shard.read { try $0.zone(key: place.zone) }
-      // In one body, with the deletion.
+      // In the same body as the deletion.
       let again = try await shard.write { transaction in
         try transaction.deleteZone(place.zone)
         return try transaction.makeZone(named: "notes", in: place.database)

@@ -1,4 +1,4 @@
-// How many records a second, and what of the processor they cost: other work on the machine makes only the second comparable.
+// Measures records a second and processor time for each: only the second is independent of other work on the machine.
 
 import Glibc
 import RecordStore
@@ -7,15 +7,15 @@ import Synchronization
 
 struct Bench: Sendable {
   enum Workload: String {
-    /// One new record a body, and 200.
+    /// One new record in a body, and 200.
     case single, batch
-    /// One changed record, and 200, of 10 000.
+    /// One changed record of 10 000 in a body, and 200.
     case update, updateBatch
-    /// A body that stores an outcome too; one that appends a history transaction of 1 KB.
+    /// A body that also stores an outcome; one that appends a history transaction of 1 KB.
     case outcomes, history
     /// Reads 10 000 records in pages of 200.
     case pages
-    /// Bodies that wait for nothing but their turn: the price of the writer's hand-over.
+    /// Empty bodies: the cost of the hand-over to the writer.
     case empty
   }
 
@@ -157,7 +157,7 @@ struct Bench: Sendable {
   static let folder = "0B0C2E61-4B7D-4C5E-8E1B-6F0C2E614B7D"
   private static let body = String((0..<800).map { Character(UnicodeScalar(UInt8(33 + $0 * 31 % 90))) })
 
-  /// A UUID that looks random: names come in no order.
+  /// A UUID that looks random, so that names have no order.
   static func name(_ writer: Int, _ number: Int) -> String {
     var high = UInt64(writer) << 32 | UInt64(number)
     high = (high ^ high >> 31) &* 0x7fb5_d329_728e_a185

@@ -1,4 +1,4 @@
-// What the process needs and reads, from the kernel's own files.
+// Memory and reads of the process, from the kernel's files.
 
 import Glibc
 
@@ -6,7 +6,7 @@ extension Growth {
   /// Resident memory.
   static func residentByteCount() -> Int { (number("VmRSS:", in: "/proc/self/status") ?? 0) * 1024 }
 
-  /// Bytes that calls have read so far, from the cache or the disk.
+  /// Bytes read by system calls so far, from the cache or the disk.
   static func readByteCount() -> Int { number("rchar:", in: "/proc/self/io") ?? 0 }
 
   private static func number(_ name: String, in path: String) -> Int? {

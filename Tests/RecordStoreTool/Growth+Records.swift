@@ -1,4 +1,4 @@
-// Ten thousand records or ten million: saves, pulls and a search in zones that have grown.
+// Ten thousand to ten million records: saves, pulls and a search in large zones.
 
 import Indexing
 import RecordStore
@@ -15,7 +15,7 @@ extension Growth {
   }
 
   private static let zoneCount = 16
-  /// Records of one body, in the order of their names: neighbours share pages.
+  /// Records of one body, in the order of their names, so that neighbours share pages.
   private static let fillCount = 4000
   private static let hitCount = 5
   private static let ratings = FieldIndex(recordType: "CD_Note", key: .field("CD_rating"), kind: .value)
@@ -54,7 +54,7 @@ extension Growth {
     let records = numbers.map { Bench.record(Bench.name(zone.number, $0), rating: $0 / Self.hitCount) }.sorted { $0.recordName < $1.recordName }
     try await zone.shard.enqueue { transaction in
       for record in records {
-        // A client's creation, which must not find one.
+        // As in a client's creation, which must find no record of that name.
         guard try transaction.record(named: record.recordName, in: zone.zone) == nil else { throw StoreError.io("\(record.recordName) is there") }
         let stored = StoredRecord(
           record: record, isDeleted: false, sequence: try transaction.nextSequence(in: zone.database), origin: 0, sequenceOfOthers: 0)
@@ -64,7 +64,7 @@ extension Growth {
   }
 
   func measureRecords(_ shards: [any ShardStore], _ figures: inout Figures) async throws {
-    // Reading first: what is saved below is no part of the set.
+    // Reading first, because the records saved below do not belong to the set.
     let zones = try await zones(shards)
     figures.add(
       "queryMilliseconds",
@@ -75,7 +75,7 @@ extension Growth {
         guard found.count == Self.hitCount else { throw StoreError.io("\(found.count) found") }
       })
     figures.add("pulledPerSecond", try await rate(1) { _, round in try await pull(zones[round % zones.count], round) }.perSecond)
-    // Names of the set's numbers continued: a later, larger set has them in its place.
+    // The names continue those of the set: a later, larger set has the same records.
     for (name, batch) in [("w1a", 1), ("w1b", 200)] {
       let zones = try await self.zones(shards)
       let rate = try await rate(zones.count) { loop, round in
@@ -88,7 +88,7 @@ extension Growth {
     }
   }
 
-  /// Ten pages of 200 from some place of the feed on.
+  /// Pulls ten pages of 200 from some place of the feed.
   private func pull(_ zone: GrownZone, _ round: Int) async throws -> Int {
     var sequence = Int64(round &* 104_729 % max(zone.recordCount - 2000, 1))
     var pulled = 0

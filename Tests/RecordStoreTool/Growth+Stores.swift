@@ -8,7 +8,8 @@ extension Growth {
   private static let fillCount = 1000
   private static let loopCount = 16
 
-  /// Makes what is missing of `count` things, so many of them a database, dealt out to the shards; a body makes those of one database.
+  /// Makes the missing ones of `count` items, distributed over databases and shards; each body makes those of one
+  /// database.
   private func make(
     _ shards: [any ShardStore], _ body: @escaping @Sendable (_ name: String, _ database: Int64, any ShardTransaction) throws -> Bool
   ) async throws -> Int {
@@ -29,7 +30,7 @@ extension Growth {
     let key: Int64
   }
 
-  /// All that there are, in the order of their numbers.
+  /// All items in the order of their numbers.
   private func places(
     _ shards: [any ShardStore], _ find: @escaping @Sendable (_ name: String, _ database: Int64, any ShardSnapshot) throws -> Int64?
   ) async throws -> [Place] {
@@ -64,7 +65,7 @@ extension Growth {
         let zone = zones[round &* 7919 % zones.count]
         _ = try await zone.shard.read { try $0.zones(in: zone.database, after: 0, limit: 200) }
       })
-    // Every zone is written to once, and then some of them again: those are the saves that count.
+    // Every zone is written once; then some are written again, which is measured.
     let resident = Self.residentByteCount()
     for first in stride(from: 0, to: zones.count, by: Self.perDatabase) {
       let some = Array(zones[first..<min(first + Self.perDatabase, zones.count)])

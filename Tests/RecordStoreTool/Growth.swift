@@ -1,13 +1,15 @@
-// Large stores: fills them by direct writes, then measures what depends on how much there is.
+// Large stores: fills them by direct writes, then measures the costs that depend on their size.
 
 import Indexing
 import RecordStore
 import Records
 
-/// One data set, in a folder that a worker could serve. What is there already is kept, so that a larger set begins with a smaller one.
+/// One data set, in a folder that a worker could serve. Existing data are kept, so that a larger set starts from a
+/// smaller one.
 struct Growth: Sendable {
   enum Kind: String {
-    /// Records of 1 KB in 16 zones, with an index; zones of one record each; stores of one transaction each; transactions of 1 KB in one store.
+    /// Records of 1 KB in 16 zones, with an index; zones of one record each; stores of one transaction each;
+    /// transactions of 1 KB in one store.
     case records, zones, stores, history
   }
 
@@ -17,7 +19,7 @@ struct Growth: Sendable {
   let seconds: Double
   let shardCount: Int
 
-  /// Fills, lets go, opens anew and measures.
+  /// Fills the store, closes it, opens it again and measures.
   func run() async throws {
     let clock = ContinuousClock()
     var start = clock.now
@@ -69,7 +71,7 @@ struct Growth: Sendable {
     }
   }
 
-  // MARK: What is there
+  // MARK: Contents
 
   static func database(_ number: Int) throws -> DatabaseID {
     guard let container = ContainerID(rawValue: "iCloud.org.example.growth") else { throw StoreError.io("no container") }
@@ -81,7 +83,7 @@ struct Growth: Sendable {
       name, in: database, userRecordName: "_growth", scope: .private, modelHash: "", configuration: nil, deviceName: nil, createdAt: 0)
   }
 
-  /// A transaction of 1 KB, of an identifier of its own.
+  /// Appends a transaction of 1 KB with an identifier of its own.
   static func append(to mirror: Int64, _ transaction: any ShardTransaction) throws {
     guard let row = try transaction.mirror(key: mirror) else { throw StoreError.io("no mirror \(mirror)") }
     let number = row.lastTransactionNumber + 1
@@ -92,9 +94,9 @@ struct Growth: Sendable {
 
   // MARK: Measuring
 
-  /// Runs `step` in so many closed loops until the time is up.
-  /// - Parameter step: given the loop and the round, gives how many it wrote.
-  /// - Returns: writes a second, and processor time of each in microseconds.
+  /// Runs `step` in `loops` closed loops until the time is up.
+  /// - Parameter step: gets the loop and the round, and returns the number of its writes.
+  /// - Returns: writes a second, and processor time for each in microseconds.
   func rate(
     _ loops: Int, _ step: @escaping @Sendable (_ loop: Int, _ round: Int) async throws -> Int
   ) async throws -> (perSecond: Double, cost: Double) {
@@ -117,7 +119,7 @@ struct Growth: Sendable {
     return (Double(written) / start.duration(to: clock.now).seconds, (Bench.processorSeconds() - cpu) / Double(max(written, 1)) * 1e6)
   }
 
-  /// The median of so many in milliseconds.
+  /// The median of `rounds` durations in milliseconds.
   func median(of rounds: Int, _ body: (_ round: Int) async throws -> Void) async throws -> Double {
     let clock = ContinuousClock()
     var times: [Double] = []

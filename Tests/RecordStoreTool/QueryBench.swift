@@ -1,4 +1,4 @@
-// How long a search by an index takes in a zone full of records, without the processes around the store.
+// Measures a search by an index in a zone full of records, without the other processes.
 
 import Indexing
 import RecordStore

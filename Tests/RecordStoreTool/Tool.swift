@@ -1,4 +1,4 @@
-// The store in a process of its own: for tests that kill it, and for measuring it.
+// The store in a process of its own, for tests that kill it and for measurements.
 
 import Glibc
 import RecordStore

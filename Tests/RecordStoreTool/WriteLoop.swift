@@ -1,4 +1,4 @@
-// Saves until it is killed, and says in a ledger what was acknowledged.
+// Saves until it is killed, and writes acknowledged saves into a ledger.
 
 import Assets
 import Glibc
@@ -6,8 +6,9 @@ import Indexing
 import RecordStore
 import Records
 
-/// Shape of a body: 1…5 records of 200, a history transaction whose payload lists them, and an outcome with the same payload. So a checker
-/// can tell a lost body from a torn one. Now and then an index is made or dropped: the end finds some half filled in or half removed.
+/// A body has 1…5 records of 200, a history transaction whose payload lists them, and an outcome with the same payload,
+/// so that a checker can tell a lost body from a torn one. Now and then an index is made or dropped, so that some are
+/// half filled or half removed at the end.
 struct WriteLoop: Sendable {
   let directory: String
   let ledger: String
@@ -50,7 +51,7 @@ struct WriteLoop: Sendable {
 
   private var assets: AssetStore { AssetStore(directory: directory + "/assets") }
 
-  /// As a worker does when a shard can't be written: says so and ends.
+  /// Ends like a worker whose shard can't be written: with a message.
   private func fail(_ message: String) {
     let line = Array((message + "\n").utf8)
     _ = Glibc.write(STDERR_FILENO, line, line.count)

@@ -9,7 +9,7 @@ import Testing
     for _ in 0..<100 { try budget.spend() }
     #expect(budget.spent == 100)
     #expect(throws: CostBudget.Exceeded.self) { try budget.spend() }
-    // Spent once, it stays so.
+    // A spent budget stays spent.
     #expect(throws: CostBudget.Exceeded.self) { try budget.spend() }
   }
 

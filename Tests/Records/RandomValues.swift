@@ -1,4 +1,4 @@
-// Seeded random records: every type, sizes from nothing up, text that is not ASCII.
+// Seeded random records: every type, sizes from 0 up, text beyond ASCII.
 
 import Records
 

@@ -1,4 +1,4 @@
-// The stored form of records: there and back, the same bytes for the same record, and no harm from damaged ones.
+// The stored form of records: round trips, the same bytes for the same record, and damaged bytes.
 
 import Crypto
 import MessagePack
@@ -54,7 +54,7 @@ struct RecordCodecTests {
     if case .double(let number)? = try decode(record.encoded(), like: record).fields["nan"]?.value { #expect(number.isNaN) } else { Issue.record("no double") }
   }
 
-  /// The bytes of the format's first version: a store on disk holds them, so this must never change.
+  /// The bytes of the format's first version. Stores on disk have them, so they must never change.
   @Test func `the format has not changed`() throws {
     let record = Record(
       recordName: "name", recordType: "CD_Note", fields: ["CD_title": .string("Dunes"), "CD_rating": .int64(4), "CD_tags": .list(element: .string, [.string("a")])],
@@ -79,7 +79,7 @@ struct RecordCodecTests {
     record.set(FieldVersion(field: "a", edits: [FieldVersion.Edit(device: "A", time: 3, sent: .int64(4))]))
     #expect(record.versions.map(\.field) == ["a", "b"] && plain[1] == 1)
     #expect(try decode(record.encoded(), like: record) == record)
-    // A client without versions sets one field: of that, its own time counts from now on.
+    // A client without versions sets one field: from then on that field has its own time.
     var edited = record
     edited.fields["a"] = Field(.int64(2))
     edited.modified = Stamp(timestamp: 50, userRecordName: "_u", deviceID: "web")
@@ -108,7 +108,7 @@ struct RecordCodecTests {
       for _ in 0..<100 {
         var altered = blob
         altered[Int.random(in: 0..<altered.count, using: &generator)] = UInt8.random(in: 0...255, using: &generator)
-        // Dropped because an altered letter of a text is not noticed here; the store's checksums are for that.
+        // Dropped because this decoder can't notice an altered letter; the store's checksums do.
         _ = try? decode(altered, like: record)
       }
     }

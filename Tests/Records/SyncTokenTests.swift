@@ -1,4 +1,4 @@
-// Change tokens: what clients send back is accepted unchanged, or refused in the words they look for.
+// Change tokens: a client's token is accepted unchanged, or refused with the expected reason.
 
 import Crypto
 import Testing
@@ -49,7 +49,7 @@ struct SyncTokenTests {
   @Test func `a token that was cut anywhere is refused`() {
     for end in 0..<token.text.utf8.count {
       let cut = String(token.text.prefix(end))
-      // Cut between groups of four it still is base64 of this type; else it is nothing at all.
+      // A cut between groups of four leaves base64 of this type; any other cut leaves no token at all.
       let expected: SyncToken.Refusal = end % 4 == 0 && end >= 4 ? .invalidFormat : .unknownType
       #expect(throws: expected) { _ = try SyncToken(cut, as: .zone) }
     }

@@ -1,4 +1,4 @@
-// The small values: fields against a dictionary, change tags, names, shards, identifiers.
+// Small values: fields against a dictionary, change tags, names, shards, identifiers.
 
 import Testing
 
@@ -86,7 +86,7 @@ struct ScopeTests {
     #expect(ContainerID(rawValue: text) == nil)
   }
 
-  /// Shards of an installation that exists: a change here would make it lose its databases.
+  /// Shards of existing installations: a change here would make them lose their databases.
   @Test func `a database's shard never changes`() throws {
     let container = try #require(ContainerID(rawValue: "iCloud.org.example.photos"))
     let ids = ["_alice", "_bob", "_8f3c2d", DatabaseID.publicOwner].flatMap { owner in

@@ -1,10 +1,11 @@
-// What tests know of the sanitizer that they run with.
+// The sanitizer that tests run with, if any.
 
 import Foundation
 
-/// A sanitizer makes a program ten times as slow and more, and looks at what code does, not at what comes out: a few of many random runs are enough for it.
+/// A sanitizer slows a program down at least ten times and checks its operations, not its results, so a few random runs
+/// suffice.
 package enum Sanitizer {
-  /// Whether this program was built with one, as Tests/Sanitizers/run says.
+  /// True when this program was built with a sanitizer (Tests/Sanitizers/run).
   package static let isOn = ProcessInfo.processInfo.environment["AQUIFER_SANITIZER"] != nil
 
   /// The first `count` of `cases` with a sanitizer, all of them without one.

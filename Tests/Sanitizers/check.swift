@@ -1,4 +1,4 @@
-// Shows that ThreadSanitizer sees a race, and that runtime.c keeps it from reporting what is none: `run thread` begins with it.
+// Checks that ThreadSanitizer reports a race, and that runtime.c prevents false reports; `run thread` starts with it.
 // usage: check race|mutex|continuation|copy   The sanitizer's exit code, 66, is for a report.
 
 import Glibc
@@ -35,7 +35,7 @@ func start(_ body: @escaping @Sendable () -> Void) {
       usleep(pause)
       box.value += 1
     case "mutex":
-      // One waits for the other in the kernel.
+      // One thread waits for the other in the kernel.
       start {
         mutex.withLock { _ in
           usleep(2 * pause)
@@ -56,7 +56,7 @@ func start(_ body: @escaping @Sendable () -> Void) {
       }
       made.value += 1
     case "copy":
-      // Read without the lock, and written to in place once nobody reads it any more.
+      // Read without the lock, and changed in place when no copy is left.
       numbers.withLock { numbers in
         numbers.reserveCapacity(100)
         numbers.append(1)

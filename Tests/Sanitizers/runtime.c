@@ -1,5 +1,5 @@
-// Tells ThreadSanitizer what it can't see of Swift's runtime, which is not instrumented. Loaded into a test process (LD_PRELOAD), it stands before the library's
-// functions.
+// Tells ThreadSanitizer about synchronisation in Swift's runtime, which is not instrumented. Preloaded into a test process
+// (LD_PRELOAD), it replaces functions of the runtime's libraries.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>
@@ -15,8 +15,8 @@
 extern void __tsan_acquire(void *place) __attribute__((weak));
 extern void __tsan_release(void *place) __attribute__((weak));
 
-// A `Mutex`. Its uncontended ways are compiled into whoever locks, and seen; the contended ones go through the library to the kernel: without this, whatever a
-// Mutex protects is reported once two threads have met there.
+// A `Mutex`. Its uncontended paths are inlined into the caller and visible. The contended ones run in the library:
+// without this, data protected by a Mutex are reported as soon as two threads have contended for it.
 
 // `Synchronization._MutexHandle`'s `_lockSlow(UInt32)`, `_tryLockSlow() -> Bool` and `_unlockSlow()` of Swift 6.3.
 #define LOCK "$s15Synchronization12_MutexHandleV9_lockSlowyys6UInt32VF"
@@ -47,9 +47,10 @@ SWIFT void unlock(SELF) {
   ((unlock_function *)dlsym(RTLD_NEXT, UNLOCK))(self);
 }
 
-// A continuation that is resumed before its task waits. Who resumes releases the task, and who runs it then acquires it, but for a task that need not wait at
-// all: `swift_continuation_await` lets it go on, and what the other thread made for it is reported. Optimised code calls that function itself. The library calls it,
-// too, for code that is not, and can't be made to call another; just before, however, the task lets go of a `CheckedContinuation`'s canary.
+// A continuation that is resumed before its task waits. The resuming thread releases the task, and a thread that runs it
+// later acquires it. A task that need not wait continues in `swift_continuation_await` without acquiring, and data from
+// the other thread are reported. Optimised code calls that function itself. For unoptimised code the library calls it,
+// and can't be redirected; but just before, the task releases the canary of a `CheckedContinuation`.
 
 // The name of `_Concurrency.CheckedContinuationCanary`.
 #define CANARY "s25CheckedContinuationCanaryC"
@@ -64,13 +65,13 @@ static release_function *release;
 typedef __attribute__((swiftasynccall)) void resume_function(__attribute__((swift_async_context)) void *continuation);
 typedef __attribute__((swiftasynccall)) void await_function(void *continuation);
 
-// How a continuation begins: with where its task goes on.
+// The beginning of a continuation: the place where its task continues.
 struct continuation {
   void *parent;
   resume_function *resume;
 };
 
-// Where tasks that wait really go on: they come by `resumed` first. A continuation is in one of the places that follow its own.
+// The real resume functions of waiting tasks, which run `resumed` first. A continuation is in a slot near its hash.
 enum { place_count = 1 << 16, reach = 64 };
 static struct {
   struct continuation *continuation;
@@ -105,7 +106,7 @@ __attribute__((swiftasynccall)) void swift_continuation_await(void *data) {
   resume_function *resume = continuation->resume;
   if (canary && exchange_place(0, continuation, resume)) {
     continuation->resume = resumed;
-    // The task has it, too, among its first words.
+    // The task also stores the function in one of its first words.
     resume_function **words = swift_task_getCurrent();
     for (int word = 0; word < 10; word++)
       if (words[word] == resume) words[word] = resumed;
@@ -114,7 +115,7 @@ __attribute__((swiftasynccall)) void swift_continuation_await(void *data) {
 }
 
 __attribute__((constructor)) static void find(void) {
-  // Every process that a test starts comes here, too.
+  // Child processes of tests run this, too.
   if (!__tsan_acquire || !swift_task_getCurrent) return;
   canary = swift_getTypeByMangledNameInContext(CANARY, strlen(CANARY), 0, 0);
   if (canary) return;
@@ -122,10 +123,10 @@ __attribute__((constructor)) static void find(void) {
   abort();
 }
 
-// Copies of an array, a string or a dictionary that share their storage. Who reads a copy lets go of the storage afterwards, and who finds then that nobody else holds it
-// writes to it in place: the count of references orders the two, and the library keeps it.
+// Copies of an array, a string or a dictionary that share their storage. A reader of a copy releases the storage
+// afterwards; a later sole owner writes to it in place. The reference count, which the library maintains, orders the two.
 
-// The second word of an object; of a count beyond 1, or one that is kept elsewhere, some of these bits are set.
+// Bits of an object's second word: some are set when the count exceeds 1 or is stored elsewhere.
 #define IS_SHARED 0xfffffffe00000000
 
 static void let_go(void *object) {
@@ -140,7 +141,7 @@ _Bool swift_isUniquelyReferenced_nonNull_native(const void *object) {
   return 1;
 }
 
-// What is no object is null or negative.
+// References that are no objects are null or negative.
 static _Bool is_object(const void *reference) { return (intptr_t)reference > 0; }
 
 void swift_release_n(void *object, uint32_t count) {
@@ -150,7 +151,7 @@ void swift_release_n(void *object, uint32_t count) {
   release_n(object, count);
 }
 
-// A reference whose first four and last three bits tell what it is.
+// A reference whose first four and last three bits tell its kind.
 void swift_bridgeObjectRelease(void *reference) {
   static release_function *bridge_release;
   if (!bridge_release) bridge_release = (release_function *)dlsym(RTLD_NEXT, "swift_bridgeObjectRelease");
@@ -159,10 +160,10 @@ void swift_bridgeObjectRelease(void *reference) {
 }
 
 void swift_release(void *object) {
-  // Libraries that begin before this one let go of objects, too.
+  // Libraries initialised before this one release objects, too.
   if (!release) release = (release_function *)dlsym(RTLD_NEXT, "swift_release");
   if (canary && is_object(object)) {
-    // A type stands first in its objects.
+    // An object begins with its type.
     void *task = *(const void **)object == canary ? swift_task_getCurrent() : 0;
     if (task) __tsan_acquire(task);
     let_go(object);

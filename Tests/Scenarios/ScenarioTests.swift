@@ -1,12 +1,12 @@
 import Foundation
 import Testing
 
-/// A file of scenarios: `# heading`, then blocks of commands, `----`, and what they print, each block up to an empty line.
+/// A file of scenarios: `# heading`, then blocks of commands, `----` and their output, separated by empty lines.
 struct ScenarioFile: CustomTestStringConvertible {
   struct Block {
     let commands: [String]
     let expected: [String]
-    /// Of its first command, from 1.
+    /// The line of its first command, from 1.
     let line: Int
   }
 

@@ -1,4 +1,4 @@
-// The words of scenarios: devices around one zone, spoken to line by line. Only the pure modules stand behind them.
+// The commands of scenarios: devices around one zone, controlled line by line. Only the pure modules are involved.
 
 import History
 import Mirroring
@@ -6,34 +6,36 @@ import MirroringWorld
 import ObjectModel
 import Records
 
-/// A line nobody understands.
+/// A line that is no valid command.
 struct ScenarioMistake: Error, CustomStringConvertible {
   let description: String
   init(_ description: String) { self.description = description }
 }
 
-/// What one scenario speaks to.
+/// The world of one scenario. Its commands:
 ///
 /// - `devices A B [without=Tag,Post.title]`: devices, whose apps know the sample model or an older version of it.
-/// - `A insert Post p title=x tags={t} author=a ; delete Tag t`: a transaction; also `update`, `tags+=t`, `tags-=t`, `author=nil`.
-/// - `A inserts Tag t 500`: one transaction of t1 to t500.
-/// - `A export`, `A import [page=2] [reversed] [crash]`: prints what was written, what arrived. After `crash` the device has the changes and
-///   not the token.
+/// - `A insert Post p title=x tags={t} author=a ; delete Tag t`: a transaction; also `update`, `tags+=t`, `tags-=t`,
+///   `author=nil`.
+/// - `A inserts Tag t 500`: one transaction that inserts t1 to t500.
+/// - `A export`, `A import [page=2] [reversed] [crash]`: print the written or arrived changes. After `crash` the device
+///   has the changes but not the token.
 /// - `A upgrade [without=…]`: another version of the app.
-/// - `A show`, `A pending`, `A places`: what a person would see, what waits for something to arrive, in which zones objects are that arrived.
-/// - `zones home Trips`: more than one zone; to be said first. `move p t to=Trips [leaving]` moves what is connected with them; `leaving`: the old
-///   zone's feed tells of it first.
-/// - `client put CD_Tag t CD_name=x`, `client delete t`: another program's writes.
+/// - `A show`, `A pending`, `A places`: the visible state, pending references and links, and the zones of imported
+///   objects.
+/// - `zones home Trips`: several zones; must come first. `move p t to=Trips [leaving]` moves objects with everything
+///   connected to them; with `leaving` the old zone's feed has the move first.
+/// - `client put CD_Tag t CD_name=x`, `client delete t`: writes of another program.
 /// - `zone`: the records.
 final class ScenarioWorld {
   private var database = TestDatabase(TestZone())
   private var zone: TestZone { database.zones[0] }
   private var devices: [String: TestClient] = [:]
   private var transactionCount = 0
-  /// More changes in a page are counted, not listed.
+  /// Pages with more changes than this show only their number.
   private static let listedCount = 20
 
-  /// - Returns: what the line prints.
+  /// - Returns: the line's output.
   func run(_ line: String) throws -> [String] {
     let words = line.split(separator: " ").map(String.init)
     guard let subject = words.first else { return [] }
@@ -126,7 +128,8 @@ final class ScenarioWorld {
     return (String(word[..<equals]), String(word[word.index(after: equals)...]))
   }
 
-  /// The sample model, or what is left of it `without=` entities and properties: relationships to what is gone go, too.
+  /// The sample model without the entities and properties of `without=`. Relationships to removed entities are removed,
+  /// too.
   private func model(_ words: [String]) throws -> ManagedObjectModel {
     let gone = Set((option("without", words) ?? "").split(separator: ",").map(String.init))
     for name in gone where Sample.model.entity(named: String(name.prefix { $0 != "." })) == nil { throw ScenarioMistake("no model has \(name)") }

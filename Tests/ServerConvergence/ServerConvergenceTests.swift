@@ -1,9 +1,10 @@
-// Random runs over the real worker's code: its files, both planes, exports, imports, kills; and proof that they see what they should.
+// Random runs over the real worker's code with files, both planes, exports, imports and kills. Planted flaws must be
+// noticed.
 
 import ServerWorld
 import Testing
 
-/// CI's share of what `server-convergence-runs` does by the thousand.
+/// The number of runs in CI; `server-convergence-runs` does thousands.
 private let seedCount = 20
 
 private var short: RunOptions {
@@ -25,7 +26,7 @@ func `T-O06 devices, a new device and the records are the same in the end, whate
   #expect(try await ServerRun.outcome(ofSeed: seed.number, shape, options).differences.prefix(3) == [])
 }
 
-/// Of several runs, because not every run comes to where a mistake shows.
+/// Several runs, because a flaw does not show in every run.
 @Test(arguments: ServerRun.flaws) func `a client with a mistake is seen`(_ flaw: String) async throws {
   var options = short
   options.flaw = flaw

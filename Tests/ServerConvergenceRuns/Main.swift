@@ -3,7 +3,7 @@
 import Foundation
 import ServerWorld
 
-/// What the command line asks for.
+/// The options of the command line.
 private struct Options {
   var runs = 20
   var seed = 0
@@ -13,7 +13,7 @@ private struct Options {
   var run = RunOptions()
   var steps: [Int]?
 
-  /// nil for a line that can't be understood.
+  /// nil for a command line with a mistake.
   init?(_ arguments: [String]) {
     var rest = arguments[...]
     while let name = rest.popFirst() {

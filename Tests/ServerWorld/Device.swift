@@ -1,5 +1,5 @@
-// A device: what it imported, what it saved and the server has not acknowledged, and how it speaks to the server. It keeps the rules of a correct
-// client and knows nothing of the product's importer.
+// A device: its imported objects, its unacknowledged saves, and its requests. It follows the rules of a correct client
+// and shares no code with the product's importer.
 
 import Foundation
 import JSON
@@ -8,11 +8,11 @@ import Records
 import ServiceBus
 
 final class Device {
-  /// A transaction that is saved here.
+  /// A locally saved transaction.
   struct Pending {
     let transactionID: String
     let changes: [Change]
-    /// As it is sent, the same bytes each time.
+    /// The JSON that is sent, with the same bytes each time.
     let json: String
   }
 
@@ -21,47 +21,47 @@ final class Device {
   let scope: DatabaseScope
   private let server: Server
   private let shape: ModelShape
-  /// What was imported, with what was acknowledged.
+  /// Imported and acknowledged changes.
   private(set) var base: Replica
   /// The new copy that a reset imports into.
   private var shadow: Replica?
   var isBeginningAnew: Bool { shadow != nil }
   private(set) var token: String?
   private(set) var pending: [Pending] = []
-  /// How many of `pending` were sent, and nobody knows whether they are stored.
+  /// The number of `pending` transactions that were sent and whose fate is unknown.
   private(set) var inFlightCount = 0
-  /// … are sent one by one, because a batch of them was refused.
+  /// This many are sent one by one, because their batch was refused.
   private var singleCount = 0
   private(set) var isSetUp = false
-  /// Every page told everything, when the device last asked.
+  /// True when the device's latest import reached the end.
   private(set) var isCaughtUp = false
-  /// What the server refused, for reports.
+  /// Refused transactions, for reports.
   private(set) var refusals: [String] = []
-  /// Requests as they were sent, for a network that repeats one later.
+  /// The bodies of sent requests, for a network that repeats one later.
   private(set) var sentBodies: [String] = []
-  /// Plants a mistake.
+  /// Plants a flaw.
   var flaw: Flaw?
-  /// Whether objects are in several zones, so that the device asks where new ones went.
+  /// True when objects are in several zones, so that the device asks for the zones of new ones.
   var asksForZones = false
-  /// What it was answered last that was no page and no acknowledgement.
+  /// The latest answer that was neither a page nor an acknowledgement.
   private(set) var trouble = ""
-  /// Changes of all pages so far.
+  /// The number of changes in all pages so far.
   private(set) var heardCount = 0
   private var saveCount = 0
   private var resetCount = 0
-  /// A reset that nobody has answered.
+  /// A reset without an answer yet.
   private var openReset: String?
 
   enum Flaw: String, CaseIterable, Sendable {
-    /// Passes over what a page deletes.
+    /// Ignores deletions in pages.
     case ignoresDeletions
-    /// Passes over links that are taken away.
+    /// Ignores removed links.
     case ignoresUnlinks
-    /// Stores a page's token and not the page.
+    /// Stores a page's token but not the page.
     case losesPages
-    /// Sends what it got no answer to under another name.
+    /// Sends an unanswered transaction again under another name.
     case renamesTransactions
-    /// Takes links of a pair in either direction for two.
+    /// Treats the two directions of a link as two links.
     case doublesLinks
   }
 
@@ -74,7 +74,7 @@ final class Device {
     base = Replica(shape)
   }
 
-  /// What its user sees.
+  /// The user's view.
   var view: Replica {
     var view = base
     for transaction in pending { view.apply(transaction.changes) }
@@ -83,7 +83,7 @@ final class Device {
 
   // MARK: Saving
 
-  /// Saves here; nothing is sent.
+  /// Saves locally; nothing is sent.
   @discardableResult
   func save(_ changes: [Change]) -> String? {
     guard !changes.isEmpty else { return nil }
@@ -100,13 +100,13 @@ final class Device {
 
   enum Fate: String, Sendable { case answered, answerLost, requestLost }
 
-  /// Sends what waits, or what was sent before and not answered.
-  /// - Returns: whether there was an answer that says what became of it.
+  /// Sends pending transactions, or repeats those without an answer.
+  /// - Returns: true when an answer decided their fate.
   @discardableResult
   func send(limit: Int = 3, fate: Fate = .answered, waits: Bool = false, _ ledger: inout Ledger) async throws -> Bool {
     guard try await setUpIfNeeded(), try await finishReset(), isSetUp else { return false }
     guard !pending.isEmpty else { return true }
-    // What a store saves that begins anew it is not told.
+    // A store that begins anew may not send new saves.
     if inFlightCount == 0, isBeginningAnew { return false }
     if inFlightCount == 0 { inFlightCount = singleCount > 0 ? 1 : min(limit, pending.count) }
     if flaw == .renamesTransactions, let first = pending.first, sentBodies.last?.contains(first.json) == true {
@@ -126,7 +126,8 @@ final class Device {
     if fate == .answerLost { return false }
     switch reply.status {
     case 200:
-      // Also of objects that it does not have, because no device can read them now: what it said of their relationships is not told to it.
+      // Also for objects that the device lacks because no device can read them now: pages do not repeat its own
+      // relationships.
       for transaction in batch { base.apply(transaction.changes, isAhead: true) }
       shadowSaved(batch)
       pending.removeFirst(batch.count)
@@ -137,7 +138,7 @@ final class Device {
       return false
     case 404 where isStoreMissing(reply): beginAnew()
     default:
-      // A network repeats what was answered with a refusal to nobody who would have forgotten it.
+      // A refused request is forgotten, so that the network does not repeat it later.
       sentBodies.removeAll { $0 == body }
       inFlightCount = 0
       if batch.count > 1 {
@@ -151,7 +152,7 @@ final class Device {
     return true
   }
 
-  /// What builds on a transaction that was refused is not sent either.
+  /// Drops a refused transaction and those that build on it.
   private func reject(_ refused: Pending) {
     let names = Set(refused.changes.filter { $0.kind == .insert }.map(\.objectID))
     while let index = pending.firstIndex(where: { $0.changes.contains { $0.names(names) } }) {
@@ -160,17 +161,17 @@ final class Device {
     }
   }
 
-  /// What is acknowledged during a reset is in neither copy otherwise: pages leave out what the store itself wrote last. They bring objects that the
-  /// store does not have yet, and not its own links of them.
+  /// Transactions acknowledged during a reset are in no page: pages leave out the store's own latest writes, and its
+  /// own links of objects that it lacks.
   private func shadowSaved(_ batch: [Pending]) { for transaction in batch { shadow?.apply(transaction.changes, isAhead: true) } }
 
-  /// Where the server put what is new: zones end, and take along what is in them.
+  /// Asks for the zones of new objects, because a deleted zone takes its objects along.
   private func askForZones() async throws {
     guard asksForZones else { return }
     for id in base.objects.filter({ $0.value.zone == "" }).keys.sorted() {
       let reply = try await server.ask(.object, "GET", "stores/\(store)/objects/\(id)", user: user, scope: scope)
       var zone = reply?.json["zoneID"]?["zoneName"]?.string
-      // An object whose record no device can read has one all the same.
+      // An object whose record no device can read has a zone, too.
       if reply?.status == 404 { zone = try await zoneOfRecord(id) }
       if let zone { base.move(id, to: zone) } else if reply?.status == 404 { base.delete(id) }
     }
@@ -196,7 +197,7 @@ final class Device {
     return isSetUp
   }
 
-  /// The server knows nothing of the store any more: everything is imported into a new copy.
+  /// The server does not know the store any more: the device imports everything into a new copy.
   private func beginAnew() {
     isSetUp = false
     startOver()
@@ -208,7 +209,7 @@ final class Device {
     isCaughtUp = false
   }
 
-  /// Asks for everything anew.
+  /// Asks for a reset, after which everything is imported again.
   func reset(fate: Fate) async throws {
     guard try await setUpIfNeeded() else { return }
     resetCount += 1
@@ -216,8 +217,8 @@ final class Device {
     if fate != .requestLost { try await finishReset(hears: fate == .answered) }
   }
 
-  /// Asks under the same name until there is an answer; nothing else is asked before.
-  /// - Returns: whether no reset is open any more.
+  /// Repeats an open reset under the same name until it is answered; nothing else is asked before.
+  /// - Returns: true when no reset is open any more.
   @discardableResult
   private func finishReset(hears: Bool = true) async throws -> Bool {
     guard let openReset else { return true }
@@ -236,10 +237,10 @@ final class Device {
     _ = try await server.ask(.object, "DELETE", "stores/\(store)/history", ["beforeDate": date, "force": force ? "true" : "false"], user: user, scope: scope)
   }
 
-  /// Somebody removes the store on the server; the device notices when it asks next.
+  /// Removes the store on the server; the device notices at its next request.
   func removeStore() async throws { _ = try await server.ask(.object, "DELETE", "stores/\(store)", user: user, scope: scope) }
 
-  /// The network repeats what the device sent long ago; nobody hears the answer.
+  /// Repeats an old request; the answer does not reach the device.
   func repeatRequest(_ body: String, _ ledger: inout Ledger) async throws {
     let reply = try await server.ask(.object, "POST", "stores/\(store)/transactions", [:], body, user: user, scope: scope)
     guard reply?.status == 200 else { return }
@@ -256,8 +257,8 @@ final class Device {
     case tokenLost
   }
 
-  /// One page.
-  /// - Returns: whether there may be another.
+  /// Imports one page.
+  /// - Returns: true when there may be another.
   @discardableResult
   func importPage(limit: Int = 200, fate: PageFate = .kept) async throws -> Bool {
     guard inFlightCount == 0, try await setUpIfNeeded(), try await finishReset() else { return false }
@@ -270,7 +271,7 @@ final class Device {
     switch reply.status {
     case 200: break
     case 400, 410:
-      // A token that is refused says nothing any more.
+      // A refused token is worthless.
       guard token != nil else { return false }
       startOver()
       return true
@@ -304,7 +305,7 @@ final class Device {
     return Set(rows.filter { $0["reason"]?.string?.contains("names an object of the zone") ?? false }.compactMap { $0["objectID"]?.string })
   }
 
-  /// How many changes a device hears that has everything: echoes.
+  /// The changes that an up-to-date device would still get: echoes.
   func echoes() async throws -> [String] {
     let reply = try await server.ask(.object, "GET", "stores/\(store)/changes", token.map { ["after": $0] } ?? [:], user: user, scope: scope)
     token = reply?.json["importToken"]?.string ?? token
@@ -337,7 +338,7 @@ extension Replica {
 }
 
 extension JSONValue {
-  /// As text, in one form.
+  /// Text in one canonical form.
   var line: String {
     var writer = JSONWriter()
     writer.value(self)
@@ -358,7 +359,7 @@ extension Change {
 }
 
 extension Change {
-  /// Whether it speaks of one of these objects.
+  /// True when the change concerns one of these objects.
   func names(_ objects: Set<String>) -> Bool {
     if objects.contains(objectID) { return true }
     return relationships.values.contains { relation in
@@ -382,7 +383,7 @@ extension Change.Relation {
   }
 }
 
-/// Dates as the mirror API writes them.
+/// Dates in the mirror API's format.
 enum Dates {
   static func text(_ milliseconds: Int64) -> String {
     var seconds = time_t(milliseconds / 1000)

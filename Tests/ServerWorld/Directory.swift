@@ -1,4 +1,5 @@
-// The share service as far as a worker asks it: one container with one model, everybody is known by his name, and the index of shared zones.
+// The share service as a worker needs it: one container with one model, users known by their names, and the index of
+// shared zones.
 
 import ObjectModel
 import Records
@@ -9,7 +10,7 @@ final class Directory: Sendable {
   private let schema: FetchSchema.Reply
   private let zones = Mutex<[SharedZone.Key: SharedZone]>([:])
   private let comparisons = Mutex<Int64>(0)
-  /// Of shards, as they were opened last.
+  /// The epochs of shards at their latest opening.
   private let epochs: Mutex<[Int64]>
 
   init(_ model: ManagedObjectModel, shardCount: Int) {
@@ -62,7 +63,7 @@ final class Directory: Sendable {
     return handlers
   }
 
-  /// Zones that somebody has access to.
+  /// The zones to which the user has access.
   func zones(sharedWith user: String) -> Set<String> {
     Set(zones.withLock { $0.values.filter { $0.key.userRecordName == user && $0.isActive }.map(\.key.zoneName) })
   }

@@ -1,11 +1,11 @@
-// Random transactions over what a device's user sees.
+// Makes random transactions on a device's view.
 
 import MirroringWorld
 import ObjectModel
 
 struct Editor {
   let shape: ModelShape
-  /// Names made so far, so that none is made twice in a run.
+  /// Makes names unique within a run.
   let prefix: String
   private var counter = 0
 
@@ -14,7 +14,7 @@ struct Editor {
     self.prefix = prefix
   }
 
-  /// - Parameter needsPlace: new objects are connected with something, as a participant's must be.
+  /// - Parameter needsPlace: true: new objects are connected to something, as a participant's must be.
   mutating func changes(on view: Replica, needsPlace: Bool = false, _ generator: inout SeededGenerator) -> [Change] {
     var draft = view
     var changes: [Change] = []
@@ -23,7 +23,7 @@ struct Editor {
       changes.append(change)
       draft.apply([change])
     }
-    // Now and then what is made is connected and deleted in one.
+    // Now and then an object is inserted, connected and deleted in one transaction.
     if Int.random(in: 0..<8, using: &generator) == 0, let made = changes.first(where: { $0.kind == .insert }), draft.objects[made.objectID] != nil {
       changes.append(Change(kind: .delete, entity: made.entity, objectID: made.objectID))
     }
@@ -59,7 +59,7 @@ struct Editor {
     return values
   }
 
-  /// As JSON.
+  /// A JSON value.
   private func value(of attribute: Attribute, _ generator: inout SeededGenerator) -> String {
     let number = Int.random(in: 0..<1000, using: &generator)
     let policy = shape.policy(of: attribute)

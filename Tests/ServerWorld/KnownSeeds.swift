@@ -1,9 +1,9 @@
-// Runs that failed once, and are run again each time.
+// Earlier failures, repeated in every test run.
 
 import Foundation
 
 extension ServerRun {
-  /// A line of seeds.txt: a seed, how many steps, the model, and a word for people.
+  /// A line of seeds.txt: a seed, the number of steps, the model, and a note for people.
   package struct KnownSeed: Sendable, CustomStringConvertible {
     package let number: Int
     package let stepCount: Int
@@ -21,6 +21,6 @@ extension ServerRun {
     }
   }()
 
-  /// Names of the mistakes that can be planted.
+  /// Names of the flaws that can be planted.
   package static let flaws = Device.Flaw.allCases.map(\.rawValue)
 }

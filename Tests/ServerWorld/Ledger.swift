@@ -1,4 +1,4 @@
-// What the server acknowledged, and what must therefore be there in the end. It knows nothing of the product but that a request was answered.
+// The acknowledged writes, from which it computes the required final state. It knows only that requests were answered.
 
 import ObjectModel
 
@@ -7,9 +7,9 @@ struct Ledger {
   private struct Entry {
     let entity: String
     var isDeleted = false
-    /// The last value that was said, as JSON.
+    /// The latest values, as JSON.
     var values: [String: String] = [:]
-    /// What nobody can tell from here: somebody's rights ended, a zone ended, a write whose place in the order is not known.
+    /// Attributes whose final value can't be known: a right or a zone ended, or the order of a write is unknown.
     var uncertain: Set<String> = []
     var isUncertain = false
   }
@@ -20,7 +20,7 @@ struct Ledger {
 
   init(_ shape: ModelShape) { self.shape = shape }
 
-  /// - Parameter transactionID: what was accepted under it before counts no more.
+  /// - Parameter transactionID: a second acceptance of the same transaction has no effect.
   mutating func accept(_ transactionID: String, _ changes: [Change]) {
     guard accepted.insert(transactionID).inserted else { return }
     for change in changes {
@@ -36,7 +36,7 @@ struct Ledger {
 
   func hasAccepted(_ transactionID: String) -> Bool { accepted.contains(transactionID) }
 
-  /// They may have been stored, and will be acknowledged later.
+  /// These changes may have been stored and may be acknowledged later.
   mutating func doubt(_ changes: [Change]) {
     for change in changes {
       entries[change.objectID]?.uncertain.formUnion(change.attributes.keys)
@@ -44,12 +44,12 @@ struct Ledger {
     }
   }
 
-  /// Nothing is known of an object any more.
+  /// The fate of this object is unknown from now on.
   mutating func doubt(_ objectID: String) { entries[objectID, default: Entry(entity: "")].isUncertain = true }
 
   var objectIDs: [String] { entries.keys.sorted() }
 
-  /// What the final state lacks, or has too much of.
+  /// The differences between the final state and the required one.
   func problems(in picture: Replica.Picture) -> [String] {
     entries.sorted { $0.key < $1.key }.flatMap { id, entry -> [String] in
       if entry.isUncertain || shape.deletePolicy(of: entry.entity) == .editWins { return [] }

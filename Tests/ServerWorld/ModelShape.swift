@@ -1,11 +1,11 @@
-// A model, looked up the slow way: what a run edits and compares of it.
+// A model with slow, simple lookups, for the entities and attributes that a run edits and compares.
 
 package import ObjectModel
 import Records
 
 package struct ModelShape: Sendable {
   package let model: ManagedObjectModel
-  /// Names of entities whose objects can be made, ascending.
+  /// Names of entities that are not abstract, ascending.
   let entityNames: [String]
 
   package init(_ model: ManagedObjectModel) {

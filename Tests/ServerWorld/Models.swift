@@ -1,4 +1,4 @@
-// The models that runs are made with, beside those that are read from files.
+// The models of runs, besides those that are read from files.
 
 import Foundation
 import MirroringWorld
@@ -11,7 +11,8 @@ package enum RunModels {
     Attribute(name: name, type: type, userInfo: [ReservedName.conflictPolicyKey: policy.rawValue])
   }
 
-  /// Each policy that settles by itself, each kind of relationship, and an entity whose edits win over deletions.
+  /// Each conflict policy that resolves automatically, each kind of relationship, and an entity whose edits win over
+  /// deletions.
   package static let policies = ModelShape(
     ManagedObjectModel(entities: [
       Entity(
@@ -36,12 +37,12 @@ package enum RunModels {
         relationships: [Sample.toMany("cards", "Card", "marks"), Sample.toMany("pins", "Pin", "marks")]),
     ]))
 
-  /// The model that the tests of mirroring share: inheritance, relationships of an entity with itself, names of either case.
+  /// The mirroring tests' model: inheritance, self-relationships, names in upper and lower case.
   package static let sample = ModelShape(Sample.model)
 }
 
 extension RunModels {
-  /// By its name here, or read from a file of Xcode's; nil when there is none.
+  /// A model by its name here, or read from an Xcode file; nil when there is none.
   package static func named(_ name: String) -> ModelShape? {
     switch name {
     case "policies": policies

@@ -1,13 +1,13 @@
-// Stands between a worker and its files, and knows when the process would have died: from some commit on, nothing is written any more.
+// A layer between a worker and its files that simulates the process's death: from some commit on, nothing is written.
 
 import RecordStore
 import Records
 import Synchronization
 
-/// How long a worker's process has to live, and what it still does.
+/// The remaining life of a worker's process, and its current work.
 final class Mortality: Sendable {
   private struct State {
-    /// Commits that are still taken; nil: any number.
+    /// Commits that still succeed; nil: any number.
     var remaining: Int?
     var underWay = 0
     var total = 0
@@ -16,23 +16,23 @@ final class Mortality: Sendable {
 
   private let state = Mutex(State())
 
-  /// The store in the middle.
+  /// The layer over these files.
   func store(over files: any RecordStore) -> MortalStore {
     state.withLock { $0.files = files }
     return MortalStore(shardCount: files.shardCount, life: self)
   }
 
-  /// Lets go of the files and their threads: a service and its bus in memory hold each other for ever.
+  /// Releases the files and their threads: a service and its in-memory bus keep each other alive.
   func end() { _ = state.withLock { $0.files.take() } }
 
   fileprivate var files: (any RecordStore)? { state.withLock { $0.files } }
 
-  /// Dies after so many commits more.
+  /// Dies after `count` more commits.
   func die(after count: Int) { state.withLock { $0.remaining = count } }
   var isDead: Bool { state.withLock { $0.remaining == 0 } }
-  /// Commits, reads and openings that are not done.
+  /// Commits, reads and openings under way.
   var underWay: Int { state.withLock { $0.underWay } }
-  /// All that ever began.
+  /// The number of operations that ever began.
   var total: Int { state.withLock { $0.total } }
 
   fileprivate func beginsCommit() -> Bool {
@@ -61,7 +61,7 @@ struct MortalStore: RecordStore {
   let shardCount: Int
   let life: Mortality
 
-  /// A dead process opens nothing: what it raised an epoch in would not be what its files were copied from.
+  /// A dead process opens nothing: a raised epoch would not be in the copy of its files.
   func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
     guard let files = life.files, life.beginsRead() else { throw StoreError.closed(shard: shard) }
     defer { life.ends() }
@@ -88,7 +88,7 @@ private struct MortalShard: ShardStore {
     guard life.beginsCommit() else { return NoCommit<Value>(shard: shard) }
     let commit = base.enqueue(body)
     Task { [life] in
-      // Dropped because whoever queued it is told.
+      // Dropped because the caller of the commit gets the error.
       _ = try? await commit.value
       life.ends()
     }
@@ -115,7 +115,7 @@ private struct MortalShard: ShardStore {
   func copy(to folder: String) async throws -> ShardCopy { try await base.copy(to: folder) }
 }
 
-/// Of a process that is dead.
+/// The outcome of a commit in a dead process.
 private struct NoCommit<Value: Sendable>: CommitOutcome {
   let shard: Int
   var value: Value { get async throws { throw StoreError.closed(shard: shard) } }

@@ -1,4 +1,4 @@
-// A program that speaks of records: it edits them beside the devices, and in the end reads them all.
+// A client of the record plane: edits records beside the devices, and reads all of them at the end.
 
 import JSON
 import MirroringWorld
@@ -11,9 +11,10 @@ final class RecordClient {
   private let server: Server
   private let shape: ModelShape
   private var counter = 0
-  /// Records that it deleted, and those that went with their zone: what points to them stays, as with CloudKit, and means nothing to devices.
+  /// Records that it deleted or that went with their zone. References to them stay, as with CloudKit, and devices
+  /// ignore them.
   private var deleted: Set<String> = []
-  /// Records that devices can't read because of it.
+  /// Records that it made unreadable for devices.
   private var spoiled: [Spoiled] = []
   private var everSpoiled: [String: Spoiled] = [:]
 
@@ -41,7 +42,7 @@ final class RecordClient {
     func text(_ field: String) -> String? { json["fields"]?[field]?["value"]?.string }
   }
 
-  /// All records of all zones.
+  /// The records of all zones.
   func rows() async throws -> [Row] {
     var rows: [Row] = []
     let zones = try await server.ask(.record, "POST", "changes/database", [:], "{}", user: user)?.json["zones"]?.elements ?? []
@@ -53,7 +54,7 @@ final class RecordClient {
     return rows
   }
 
-  /// Of records that a zone has, and of those that were deleted there: with the zone it goes that there were any.
+  /// The names of a zone's records, including deleted ones. A deleted zone no longer has them.
   func names(everIn zone: String) async throws -> [String] { try await feed(of: zone).compactMap { $0["recordName"]?.string } }
 
   private func feed(of name: String) async throws -> [JSONValue] {
@@ -71,7 +72,7 @@ final class RecordClient {
     return records
   }
 
-  /// The objects and links that records say there are, and what is wrong with them.
+  /// The objects and links that the records describe, with the records' faults.
   func picture() async throws -> (picture: Replica.Picture, problems: [String]) {
     let rows = try await rows()
     var objects: [String: Replica.Object] = [:]
@@ -123,7 +124,7 @@ final class RecordClient {
     return object
   }
 
-  /// Pointers to nothing, and pairs of which one side says something else.
+  /// Dangling references, and pairs whose sides disagree.
   private func problems(ofPointersOf id: String, _ object: Replica.Object, _ objects: [String: Replica.Object]) -> [String] {
     object.pointers.sorted { $0.key < $1.key }.compactMap { name, target in
       guard let other = objects[target] else { return deleted.contains(target) ? nil : "\(object.entity) \(id).\(name) points to nothing: there is no \(target)" }
@@ -136,8 +137,8 @@ final class RecordClient {
 
   // MARK: Editing
 
-  /// Edits, makes or deletes a record or a link.
-  /// - Returns: what it did, for people.
+  /// Edits, makes or deletes a random record or link.
+  /// - Returns: a description of the edit.
   func edit(_ editor: inout Editor, _ ledger: inout Ledger, _ generator: inout SeededGenerator) async throws -> String {
     let rows = try await rows().filter { $0.type.hasPrefix("CD") }.sorted { $0.name < $1.name }
     guard let row = rows.randomElement(using: &generator) else { return "finds nothing" }
@@ -162,7 +163,7 @@ final class RecordClient {
     }
   }
 
-  /// Writes what devices can't read, or mends what it wrote.
+  /// Makes a record unreadable for devices, or repairs an earlier one.
   func spoil(_ generator: inout SeededGenerator, _ ledger: inout Ledger) async throws -> String {
     if let place = spoiled.first, Bool.random(using: &generator) {
       spoiled.removeFirst()
@@ -180,8 +181,8 @@ final class RecordClient {
     return "the record client " + (try await modify(operation, in: row.zone, "spoils \(row.name)", [], &ledger))
   }
 
-  /// Mends all that it spoiled, also what an edit brought back as it was then.
-  /// - Returns: whether anything was mended.
+  /// Repairs all records that it made unreadable, also ones that an edit restored to that state.
+  /// - Returns: true when any record was repaired.
   func mendAll(_ ledger: inout Ledger) async throws -> Bool {
     var isMended = false
     for place in everSpoiled.sorted(by: { $0.key < $1.key }).map(\.value) { isMended = try await mend(place, &ledger).isDone || isMended }
@@ -189,11 +190,11 @@ final class RecordClient {
     return isMended
   }
 
-  /// A zone ends with these.
+  /// Notes records that go with their zone.
   func forget(_ names: Set<String>) { deleted.formUnion(names) }
 
   private func mend(_ place: Spoiled, _ ledger: inout Ledger) async throws -> (line: String, isDone: Bool) {
-    // It may have moved meanwhile, or be gone.
+    // The record may have moved meanwhile, or be gone.
     guard let row = try await rows().first(where: { $0.name == place.name }), row.text("CD_entityName") == "Nothing" else {
       return ("\(place.name) needs no mending", false)
     }
@@ -215,7 +216,7 @@ final class RecordClient {
   private func wire(_ value: String, _ name: String, _ entity: String) -> String {
     switch shape.attribute(name, of: entity)?.type {
     case .boolean: value == "null" ? value : value == "true" ? "1" : "0"
-    // Its hours, minutes and seconds: all are of one day.
+    // All dates are on one day.
     case .date: value == "null" ? value : Self.milliseconds(value)
     default: value
     }

@@ -1,4 +1,5 @@
-// A deliberately naive replica: a dictionary of objects with their pointers and links, and inverses kept by searching everything.
+// A deliberately naive replica: a dictionary of objects with pointers and links. Inverses are found by searching
+// everything.
 
 import ObjectModel
 
@@ -33,9 +34,9 @@ struct Replica: Sendable {
   struct Object: Hashable, Sendable {
     var entity: String
     var zone: String
-    /// As JSON; null is not there.
+    /// JSON values; a null is left out.
     var attributes: [String: String] = [:]
-    /// Also to objects that are not here.
+    /// Includes pointers to objects that are not here.
     var pointers: [String: String] = [:]
   }
 
@@ -46,7 +47,7 @@ struct Replica: Sendable {
 
   init(_ shape: ModelShape) { self.shape = shape }
 
-  /// What a person would see: pointers and links whose ends are there.
+  /// The visible state: pointers and links whose ends exist.
   struct Picture: Sendable {
     var objects: [String: Object]
     var links: Set<Link>
@@ -92,8 +93,9 @@ struct Replica: Sendable {
 
   // MARK: The device's own edits
 
-  /// Edits of objects that are not here do nothing, and of a transaction's relationships those count that are said of what it leaves alive.
-  /// - Parameter isAhead: pages are still to bring objects; what is said of the links of those counts.
+  /// Edits of missing objects have no effect. Relationships count only between objects that the transaction leaves
+  /// alive.
+  /// - Parameter isAhead: true: pages may still bring objects, so links of missing objects count, too.
   mutating func apply(_ changes: [Change], zone: String = "", isAhead: Bool = false) {
     var deletedAt: [String: Int] = [:]
     var refused: Set<Int> = []
@@ -151,7 +153,7 @@ struct Replica: Sendable {
 
   func members(_ relationship: Relationship, _ inverse: Relationship, of owner: String) -> Set<String> {
     if inverse.isToMany {
-      // Ends may be objects that are not here.
+      // The ends may be objects that are not here.
       return Set(links.flatMap { [$0.first, $0.second] }.filter { links.contains(link(relationship, owner, $0)) })
     }
     return Set(objects.filter { $0.value.pointers[inverse.name] == owner && shape.relationships(of: $0.value.entity).contains(inverse) }.keys)
@@ -172,7 +174,7 @@ struct Replica: Sendable {
 }
 
 extension Replica.Picture {
-  /// Without relationships of some objects to others that are in another zone in `other`.
+  /// Leaves out relationships of `names` to objects that are in another zone in `other`.
   func without(relationshipsOf names: Set<String>, acrossZonesOf other: Replica.Picture) -> Replica.Picture {
     if names.isEmpty { return self }
     func isLeftOut(_ first: String, _ second: String) -> Bool {
@@ -184,7 +186,7 @@ extension Replica.Picture {
     return picture
   }
 
-  /// A line for each thing that is here and not there, or otherwise.
+  /// One line for each difference.
   func differences(from other: Replica.Picture, comparesZones: Bool = true) -> [String] {
     var lines: [String] = []
     for id in Set(objects.keys).union(other.objects.keys).sorted() {

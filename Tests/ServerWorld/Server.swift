@@ -1,4 +1,5 @@
-// A worker with its files, its share service and a gateway's place on a bus in memory; it can be killed, and its files are then what a kill leaves.
+// A worker with its files, a share service and a gateway on an in-memory bus. A kill leaves the files as a real one
+// would.
 
 import Foundation
 import JSON
@@ -11,7 +12,7 @@ import SQLite
 import SyncWorker
 import Synchronization
 
-/// What a request was answered.
+/// The answer to a request.
 struct Reply: Sendable {
   let status: Int
   let json: JSONValue
@@ -21,7 +22,7 @@ struct Reply: Sendable {
 final class Server: Sendable {
   static let container = ContainerID(rawValue: "iCloud.org.example.convergence")!
 
-  /// A process's life.
+  /// The life of one process.
   private struct Process: Sendable {
     let bus: InMemoryBus
     let service: any Service
@@ -40,7 +41,7 @@ final class Server: Sendable {
   private let mapVersion = Mutex<Int64>(0)
   private let random: SeededBytes
   private let listens: Bool
-  /// Requests with their answers since somebody asked for them.
+  /// Requests with their answers since the last `overheard`.
   private let talk = Mutex<[String]>([])
   private static let shardCount = 3
   private static let name = "worker-1"
@@ -86,15 +87,15 @@ final class Server: Sendable {
     process.withLock { $0 = Process(bus: bus, service: service, life: life, folder: folder) }
   }
 
-  /// Seconds.
+  /// Unit: seconds.
   static let historyRetention: Int64 = 3600
 
-  /// Lets the process write so many commits more; whoever asks it afterwards hears nothing until `restart`.
+  /// Lets the process make `commits` more commits; later requests get no answer until `restart`.
   func condemn(after commits: Int) { process.withLock { $0?.life.die(after: commits) } }
 
   var isDead: Bool { process.withLock { $0?.life.isDead ?? true } }
 
-  /// What the process had written is in its files, whether it ends in order or is killed; then another one takes them over.
+  /// Ends the process in order or by a kill, then starts another one on its files.
   func restart(isKilled: Bool) async throws { try await ticking { try await replace(isKilled: isKilled) } }
 
   private func replace(isKilled: Bool) async throws {
@@ -117,7 +118,8 @@ final class Server: Sendable {
     try await start(in: folder)
   }
 
-  /// What a kill leaves, while the dead process's threads still end: of each database what is committed, as one state.
+  /// Copies the files as a kill leaves them, while the dead process's threads still end: the committed state of each
+  /// database.
   private static func copy(_ folder: String, to copy: String) throws {
     try FileManager.default.createDirectory(atPath: copy, withIntermediateDirectories: true)
     for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
@@ -127,7 +129,7 @@ final class Server: Sendable {
         defer { connection.close() }
         _ = try connection.copy(to: target)
       } else if (try? FileManager.default.contentsOfDirectory(atPath: source)) != nil {
-        // Dropped because what has no content is no folder.
+        // Dropped because a path without content is no folder.
         try Self.copy(source, to: target)
       } else if !name.hasSuffix("-wal"), !name.hasSuffix("-shm"), let content = FileManager.default.contents(atPath: source) {
         try content.write(to: URL(filePath: target))
@@ -145,13 +147,13 @@ final class Server: Sendable {
     }
     share.close()
     gateway.close()
-    // Dropped because a folder in memory that stays hurts nobody.
+    // Dropped because a folder that stays in memory does no harm.
     try? FileManager.default.removeItem(atPath: root)
   }
 
   // MARK: Quiet
 
-  /// Waits until what the last request left to be done is done: exports, forwards, news of shares.
+  /// Waits until the work after the last request is done: exports, forwards, news of shares.
   func settle() async {
     guard let life = process.withLock({ $0?.life }) else { return }
     await ticking { await rest(life) }
@@ -171,8 +173,8 @@ final class Server: Sendable {
 
   // MARK: Requests
 
-  /// Asks as a gateway does.
-  /// - Returns: nil when there is no answer: the process is dead.
+  /// Sends a request like a gateway.
+  /// - Returns: nil without an answer: the process is dead.
   func ask(
     _ plane: DatabaseRequest.Plane, _ method: String, _ path: String, _ query: [String: String] = [:], _ body: String = "", user: String, scope: DatabaseScope = .private,
     owner: String? = nil, requestID: String? = nil
@@ -195,7 +197,7 @@ final class Server: Sendable {
     return reply
   }
 
-  /// What was asked and answered since this was asked last, if the server listens.
+  /// The requests and answers since the last call, if the server listens.
   func overheard() -> [String] {
     talk.withLock { lines in
       defer { lines = [] }
@@ -203,7 +205,7 @@ final class Server: Sendable {
     }
   }
 
-  /// Accepts an invitation as a gateway does.
+  /// Accepts an invitation like a gateway.
   func accept(_ shortGUID: String, of owner: String, by user: String, purpose: ResolveShortGUIDs.Purpose = .accept) async throws -> Reply? {
     let shard = DatabaseID(container: Self.container, environment: .development, owner: owner).shard(of: Self.shardCount)
     let message = ResolveShortGUIDs(
@@ -212,11 +214,12 @@ final class Server: Sendable {
     return try await call { [gateway] in (200, try await gateway.call(message, body: [], to: .peer(Self.name), within: .seconds(3600)).body) }
   }
 
-  /// What is waited for may wait for the clock: when nothing happens for a while, it goes on to the next sleep's end.
+  /// Runs `body`, which may wait for the clock: when nothing happens for a while, the clock moves to the next sleep's
+  /// end.
   private func ticking<Value: Sendable>(_ body: () async throws -> Value) async rethrows -> Value {
     let ticks = Task { [time] in
       while !Task.isCancelled {
-        // Dropped because the end of the wait cancels it.
+        // Dropped because the end of the wait cancels the sleep.
         try? await Task.sleep(for: .milliseconds(100))
         if !Task.isCancelled { time.advanceToNextSleeper() }
       }

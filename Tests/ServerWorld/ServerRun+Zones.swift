@@ -1,4 +1,4 @@
-// What a run does with zones: shares, participants, moves, zones that end, and records that devices can't read.
+// The zones of a run: shares, participants, moves, deleted zones, and records that devices can't read.
 
 import JSON
 import MirroringWorld
@@ -9,12 +9,12 @@ import ServiceBus
 struct RunShare {
   let zone: String
   let shortGUID: String
-  /// One of its objects, to name the share by.
+  /// One of its objects, which identifies the share in requests.
   let objectID: String
 }
 
 extension ServerRun {
-  /// Users who take part in alice's shares, each with one device.
+  /// Participants of alice's shares, each with one device.
   static let participants = ["_bob", "_carol"]
 
   func zoneStep(_ device: Device, _ generator: inout SeededGenerator) async throws -> String {
@@ -53,7 +53,7 @@ extension ServerRun {
     return "\(user) accepts \(share.zone): \(reply?.json.elements.first?["serverErrorCode"]?.string ?? "done")"
   }
 
-  /// Other permissions for everybody; who is not named is removed.
+  /// Changes the permissions of all participants; those who are not in the list are removed.
   private func invite(by device: Device, _ generator: inout SeededGenerator) async throws -> String {
     guard let share = shares.randomElement(using: &generator) else { return "nobody invites" }
     let list = list(&generator)
@@ -74,10 +74,10 @@ extension ServerRun {
     return "\(guest.user) leaves \(share.zone): \(reply?.status ?? 0)"
   }
 
-  /// A zone goes, with all that is in it.
+  /// Deletes a zone with everything in it.
   private func end(by device: Device, _ generator: inout SeededGenerator) async throws -> String {
     guard let share = shares.randomElement(using: &generator) else { return "no zone ends" }
-    // What is on its way there, and what was in it, may go.
+    // Objects in the zone or on their way there may be deleted.
     let rows = try await records.rows()
     let names = rows.filter { $0.zone == share.zone }.map(\.name)
     for name in names { ledger.doubt(name) }
@@ -101,7 +101,7 @@ extension ServerRun {
 
   // MARK: The end
 
-  /// A participant has what he sees of alice's zones, and a new device of his has the same.
+  /// A participant must have the visible part of alice's zones, and so must a new device of the same participant.
   func guestDifferences(_ reference: Replica.Picture) async throws -> [String] {
     var problems: [String] = []
     for guest in guests {

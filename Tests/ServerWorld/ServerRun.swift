@@ -1,4 +1,5 @@
-// One run over the real worker: devices and others do what a seed says, everybody goes online, and all must have the same in the end.
+// One run over the real worker: a seed decides the steps of devices and others; at the end all go online and must
+// agree.
 
 import Foundation
 import JSON
@@ -6,25 +7,25 @@ import MirroringWorld
 import ObjectModel
 import Records
 
-/// What a run does besides editing, sending and importing.
+/// A run's options besides editing, sending and importing.
 package struct RunOptions: Sendable {
   package var stepCount = 300
   package var deviceCount = 4
-  /// Zones are shared, moved and deleted, and two others take part.
+  /// True: zones are shared, moved and deleted, and two other users take part.
   package var shares = true
-  /// Plants a mistake in the devices, to show that it is seen.
+  /// Plants a flaw in the devices, to show that it is noticed.
   package var flaw: String?
-  /// The trace also has each request and its answer.
+  /// True: the trace also contains each request and its answer.
   package var tells = false
 
   package init() {}
 }
 
-/// How a run ended.
+/// The result of a run.
 package struct RunOutcome: Sendable {
-  /// What differs, or was lost; empty when all converged.
+  /// Differences and losses; empty when all replicas converged.
   package let differences: [String]
-  /// What was done, a line a step.
+  /// One line for each step.
   package let trace: [String]
 }
 
@@ -34,7 +35,7 @@ package final class ServerRun {
   private let options: RunOptions
   let server: Server
   let devices: [Device]
-  /// Of participants.
+  /// Devices of participants.
   let guests: [Device]
   var shares: [RunShare] = []
   let records: RecordClient
@@ -56,7 +57,7 @@ package final class ServerRun {
     for device in devices { device.flaw = options.flaw.flatMap(Device.Flaw.init(rawValue:)) }
   }
 
-  /// - Parameter steps: which of the steps are done, by their numbers; nil: all.
+  /// - Parameter steps: the numbers of the steps to do; nil: all.
   package static func outcome(ofSeed seed: Int, _ shape: ModelShape, _ options: RunOptions = RunOptions(), steps: [Int]? = nil) async throws -> RunOutcome {
     let run = try await ServerRun(seed, shape, options)
     do {
@@ -76,7 +77,7 @@ package final class ServerRun {
   // MARK: Steps
 
   private func step(_ number: Int) async throws {
-    // A step's own numbers: those of others do not depend on whether it is done.
+    // Each step has random numbers of its own, which do not depend on other steps.
     var generator = SeededGenerator(seed: seed &* 1_000_003 &+ number &+ 1)
     for _ in 0..<4 { _ = generator.next() }
     let everybody = devices + guests
@@ -89,7 +90,7 @@ package final class ServerRun {
     case 0..<30:
       let changes = editor.changes(on: device.view, needsPlace: device.scope == .shared, &generator)
       let id = device.save(changes)
-      // A participant's rights may end before it is written.
+      // A participant's rights may end before the change is written.
       if device.scope == .shared { for change in changes { ledger.doubt(change.objectID) } }
       if let id { note("\(device.store) saves \(id): \(device.pending.last?.json ?? "")") }
     case 30..<50: try await send(device, &generator)
@@ -141,7 +142,7 @@ package final class ServerRun {
     note(
       "\(device.store) sends from \(first) on, \(fate)\(isAnswered ? "" : ", nobody knows what became of it") \(device.refusals.dropFirst(refusals).joined(separator: "; "))"
     )
-    // At once again, or much later.
+    // Repeated at once, or much later.
     if fate != .answered, Bool.random(using: &generator) {
       try await device.send(&ledger)
       note("\(device.store) sends it again")
@@ -159,7 +160,7 @@ package final class ServerRun {
     }
   }
 
-  /// The process dies at some commit of a request, or between two.
+  /// Kills the process at some commit of a request, or between two.
   private func kill(during device: Device, _ generator: inout SeededGenerator) async throws {
     let commits = Int.random(in: 0..<4, using: &generator)
     server.condemn(after: commits)
@@ -192,7 +193,7 @@ package final class ServerRun {
     return problems
   }
 
-  /// Fields that a record does not have are not compared: devices have the model's default.
+  /// Fields that a record lacks are not compared, because devices use the model's default.
   private func recordDifferences(_ picture: Replica.Picture, _ reference: Replica.Picture) -> [String] {
     var reference = reference
     for (id, object) in reference.objects {
@@ -203,7 +204,7 @@ package final class ServerRun {
     return picture.differences(from: reference)
   }
 
-  /// Everybody sends and imports until nobody has anything to say or to hear.
+  /// All devices send and import until none has anything left to send or to import.
   func bringOnline(_ devices: [Device]) async throws -> [String] {
     for round in 0..<12 {
       var isQuiet = true

@@ -1,8 +1,8 @@
-// The fewest steps that still diverge, so that a person can read them.
+// Finds a short list of steps that still diverge, for people to read.
 
 package enum Shrinking {
-  /// - Parameter limit: runs that are tried.
-  /// - Returns: the outcome of the shortest run that still fails; nil when the whole run does not.
+  /// - Parameter limit: the most runs to try.
+  /// - Returns: the outcome of the shortest run that still fails; nil when the whole run does not fail.
   package static func shortest(ofSeed seed: Int, _ shape: ModelShape, _ options: RunOptions, limit: Int = 400) async throws -> RunOutcome? {
     var steps = Array(0..<options.stepCount)
     var best = try await ServerRun.outcome(ofSeed: seed, shape, options)

@@ -1,4 +1,4 @@
-// The worker's clock in a run: it stands still until the run moves it, so that a seed decides what is due when.
+// The worker's clock in a run: only the run moves it, so that the seed decides when work is due.
 
 import ServiceKit
 import Synchronization
@@ -26,7 +26,7 @@ final class VirtualTime: WallClock {
 
   func advance(by milliseconds: Int64) { advance(to: now + milliseconds) }
 
-  /// Moves on to the next sleep's end.
+  /// Moves to the end of the next sleep.
   func advanceToNextSleeper() {
     guard let next = state.withLock({ $0.sleepers.values.map(\.until).min() }) else { return }
     advance(to: next)

@@ -1,4 +1,4 @@
-// Frames that nobody of ours would send, to every endpoint of a running bus: they are dropped and counted, and genuine calls go on.
+// Invalid frames sent to every endpoint of a running bus: they are dropped and counted, and genuine calls go on.
 
 import CZeroMQ
 import Testing
@@ -6,10 +6,10 @@ import Testing
 @testable import ServiceBus
 @testable import ServiceBusPeer
 
-/// Draws frames: of all kinds, with names, numbers and arguments that fit, almost fit or don't; and what was sent before, again.
+/// Draws frames of all kinds, with valid, nearly valid and invalid contents, and repeats earlier frames.
 private struct FrameSource {
   var generator: Seeded
-  /// Whom announcements may be of.
+  /// The names that announcements may use.
   let names: [String]
   private var sent: [Frame] = []
 
@@ -60,7 +60,8 @@ private struct FrameSource {
     return frame
   }
 
-  /// A frame's parts as ZMTP has them, now and then with a byte changed, cut short, in another number or not ended.
+  /// A frame's parts in ZMTP, now and then with a changed byte, cut short, with another number of parts, or without an
+  /// end.
   mutating func wire() throws -> [UInt8] {
     let frame = try next()
     var header = [UInt8](repeating: 0, count: frame.headerByteCount)
@@ -77,7 +78,7 @@ private struct FrameSource {
 }
 
 @Suite(.timeLimit(.minutes(2))) struct BusFuzzTests {
-  /// The genuine process still answers, one call after another.
+  /// Checks that the genuine process still answers.
   private func ask(_ a: Station, _ number: Int) async throws { #expect(try await a.call(Echo(text: "\(number)"), to: "b").reply.text == "\(number)") }
 
   @Test(arguments: [1, 2, 3, 4]) func `spoiled, cut, repeated and foreign frames of strangers are dropped and counted`(seed: UInt64) async throws {
@@ -115,7 +116,7 @@ private struct FrameSource {
         stranger.send(Garbage.handshake)
         for _ in 0..<10 { stranger.send(try source.wire()) }
       } else {
-        // The greeting of one who has a key, and no handshake.
+        // The greeting of a peer with a key, but without a handshake.
         stranger.send(Garbage.curveGreeting + (try source.wire()))
       }
       try await ask(a, round)

@@ -1,4 +1,5 @@
-// The cluster map from the share service to everybody, over in-memory buses: arrival, order, newcomers, restarts, connections.
+// The cluster map from the share service to all processes, over in-memory buses: arrival, order, newcomers, restarts,
+// connections.
 
 import ServiceBus
 import Synchronization
@@ -28,7 +29,7 @@ private struct Member {
   }
 }
 
-/// Where maps are kept; fails as often as it is told.
+/// Stores maps; fails as often as the test says.
 private final class Keeper: Sendable {
   private struct State {
     var maps: [ClusterMap] = []
@@ -78,7 +79,7 @@ private struct Share {
     let second = Member("notifier-2", .notifier, network)
     await gateway.meets(["notifier-1", "notifier-2", "share", "worker-1"])
     await worker.meets(["gateway-1", "notifier-1", "notifier-2", "share"])
-    // Notifiers tell one another what they delivered.
+    // Notifiers report deliveries to one another.
     await notifier.meets(["gateway-1", "notifier-2", "share", "worker-1"])
     await second.meets(["gateway-1", "notifier-1", "share", "worker-1"])
     #expect(await gateway.map { $0.members.count == 5 }?.holders == Array(repeating: "worker-1", count: 16))
@@ -121,10 +122,10 @@ private struct Share {
     await share.task.value
     await gateway.meets(["worker-1", "worker-2"])
     #expect(gateway.cluster.current == steady)
-    // Not what the one that was killed may have made of being alone.
+    // A map that the killed share service may have made while it was alone must not count.
     let next = Share(network, keeper, persisted: steady, grace: .seconds(60))
     await gateway.meets(["share", "worker-1", "worker-2"])
-    // The new share service itself is the only change: it was started again.
+    // The only change is the share service itself, which was restarted.
     let map = try #require(await gateway.map { $0.version > steady.version })
     #expect(map.holders == steady.holders)
     #expect(map.members.map(\.name) == steady.members.map(\.name))

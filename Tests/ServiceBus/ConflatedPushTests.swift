@@ -1,4 +1,4 @@
-// Pushes that lose nothing in the end, however slow or broken the subscriber is.
+// Conflated pushes, which lose nothing in the end, however slow or faulty the subscriber is.
 
 import Synchronization
 import Testing
@@ -10,7 +10,7 @@ private struct Change: Sendable, Equatable {
   let sequence: Int
 }
 
-/// A subscriber that keeps the latest of each zone, may be stalled, and may fail.
+/// A subscriber that keeps the latest change of each zone, and may stall or fail.
 private final class Subscriber: Sendable {
   struct State {
     var latest: [Int: Int] = [:]
@@ -147,7 +147,7 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     pushes.close()
   }
 
-  /// Time that passes when the test says so.
+  /// A clock that the test moves.
   private final class Elapsed: Sendable {
     private let start = ContinuousClock.now
     private let time = Mutex(Duration.zero)
@@ -213,7 +213,7 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     subscriber.stall()
     for zone in 1...1000 { pushes.push(Change(zone: zone, sequence: 1)) }
     #expect((pushes.pendingCounts["stalled"] ?? 99) <= 10)
-    // What is under way waits beside the ten; when it fails it makes room for what came later.
+    // A push under way waits besides the ten; when it fails, it gives way to later ones.
     subscriber.fail(3)
     subscriber.go()
     await eventually { pushes.pendingCounts["stalled"] == 0 && subscriber.state.withLock { $0.latest.count } + pushes.droppedCount == 1000 }

@@ -1,4 +1,4 @@
-// One suite for both buses: what a caller may rely on, whatever carries the call.
+// One suite for both buses: the guarantees for callers, whatever the transport.
 
 import ServiceBus
 import Synchronization

@@ -1,11 +1,11 @@
-// The names of messages are the wire: they must be unique and carry their version.
+// The names of messages are part of the protocol: they must be unique and carry their version.
 
 import Foundation
 import Testing
 
 @testable import ServiceBus
 
-/// The text of every contract, whatever files it is spread over.
+/// The texts of all contract files.
 private func contracts() throws -> [String] {
   let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     .appending(path: "Shared/ServiceBus/Contracts")

@@ -1,4 +1,4 @@
-// A bus with keys: who is listed gets in and is who the list says, nobody else gets anywhere.
+// A bus with keys: listed processes are admitted under their listed names, all others are refused.
 
 import CZeroMQ
 import Testing
@@ -96,7 +96,7 @@ import Testing
     #expect(await b.bus.statistics().refusedFrames > 0)
     #expect(b.bus.peers.map(\.name) == ["a"])
     #expect(try await b.call(Echo(text: "genuine"), to: "a").reply.servedBy == "a")
-    // What calls itself b answers itself.
+    // A process that calls itself b would call itself.
     if name != "b" { #expect(await impostor.failure(Echo(text: ""), to: "b", within: .milliseconds(700)) != nil) }
     #expect(!events.all.contains { if case .superseded = $0 { true } else { false } }, "nor does it take the place of the process itself")
   }
@@ -105,7 +105,7 @@ import Testing
     let ring = try Keyring()
     let events = Events()
     let a = try fabric.station("a", .gateway, keys: ring.keys(of: "a"), events: events)
-    // It has b's key and calls itself c.
+    // It has b's key but calls itself c.
     let other = try fabric.station("c", .worker, keys: ring.keys(of: "b"))
     defer { close(a, other) }
     a.bus.connect(to: other.endpoint, of: .peer("b"))
@@ -147,14 +147,14 @@ import Testing
     #expect(await pending.value?.code == .unreachable)
     await b.loses("a")
     await a.loses("b")
-    // It goes on announcing itself.
+    // It keeps announcing itself.
     await eventually { await b.bus.statistics().refusedFrames > 0 }
     #expect(b.bus.peers.isEmpty && a.bus.peers.isEmpty)
     await eventually { b.state.entries == ["start h", "cancelled h"] }
     b.bus.admit(try ring.known())
     await a.meets("b")
     #expect(try await a.call(Echo(text: "again"), to: "b").reply.text == "again")
-    // The one that connected does the same.
+    // The same on the side that connected.
     a.bus.admit(try ring.known(without: ["b"]))
     await a.loses("b")
     a.bus.admit(try ring.known())

@@ -4,8 +4,8 @@ import Testing
 
 @testable import ServiceBus
 
-/// What processes of the earliest release that can be upgraded from (deploy/upgrades-from) said to one another, taken from their sockets
-/// (`earlier-messages.json`): this release reads it, and what it says instead those could read.
+/// Messages of the earliest release that can be upgraded (deploy/upgrades-from), recorded from its sockets
+/// (`earlier-messages.json`). This release must read them, and that release must be able to read this one's.
 struct EarlierMessagesTests {
   private struct Recording: Decodable {
     struct Message: Decodable {
@@ -34,7 +34,7 @@ struct EarlierMessagesTests {
     return try stride(from: 0, to: digits.count, by: 2).map { try #require(UInt8(String(decoding: digits[$0..<$0 + 2], as: UTF8.self), radix: 16)) }
   }
 
-  /// Whether a reader of `old` finds in `new` everything that it looks for: fields may have come, none gone or changed.
+  /// True when a reader of `old` finds every expected field in `new`: fields may be added, but not removed or changed.
   private static func reads(_ new: MessagePackValue?, as old: MessagePackValue) -> Bool {
     guard let new, new.kind == old.kind else { return false }
     switch old.kind {

@@ -1,4 +1,4 @@
-// What ZeroMQ adds to the contract: addresses, and strangers at the door.
+// ZeroMQ's additions to the bus: addresses, and connections of strangers.
 
 import Glibc
 import Testing

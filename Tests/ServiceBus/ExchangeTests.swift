@@ -1,4 +1,4 @@
-// The decisions themselves, fed by hand: links that die with something still to send, answers from elsewhere, time.
+// The pure decisions of an exchange: links that end with unsent frames, answers from the wrong peer, deadlines.
 
 import Testing
 

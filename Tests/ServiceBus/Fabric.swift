@@ -1,4 +1,4 @@
-// The worlds the conformance suite runs in: buses in memory, or over ZeroMQ.
+// The transports of the conformance suite: buses in memory, or over ZeroMQ.
 
 import Glibc
 import ServiceBus
@@ -15,12 +15,12 @@ enum Transport: String, CaseIterable, CustomTestStringConvertible {
   var testDescription: String { rawValue }
 }
 
-/// A bus of the suite with what its handlers did.
+/// A bus of the suite, with a journal of its handlers.
 struct Station: Sendable {
   let bus: any Bus
   let endpoint: String
   let state: HandlerState
-  /// Kept with it: sockets lie in its folder.
+  /// Kept alive, because the sockets are in its folder.
   let fabric: Fabric
 
   func call<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(100)) async throws(BusError) -> Answer<M.Reply> {
@@ -45,16 +45,16 @@ struct Station: Sendable {
     await bus.waitForPeers { peers in !peers.contains { $0.name == name } }
   }
 
-  /// Waits until a handler here has written an entry.
+  /// Waits until a handler at `name` has written an entry.
   func journal(of name: String, contains entry: String) async throws {
     try await eventually { try await call(Journal(), to: name).reply.entries.contains(entry) }
   }
 }
 
 extension Station {
-  /// Makes calls side by side to `b`, which all succeed.
-  /// - Parameter meanwhile: runs when the bus has all calls.
-  /// - Returns: the numbers in the order in which the bus got them, which is not that of the tasks.
+  /// Makes parallel calls to `b`, which must all succeed.
+  /// - Parameter meanwhile: runs once the bus has all calls.
+  /// - Returns: the numbers in the order in which the bus got them, which differs from the order of the tasks.
   @MainActor
   func appendAll(_ numbers: Range<Int>, key: String, bodyByteCount: Int = 0, meanwhile: @MainActor () async -> Void = {}) async -> [Int] {
     var sent: [Int] = []
@@ -76,7 +76,7 @@ extension Station {
   }
 }
 
-/// Makes buses that can meet, and ends them.
+/// Makes buses that can connect to each other, and ends them.
 final class Fabric: Sendable {
   let transport: Transport
   let network = InMemoryNetwork()
@@ -103,7 +103,7 @@ final class Fabric: Sendable {
     }
   }
 
-  /// An endpoint that nobody is bound to, for ZeroMQ.
+  /// An unused endpoint for ZeroMQ.
   func freshEndpoint() -> String { transport == .tcp ? "tcp://127.0.0.1:*" : folder.endpoint() }
 
   /// Two stations, `a` connected to `b`.
@@ -117,7 +117,7 @@ final class Fabric: Sendable {
   }
 }
 
-/// Waits until a condition holds. The pause between two looks only spares the cores that do the work.
+/// Waits until a condition holds. The pause between two checks only saves processor time.
 func eventually(_ condition: () async throws -> Bool) async rethrows {
   while try await !condition() {
     do { try await Task.sleep(for: .milliseconds(1)) } catch { return }

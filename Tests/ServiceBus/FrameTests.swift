@@ -1,4 +1,4 @@
-// What exchanges are built of: headers of any bytes, deadlines, queues.
+// The parts of exchanges: headers of arbitrary bytes, deadlines, queues.
 
 import Testing
 
@@ -46,7 +46,7 @@ import Testing
 @Suite struct TimerWheelTests {
   private final class Entry: TimerEntry {
     let deadline: Int64
-    /// One that is late when it comes expires next.
+    /// A timer that is late when it is added expires next.
     let effective: Int64
     var place: TimerPlace?
     init(_ deadline: Int64, now: Int64) {

@@ -1,4 +1,4 @@
-// The hand-written coding of messages against Codable's: each reads what the other wrote.
+// Hand-written coding of messages against Codable's: each must read the other's bytes.
 
 import MessagePack
 import Records
@@ -28,7 +28,7 @@ private let replies = [
   DatabaseRequest.Reply(status: 200, mayWait: true),
 ]
 
-/// Maps have no order, so that values are compared, not bytes.
+/// Maps have no order, so values are compared instead of bytes.
 private func tree(_ value: MessagePackValue) -> String {
   switch value.kind {
   case .map: "{" + value.pairs.map { "\(tree($0.key)):\(tree($0.value))" }.sorted().joined(separator: ",") + "}"
@@ -75,7 +75,7 @@ private func tree(_ value: MessagePackValue) -> String {
     let bytes = try #require(try requests().first).encoded()
     for count in 0..<bytes.count { #expect(throws: MessagePackError.self) { try DatabaseRequest.decoded(from: Array(bytes[..<count])) } }
     for (index, byte) in bytes.enumerated() where byte < 0xa0 || byte > 0xbf {
-      // Every header, number and character in turn becomes a null; whatever is still read must not crash.
+      // Replaces every header, number and character in turn by a null; decoding must not crash.
       var damaged = bytes
       damaged[index] = 0xc0
       _ = try? DatabaseRequest.decoded(from: damaged)  // Dropped because either outcome is fine.

@@ -1,9 +1,9 @@
-// The keys of a test's installation, and buses that have them.
+// The keys of a test's installation, and buses that use them.
 
 import ServiceBus
 import Testing
 
-/// A key for each process of an installation, and a stranger's.
+/// A key for each process of an installation, and one for a stranger.
 struct Keyring: Sendable {
   let pairs: [String: BusKeyPair]
   let roles: [String: Role]
@@ -19,7 +19,7 @@ struct Keyring: Sendable {
     "\(KnownPeer(role: try role ?? #require(roles[name]), name: name, publicKey: try (key ?? pair(name)).publicKey))\n"
   }
 
-  /// Everybody but some, and lines beside.
+  /// The list of all processes except `left`, with further lines.
   func known(without left: Set<String> = [], and lines: String...) throws -> KnownPeers {
     try KnownPeers(parsing: try roles.keys.filter { !left.contains($0) }.sorted().map { try line($0) }.joined() + lines.joined())
   }
@@ -27,7 +27,7 @@ struct Keyring: Sendable {
   func keys(of name: String, _ known: KnownPeers? = nil) throws -> BusKeys { BusKeys(own: try pair(name), known: try known ?? self.known()) }
 }
 
-/// What a bus told of itself.
+/// The events of a bus.
 final class Events: Sendable {
   private let events = Guarded<[BusEvent]>([])
 
@@ -41,7 +41,7 @@ final class Events: Sendable {
 
   func waitFor(_ isMeant: (BusEvent) -> Bool) async { await eventually { all.contains(where: isMeant) } }
 
-  /// Waits until a connection did not come about for a reason that contains a text.
+  /// Waits for a failed handshake whose reason contains the text.
   func waitForFailedHandshake(_ text: String) async {
     await waitFor { if case .failedHandshake(_, let reason) = $0 { reason.contains(text) } else { false } }
   }

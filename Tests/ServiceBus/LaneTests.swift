@@ -1,4 +1,4 @@
-// Handlers that call others: what they wait for never waits behind those that wait for it.
+// Handlers that make calls: a nested call never waits behind the calls that wait for it.
 
 import Testing
 
@@ -16,7 +16,7 @@ private struct NestedEcho: Message {
   var orderingKey: String? { key }
 }
 
-/// Has its handler call `NestedEcho` at a peer before it answers.
+/// Its handler calls `NestedEcho` at a peer before it answers.
 private struct Relay: Message {
   static let name = "test.relay/1"
   static let senders = Set(Role.allCases)
@@ -70,7 +70,7 @@ private struct Relay: Message {
       for _ in 0..<200 {
         group.addTask { await a.relay(through: "b", to: "a", key: key) }
         group.addTask { await b.relay(through: "a", to: "b", key: key) }
-        // To oneself, by oneself.
+        // A process calls itself by way of itself.
         group.addTask { await a.relay(through: "a", to: "a", key: key) }
       }
       return await group.reduce(into: []) { $0.append($1) }

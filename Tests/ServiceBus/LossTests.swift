@@ -1,4 +1,4 @@
-// Peers that restart, die, stop, leave in good order, or bear another's name.
+// Peers that restart, die, are suspended, leave in order, or use another peer's name.
 
 import ServiceBus
 import Testing
@@ -27,7 +27,7 @@ import Testing
     close(a, b)
   }
 
-  /// The liveness of these stations is longer than any deadline here: only the lost connection can tell.
+  /// The liveness limit is longer than any deadline here, so only the lost connection can reveal the end.
   @Test(arguments: Transport.allCases, [true, false])
   func `a killed peer fails calls as unreachable without waiting for its silence`(transport: Transport, isConnectedTo: Bool) async throws {
     let fabric = Fabric(transport)

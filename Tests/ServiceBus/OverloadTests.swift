@@ -1,4 +1,4 @@
-// Every queue of the bus is bounded and says at once that it is full.
+// Every queue of the bus is bounded and refuses at once when it is full.
 
 import ServiceBus
 import Testing
@@ -50,7 +50,7 @@ import Testing
       group.addTask { await a.failure(Hold(id: "first", crowd: "flood"), to: "b")?.code }
       while await a.bus.statistics().callsUnderWay < 1 { await Task.yield() }
       for number in 0..<30 { group.addTask { await a.failure(Hold(id: "flood \(number)", crowd: "flood"), to: "b")?.code } }
-      // Those that find no place of the flood's.
+      // The calls of the flood that find no place.
       for _ in 0..<10 { #expect(await group.next() == .overloaded) }
       #expect(await a.bus.statistics().callsInBacklog == 20)
       group.addTask { await a.failure(Hold(id: "quiet", crowd: "quiet"), to: "b")?.code }

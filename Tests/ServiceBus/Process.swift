@@ -1,23 +1,23 @@
-// Peers that can be killed and stopped: real processes over ZeroMQ, a node of the network in memory.
+// Peers that can be killed and suspended: real processes over ZeroMQ, or a node of the in-memory network.
 
 import Foundation
 import ServiceBus
 
-/// Another process of the installation, from outside.
+/// Another process of the installation.
 protocol Neighbour: Sendable {
   var endpoint: String { get }
-  /// SIGKILL.
+  /// Sends SIGKILL.
   func kill()
-  /// SIGSTOP and SIGCONT.
+  /// Send SIGSTOP and SIGCONT.
   func stop()
   func goOn()
-  /// Ends it if it still runs.
+  /// Ends the process if it still runs.
   func end()
 }
 
 extension Fabric {
   /// Starts a process that serves the test messages and connects to `endpoints`.
-  /// - Parameter livenessSeconds: long where the neighbour is stopped and must not be missed.
+  /// - Parameter livenessSeconds: a long time for a neighbour that is suspended and must not count as lost.
   func neighbour(_ name: String, _ role: Role = .worker, livenessSeconds: Int = 2, connectedTo endpoints: String...) throws -> any Neighbour {
     switch transport {
     case .memory:

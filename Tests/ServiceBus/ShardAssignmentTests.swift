@@ -1,4 +1,4 @@
-// Which worker gets which shard, as tables: who comes and goes, and what moves.
+// The assignment of shards to workers as tables: arriving and leaving workers, and the shards that move.
 
 import ServiceBus
 import Testing
@@ -7,7 +7,7 @@ private func peer(_ name: String, _ role: Role = .worker, ready: Bool = true, in
   Peer(name: name, role: role, incarnation: incarnation, endpoint: "memory://" + name, isReady: ready, shardFormat: format)
 }
 
-/// A decision that keeps every map at once.
+/// Decisions whose maps are stored at once.
 private struct Decider {
   var assignment: ShardAssignment
   var graceIsOver = true
@@ -27,7 +27,7 @@ private struct Decider {
   var holders: [String?] { assignment.map.holders }
 }
 
-/// What a worker holds.
+/// The shards that a worker holds.
 private func shards(of name: String, in holders: [String?]) -> [Int] { holders.indices.filter { holders[$0] == name } }
 
 @Suite struct ShardAssignmentTests {
@@ -118,19 +118,19 @@ private func shards(of name: String, in holders: [String?]) -> [Int] { holders.i
     var decider = Decider()
     decider.see(peer("worker-1"), peer("worker-2"), peer("worker-3"))
     let steady = decider.holders
-    // Replaced: its shards go to the others as they are, and come back.
+    // Replaced: its shards go to the others without a change of format, and come back.
     decider.see(peer("worker-2"), peer("worker-3"))
     #expect(!decider.holders.contains(nil))
     decider.see(peer("worker-1", incarnation: 2, format: 21), peer("worker-2"), peer("worker-3"))
     #expect(decider.holders == steady)
-    // Gone again: what it had is of its format.
+    // Gone again: its shards have its newer format, so no older worker may hold them.
     decider.see(peer("worker-2"), peer("worker-3"))
     for (old, new) in zip(steady, decider.holders) { #expect(new == (old == "worker-1" ? nil : old)) }
     // Also after a restart of the share service.
     decider = Decider(persisted: decider.assignment.map)
     decider.see(peer("worker-2"), peer("worker-3", format: 20))
     for (old, new) in zip(steady, decider.holders) { #expect(new == (old == "worker-1" ? nil : old)) }
-    // An equal and a newer one may have it, and what those had is theirs.
+    // Workers of the same or a newer format may hold them, and keep their own shards.
     decider.see(peer("worker-2"), peer("worker-3", incarnation: 2, format: 21))
     for (old, new) in zip(steady, decider.holders) { #expect(new == (old == "worker-1" ? "worker-3" : old)) }
     decider.see(peer("worker-2", incarnation: 2, format: 22))

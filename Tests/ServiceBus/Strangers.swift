@@ -1,22 +1,22 @@
-// Strangers at the bus's door, and what they say.
+// Connections of strangers to the bus, and their bytes.
 
 import Glibc
 
 @testable import ServiceBus
 
-/// What a stranger may send to a ROUTER.
+/// Bytes that a stranger may send to a ROUTER.
 struct Garbage: Sendable {
   let bytes: @Sendable (inout Seeded) -> [UInt8]
 
-  /// A ZMTP 3.0 greeting and a DEALER's READY command: from here on the peer takes frames.
+  /// A ZMTP 3.0 greeting and a DEALER's READY command, after which the peer accepts frames.
   static let handshake: [UInt8] =
     [0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0] + Array("NULL".utf8) + Array(repeating: 0, count: 16 + 1 + 31)
     + [4, 28, 5] + Array("READY".utf8) + [11] + Array("Socket-Type".utf8) + [0, 0, 0, 6] + Array("DEALER".utf8)
 
-  /// A greeting of ZMTP 3.0 with the mechanism CURVE.
+  /// A ZMTP 3.0 greeting with the mechanism CURVE.
   static let curveGreeting: [UInt8] = [0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0] + Array("CURVE".utf8) + Array(repeating: 0, count: 15 + 1 + 31)
 
-  /// A part of a message as ZMTP has it.
+  /// A part of a message in ZMTP.
   static func frame(_ bytes: [UInt8], more: Bool = false) -> [UInt8] {
     if bytes.count < 256 { return [more ? 1 : 0, UInt8(bytes.count)] + bytes }
     return [more ? 3 : 2] + (0..<8).map { UInt8(truncatingIfNeeded: bytes.count >> (56 - 8 * $0)) } + bytes
@@ -35,7 +35,7 @@ struct Garbage: Sendable {
 
   static let all: [Garbage] = [
     Garbage { random(Int.random(in: 1...200, using: &$0), &$0) },
-    // An unversioned peer of old.
+    // An old peer without a version.
     Garbage { [1, 0, 2, 0] + random(50, &$0) },
     // Half a greeting.
     Garbage { _ in Array(handshake[..<20]) },
@@ -43,7 +43,7 @@ struct Garbage: Sendable {
     Garbage { _ in handshake + [2, 0x10, 0, 0, 0, 0, 0, 0, 0] },
     // Frames of random bytes.
     Garbage { generator in handshake + (0..<20).flatMap { _ in frame(random(Int.random(in: 0...100, using: &generator), &generator)) } },
-    // A request, a reply and a cancellation of somebody who never announced himself.
+    // A request, a reply and a cancellation of a peer that never announced itself.
     Garbage { _ in handshake + [.request, .reply, .cancel, .goodbye, .superseded].flatMap { frame(header($0)) } },
     // An announcement that does not decode.
     Garbage { handshake + frame(header(.announce), more: true) + frame(random(60, &$0)) },

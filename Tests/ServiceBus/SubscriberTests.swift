@@ -1,4 +1,4 @@
-// Whoever is told of peers or maps may be cancelled at the very moment when there is something to tell.
+// Subscribers of peers or maps may be cancelled at the very moment of an update.
 
 import Foundation
 import Synchronization
@@ -14,7 +14,8 @@ import Testing
 
   private static let roundCount = 2000
 
-  /// Cancels a reader again and again while another thread tells, both on threads of their own: were they to wait for one another, only they would.
+  /// Cancels a reader repeatedly while another thread publishes. Both have threads of their own, so that a deadlock
+  /// affects no other test.
   private func cancel<Value: Sendable>(readersOf changes: @escaping @Sendable () -> AsyncStream<Value>, while tell: @escaping @Sendable (Int) -> Void) async throws {
     let progress = Progress()
     let teller = Thread {
@@ -37,7 +38,7 @@ import Testing
     teller.start()
     canceller.start()
     var seen = -1
-    // As long as there is progress there is no need to hurry.
+    // As long as there is progress, there is no time limit.
     while !progress.isOver.load(ordering: .relaxed) {
       let rounds = progress.rounds.load(ordering: .relaxed)
       guard rounds != seen else {

@@ -1,10 +1,10 @@
-// A process that the bus's tests kill, stop and drain: serves the test messages until standard input ends.
+// A process that the bus's tests kill, suspend and drain. It serves the test messages until standard input ends.
 
 import Glibc
 import ServiceBus
 
-/// Arguments: name, role, endpoint to bind, seconds of liveness, endpoints to connect to. Prints the endpoint it bound; each `drain` line on standard input is
-/// answered `drained`.
+/// Arguments: name, role, endpoint to bind, seconds of liveness, endpoints to connect to. It prints the endpoint it
+/// bound, and answers each `drain` line on standard input with `drained`.
 @main
 enum Main {
   static func main() async throws {

@@ -1,4 +1,4 @@
-// The messages of the bus's own tests, and the handlers both implementations serve them with.
+// The messages of the bus's own tests, with their handlers for both implementations.
 
 import ServiceBus
 import Synchronization
@@ -38,7 +38,7 @@ struct Release: Message {
   let id: String
 }
 
-/// What became of handlers.
+/// Returns the journal of the handlers.
 struct Journal: Message {
   static let name = "test.journal/1"
   static let senders = Set(Role.allCases)
@@ -48,7 +48,7 @@ struct Journal: Message {
   }
 }
 
-/// Throws what it is told to.
+/// Throws the given error.
 struct Fail: Message {
   static let name = "test.fail/1"
   static let senders = Set(Role.allCases)
@@ -71,7 +71,7 @@ struct Append: Message {
   var orderingKey: String? { key }
 }
 
-/// A message as a later version knows it: one field more, and one that it no longer sends.
+/// The message in a later version, with one more field, and without a field that is no longer sent.
 struct EvolvedEcho: Message {
   static let name = "test.echo/1"
   static let senders = Set(Role.allCases)
@@ -86,7 +86,7 @@ struct EvolvedEcho: Message {
   var more: [String: String] = ["a": "b"]
 }
 
-/// As an incompatible version knows it.
+/// The message in an incompatible version.
 struct BrokenEcho: Message {
   static let name = "test.echo/1"
   static let senders = Set(Role.allCases)
@@ -102,7 +102,7 @@ struct NobodyServesThis: Message {
   typealias Reply = Acknowledgement
 }
 
-/// What the handlers of one process did, and the holds it runs.
+/// The journal of one process's handlers, and its holds.
 final class HandlerState: Sendable {
   private struct State {
     var entries: [String] = []
@@ -133,7 +133,7 @@ final class HandlerState: Sendable {
     }
   }
 
-  /// - Parameter reports: gets what became `internalError`.
+  /// - Parameter reports: gets the errors that became `internalError`.
   func handlers(areBrief: Bool = false, reports: @escaping @Sendable (String) -> Void = { _ in }) -> BusHandlers {
     var handlers = BusHandlers { name, description in reports("\(name): \(description)") }
     let isBrief: @Sendable (String, Int) -> Bool = { _, _ in areBrief }

@@ -7,7 +7,7 @@ struct AskAllTests {
   @Test func `all are asked at once, and whoever answers when, the answers come in the order of the questions`() async throws {
     let waiting = Mutex<[CheckedContinuation<Void, Never>]>([])
     let answers = await askAll(Array(0..<20)) { number throws(RecordError) in
-      // Nobody is answered before all are asked.
+      // No call is answered before all are asked.
       await withCheckedContinuation { continuation in
         let all = waiting.withLock { waiting in
           waiting.append(continuation)

@@ -6,7 +6,7 @@ import Testing
   let root = FileManager.default.temporaryDirectory.path
   let known = try #require(DiskSpace(of: root))
   let missing = try #require(DiskSpace(of: root + "/aquifer-none-\(UUID().uuidString)/deeper/still"))
-  // Others write to the same file system meanwhile.
+  // Other programs write to the same file system meanwhile.
   #expect(known.free > 0 && missing.free > known.free / 2 && missing.free < known.free * 2)
   #expect(known.size >= known.free && missing.size == known.size)
   #expect(DiskSpace(of: "/proc/self/exe/below") == nil, "a file is no folder")

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ServiceKit
 
-/// Notes what happened to it, in order.
+/// Notes its life-cycle calls in order.
 private final class NotingService: Service {
   private let notes = Mutex<[String]>([])
   private let problem = Mutex<String?>(nil)
@@ -47,7 +47,7 @@ struct ServiceProcessTests {
 
   private func get(_ running: RunningService, _ path: String) async throws -> (status: Int, body: JSONValue?, text: String) {
     let response = try await client.send("GET", running.adminURL + path)
-    // Dropped because metrics are no JSON; their tests look at the text.
+    // Dropped because metrics are no JSON; their tests read the text.
     return (response.status, try? JSONValue(parsing: response.body), String(decoding: response.body, as: UTF8.self))
   }
 

@@ -1,4 +1,4 @@
-// The clock that nobody sets.
+// The steady clock, which does not jump when the system's clock is set.
 
 import Foundation
 import ServiceKit

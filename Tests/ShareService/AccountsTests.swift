@@ -160,7 +160,7 @@ import Testing
     #expect(try await world.authenticate(user: second).refusal == nil)
   }
 
-  /// Made with `openssl ecparam -name prime256v1 -genkey`; nobody has the private half.
+  /// Made with `openssl ecparam -name prime256v1 -genkey`; the private key does not exist any more.
   static let publicKey = """
     -----BEGIN PUBLIC KEY-----
     MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEKyhm84moHpqJPzSpauU51HHr83KU

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ShareService
 
-/// What apps are called to people, and where they are.
+/// The names and addresses of apps.
 @Suite struct AppTests {
   private static func app(_ world: World) async throws -> LookUpApp.Reply { try await world.service.directory.app(of: try #require(ContainerID(rawValue: World.photos))) }
 

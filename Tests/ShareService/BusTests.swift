@@ -10,7 +10,7 @@ import Testing
 
 /// The share service on an in-memory network, with other processes around it.
 @Suite(.timeLimit(.minutes(1))) struct BusTests {
-  /// Another process: keeps the changes and maps it was told, answers `WorkerReport`.
+  /// Another process: keeps the changes and maps that it gets, and answers `WorkerReport`.
   final class Neighbour: Sendable {
     let bus: InMemoryBus
     private let changes: AsyncStream<DirectoryChanged>.Continuation
@@ -59,7 +59,7 @@ import Testing
       return nil
     }
 
-    /// Asks the share service.
+    /// Sends a message to the share service.
     func ask<M: Message>(_ message: M, body: [UInt8] = []) async throws(BusError) -> Answer<M.Reply> {
       try await bus.call(message, body: body, to: .role(.share), within: .seconds(20))
     }
@@ -148,7 +148,7 @@ import Testing
       let worker = Neighbour("worker-1", .worker, network, report: "{}")
       await worker.bus.waitForPeers { $0.contains { $0.role == .share } }
       _ = try await gateway.operate("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#)
-      // Answered only when both know.
+      // The operator's call is answered only when both know of the change.
       for neighbour in [gateway, worker] {
         let change = await neighbour.nextChange()
         #expect(change?.credentials == true)
@@ -175,7 +175,7 @@ import Testing
       let next = try #require(await gateway.nextChange()?.version)
       #expect(next.follows(start))
       #expect(await late.nextChange()?.version == next)
-      // Silent during a change: told when it can be reached again.
+      // A peer that was silent during a change is told when it is reachable again.
       network.pause("notifier-1")
       _ = try await gateway.operate("POST", "/admin/1/users", #"{"name":"alice"}"#)
       network.resume("notifier-1")
@@ -201,7 +201,7 @@ import Testing
   }
 
   /// Runs a share service until a worker has all shards.
-  /// - Returns: the version of that map, which is kept.
+  /// - Returns: the version of that map, which is stored.
   private func mapVersion(_ folder: TemporaryFolder, _ clock: FixedClock, atLeast version: Int64 = 0) async throws -> Int64 {
     let network = InMemoryNetwork()
     let service = try ShareService(

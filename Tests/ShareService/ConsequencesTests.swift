@@ -9,7 +9,7 @@ import WebServices
 
 private let mirror = "/mirror/1/\(World.photos)"
 
-/// What a change of a schema means for records, said before it is made.
+/// The consequences of a schema change for records, told before the change.
 @Suite struct ConsequencesTests {
   private static func counted(_ count: Int, uncounted: String = "") -> String {
     #"{"fields":[{"recordType":"CD_Post","field":"CD_title","records":\#(count)},{"recordType":"CD_Post","field":"CD_title","records":1}],"uncountedShards":[\#(uncounted)],"silent":[]}"#
@@ -84,7 +84,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     let declared = renamed.replacing("name=\"headline\"", with: "name=\"headline\" elementID=\"title\"")
     let notes = try await world.ok("PUT", "\(mirror)/development/model", declared)["notes"]?.elements.compactMap(\.string)
     #expect(notes?.count == 1 && notes?.first?.contains("CD_Post.CD_title is called CD_headline now (renamingIdentifier). The server moves no values: 5 records") == true)
-    // What is renamed is not the same model; a renamingIdentifier alone makes no other one.
+    // A renamed attribute makes another model; a renamingIdentifier alone does not.
     #expect(try await world.schema().models.count == 2)
     try await world.ok("PUT", "\(mirror)/development/model", renamed)
     #expect(try await world.schema().models.count == 2)

@@ -7,9 +7,9 @@ import Testing
 
 @testable import ShareService
 
-/// Users who are deleted: what goes at once, and what the shards are asked for until all have done it.
+/// Deleted users: their credentials end at once, and the shards are asked until all have removed the data.
 @Suite(.timeLimit(.minutes(1))) struct DepartureTests {
-  /// Workers that note who they were to forget.
+  /// Workers that note which users they should forget.
   private final class Shards: Sendable {
     struct State: Sendable {
       var asked: [String] = []
@@ -66,7 +66,7 @@ import Testing
     #expect(try await world.authenticate(user: bob.token).refusal == nil)
     await #expect(throws: RecordError.self) { try await world.service.directory.lookUp(LookUpUser(userRecordName: alice.recordName)) }
     #expect(try await world.ok("GET", "/admin/1/users")["users"]?.elements.map { $0["name"]?.string } == ["bob"])
-    // Again, by either name, is the same; somebody else of that name is somebody else.
+    // A second deletion, by either name, changes nothing. A new user of the same name is another user.
     #expect(try await world.ok("DELETE", "/admin/1/users/alice")["userRecordName"]?.string == alice.recordName)
     try await world.ok("POST", "/admin/1/users", #"{"name":"alice","email":"alice@example.org"}"#)
     #expect(try await world.ok("DELETE", "/admin/1/users/\(alice.recordName)")["userRecordName"]?.string == alice.recordName)
@@ -115,7 +115,7 @@ import Testing
     let shown = try await world.ok("GET", "/admin/1/users/alice")
     #expect(shown["shares"]?.int64 == 2 && shown["sharedWith"]?.int64 == 2 && shown["holds"]?.elements.first?["environment"]?.string == "production")
     #expect(try await world.ok("GET", "/admin/1/users/alice", query: ["brief": "true"])["shares"] == nil)
-    // Without workers' figures a list costs them nothing.
+    // A list without usage does not ask the workers.
     let count = world.reports.questions.count
     #expect(try await world.ok("GET", "/admin/1/users")["users"]?.elements.first?["bytes"] == nil)
     #expect(world.reports.questions.count == count)

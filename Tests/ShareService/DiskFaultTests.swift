@@ -9,7 +9,7 @@ import Testing
 @testable import ShareService
 
 @Suite struct DiskFaultTests {
-  /// The directory's disk, some of whose steps fail.
+  /// The directory's disk with failing steps.
   final class Disk: Sendable {
     private struct State {
       var fault: (step: UInt32, code: Int32)?
@@ -32,14 +32,14 @@ import Testing
 
     deinit { faulty_disk_unwatch(number.load(ordering: .relaxed)) }
 
-    /// Every step of that kind fails from now on; nil: none does.
+    /// Lets every step of that kind fail from now on; nil: none fails.
     func fail(_ step: faulty_disk_step?, _ code: Int32 = 0) { state.withLock { $0.fault = step.map { ($0.rawValue, code) } } }
     var openings: Int { state.withLock { $0.openings } }
 
     static let syncError = SQLITE_IOERR | 4 << 8
   }
 
-  /// A world on such a disk, which ends before the disk does.
+  /// Runs a world on such a disk; the world ends before the disk does.
   private static func run(_ body: (World, Disk) async throws -> World) async throws {
     let folder = TemporaryFolder()
     let disk = Disk(folder)
@@ -72,7 +72,7 @@ import Testing
       let alice = try await world.user("alice")
       disk.fail(FAULTY_DISK_SYNC, Disk.syncError)
       #expect(await Self.addUser("bob", to: world).status == 503)
-      // Its log can't be made durable: what is in the file is not known.
+      // The log can't be made durable, so the file's state is unknown.
       #expect(await world.call("GET", "/admin/1/users").status == 503)
       #expect(await !world.service.directory.isReadable)
       await #expect(throws: (any Error).self) { try await world.authenticate(user: alice.token) }

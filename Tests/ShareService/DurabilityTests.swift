@@ -35,7 +35,7 @@ import Testing
     let copy = TemporaryFolder()
     let world = try await World.withContainer(in: folder)
     let alice = try await world.user("alice")
-    // The files as they are on disk while the first process still holds them.
+    // The files on disk while the first process still holds them.
     for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) where !name.hasSuffix("-shm") {
       try FileManager.default.copyItem(atPath: folder.path + "/" + name, toPath: copy.path + "/" + name)
     }
@@ -53,7 +53,7 @@ import Testing
     let copied = Task { try await directory.copy(to: path) }
     while !FileManager.default.fileExists(atPath: path) { await Task.yield() }
     let alice = try await world.user("alice")
-    // It was answered before the end.
+    // The call was answered before the copy ended.
     let size = try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0
     #expect(size < byteCount)
     try await copied.value
@@ -80,7 +80,7 @@ import Testing
         #expect(data.firstRange(of: Data(secret.utf8.prefix(20))) == nil)
       }
     }
-    // The search can find: the record name is there.
+    // Shows that the search works: the record name is found.
     #expect(open.contains { $0.firstRange(of: Data(alice.recordName.utf8)) != nil })
   }
 
@@ -112,7 +112,7 @@ import Testing
 
   @Test func `a folder in use is refused`() async throws {
     let world = try World()
-    // The second waits for the first to let go before it gives up.
+    // The second waits a while for the first to release the file before it gives up.
     let problem = #expect(throws: InstallationProblem.self) { try World(in: world.folder) }
     #expect(problem?.description.contains("Another process uses") == true)
     await world.service.close()
@@ -151,7 +151,7 @@ import Testing
     #expect(throws: InstallationProblem.self) { try folder.operatorToken(given: "short", random: SeededRandom(seed: 3)) }
     try Data().write(to: URL(fileURLWithPath: folder.operatorTokenPath))
     #expect(throws: InstallationProblem.self) { try folder.operatorToken(given: nil, random: SeededRandom(seed: 3)) }
-    // Kept until here: it removes the folder.
+    // Kept alive until here, because its end removes the folder.
     withExtendedLifetime(parent) {}
   }
 }
@@ -161,7 +161,7 @@ extension Directory {
 }
 
 extension Directory {
-  /// Makes the file so long.
+  /// Makes the file this long.
   fileprivate func fill(_ byteCount: Int) throws {
     try change { try DirectoryFormat.set("ballast", [UInt8](repeating: 7, count: byteCount), in: connection) }
   }

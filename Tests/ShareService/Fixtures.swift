@@ -1,4 +1,4 @@
-// A share service in a folder of its own, and what tests ask of it.
+// A share service in a folder of its own, and shortcuts for tests.
 
 import Crypto
 import Foundation
@@ -19,7 +19,7 @@ final class FixedClock: WallClock {
   func advance(by span: Int64) { time.add(span, ordering: .relaxed) }
 }
 
-/// Unpredictable enough to be unique, repeatable.
+/// Unique but repeatable bytes.
 final class SeededRandom: RandomSource {
   private let state: Mutex<UInt64>
   init(seed: UInt64) { state = Mutex(seed) }
@@ -47,7 +47,7 @@ final class TemporaryFolder: Sendable {
   deinit { try? FileManager.default.removeItem(atPath: path) }
 }
 
-/// A share service that is asked without a bus.
+/// A share service that is called without a bus.
 struct World {
   let folder: TemporaryFolder
   let service: ShareService
@@ -56,12 +56,12 @@ struct World {
   let reports: Reports
   let clock: FixedClock
 
-  /// What the workers say, by subject: JSON; nothing, and all of it, where the test says nothing.
+  /// The workers' reports by subject, as JSON; a complete report without rows where the test sets none.
   final class Reports: Sendable {
     private let answers = Mutex<[String: [String]]>([:])
     private let asked = Mutex<[(subject: String, query: [String: String])]>([])
 
-    /// One answer after the other; the last one again and again.
+    /// Sets the answers; the last one repeats.
     func set(_ subject: String, _ answers: String...) { self.answers.withLock { $0[subject] = answers } }
     var questions: [(subject: String, query: [String: String])] { asked.withLock { $0 } }
 
@@ -76,7 +76,7 @@ struct World {
       return OperatorAnswer(body: Array((text ?? Self.nothing(subject, query)).utf8))
     }
 
-    /// No rows; of fields, what a worker says of those that no record has.
+    /// No rows; for fields, rows with 0 records.
     private static func nothing(_ subject: String, _ query: [String: String]) -> String {
       let fields = (query["fields"] ?? "").split(separator: "\n").map { $0.split(separator: "\t") }
       let rows = fields.map { #"{"recordType":"\#($0[0])","field":"\#($0[1])","records":0}"# }
@@ -84,7 +84,7 @@ struct World {
     }
   }
 
-  /// What was announced.
+  /// The announced changes.
   final class Published: Sendable {
     private let list = Mutex<[DirectoryChanged]>([])
     func add(_ change: DirectoryChanged) { list.withLock { $0.append(change) } }
@@ -128,7 +128,7 @@ struct World {
     return world
   }
 
-  /// The same folder, as after a restart.
+  /// A new service on the same folder, as after a restart.
   func restarted() async throws -> World {
     await service.close()
     return try World(in: folder, seed: 99, clock: clock)
@@ -147,7 +147,7 @@ struct World {
     return try JSONValue(parsing: answer.body)
   }
 
-  /// An error dictionary, with its status checked against its code.
+  /// An error dictionary, whose status is checked against its code.
   @discardableResult
   func refused(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:], status: Int) async throws -> JSONValue {
     let answer = await call(method, path, body, query: query)

@@ -1,4 +1,4 @@
-// What names credentials, and ends with them: web couriers are good for as long.
+// Names of credentials, which end with the credentials. Web couriers last as long as theirs.
 
 import Records
 import ServiceBus

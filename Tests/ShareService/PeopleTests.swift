@@ -74,7 +74,7 @@ import Testing
     #expect(names.contains("alice") && names.contains("key-" + own.keyID.prefix(16)))
     let pem = SigningKey().publicPEM.replacing("\n", with: "\\n")
     try await world.refused("POST", "/admin/1/keys", #"{"container":"\#(World.photos)","publicKey":"\#(pem)","user":"zoe"}"#, status: 404)
-    // No user is left over from a key that was not made.
+    // A key that was not made leaves no user behind.
     try await world.refused("POST", "/admin/1/keys", #"{"container":"iCloud.none","publicKey":"\#(pem)"}"#, status: 404)
     #expect(try await world.ok("GET", "/admin/1/users")["users"]?.count == 2)
   }

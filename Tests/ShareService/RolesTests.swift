@@ -113,7 +113,7 @@ import Testing
 }
 
 extension Directory {
-  /// The file as a release before this change of format left it.
+  /// Turns the file into one of the release before this format change.
   fileprivate func undoRolesAndQuotas() throws {
     try connection.execute(
       """

@@ -13,7 +13,7 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
   #"{"unique":[{"entity":"\#(entity)","attributes":["\#(attribute)"],"scope":"zone","policy":"\#(policy)"}]}"#
 }
 
-/// What is unique in an environment, as operators declare it and workers hear of it.
+/// Unique attributes of an environment, as operators declare them and workers get them.
 @Suite struct RulesTests {
   @Test func `rules are declared for a model, told to workers and there after a restart`() async throws {
     var world = try await World.withContainer()
@@ -32,7 +32,7 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
     #expect(try await world.schema().rules == reply.rules)
     #expect(try await world.ok("GET", "/admin/1/rules/\(World.photos)/development")["unique"]?.count == 1)
     #expect(try await world.ok("GET", "/admin/1/rules/\(World.photos)/production")["unique"]?.count == 0)
-    // Another model leaves them as they are, and no rules are no rules.
+    // Another model leaves the rules as they are; an empty list removes them.
     try await world.ok("PUT", model, modelXML(attributes: ["title": "String", "likes": "Integer 64"]))
     #expect(try await world.schema().rules == reply.rules)
     try await world.ok("PUT", rules, #"{"unique":[]}"#)
@@ -77,7 +77,7 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
     try await world.ok("PUT", rules, document("reject"))
     try await world.ok("POST", "/mirror/1/\(World.photos)/development/schema/promote")
     #expect(try await world.schema(.production).rules?.unique.map(\.text) == ["Post(title)"])
-    // Production's own stay, and of the same attributes development's policy holds.
+    // Production's own rules stay; for the same attributes development's policy replaces production's.
     try await world.ok("PUT", "/admin/1/rules/\(World.photos)/production", document("report", attribute: "likes"))
     try await world.ok("PUT", rules, document("merge-lowest-uuid"))
     try await world.ok("POST", "/mirror/1/\(World.photos)/development/schema/promote")

@@ -51,7 +51,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     let error = try await world.refused("PUT", "\(mirror)/production/model", modelXML("Further", attributes: ["a": "Date"]), status: 400)
     #expect(error["reason"]?.string?.contains("500 models") == true)
     #expect(try await world.schema(.production).schema.recordType(named: "CD_Further") == nil)
-    // One that it has is no further one.
+    // A model that production already has needs no room.
     try await world.ok("PUT", "\(mirror)/production/model", modelXML("E0", attributes: ["a": "Date"]))
   }
 
@@ -163,7 +163,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(try await world.schema().schema.recordType(named: "Note") == nil)
     let answer = try await world.ok("PUT", "\(mirror)/development/schema", text)
     #expect(names(answer) == ["Note.title"] && names(trial) == ["Note.title"])
-    // The same keys as a model's answer has: of the latest model, which is still there.
+    // The same keys as in the answer to a model: those of the latest model, which is still stored.
     #expect(answer["modelHash"]?.string == (try await world.schema().latestModelHash))
     #expect(answer["entities"]?.elements.map { $0["name"]?.string } == ["Post"] && answer["schema"] == nil)
     let other = try await world.ok("PUT", "\(mirror)/production/schema", text)
@@ -183,11 +183,11 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(names(answer) == ["CD_M2M_a.x"])
     #expect(try await world.schema().schema.recordType(named: "CD_Song")?.fields.map(\.name) == own + ["CD_title"])
     #expect(try await world.schema().schema.recordType(named: "CD_M2M_a")?.fields.map(\.name) == ["x"])
-    // A text that an earlier release stored has none of it.
+    // A text stored by an earlier release contains none of these.
     try await world.service.directory.storeSchema("DEFINE SCHEMA RECORD TYPE CD_Old (CD_title STRING);", of: .production)
     let old = try await world.schema(.production).schema
     #expect(old.recordTypes.map(\.name) == ["CDMR", "CD_Old", "Users", "cloudkit.share"] && old.recordType(named: "CD_Old")?.fields.count == 4)
-    // Where they have no room, nothing is added.
+    // A type without room for them stays as it is.
     let fields = (0..<255).map { "f\($0) INT64" }.joined(separator: ", ")
     try await world.ok("PUT", "\(mirror)/development/schema", "DEFINE SCHEMA RECORD TYPE CD_Full (\(fields));")
     #expect(try await world.schema().schema.recordType(named: "CD_Full")?.fields.count == 255)
@@ -238,7 +238,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     try await world.ok("POST", "\(mirror)/development/schema/reset")
     let after = try await world.schema()
     #expect(after.schema == Schema.initial && after.models.isEmpty && after.latestModelHash == nil && after.version > before)
-    // Workers let go of what was saved before.
+    // Workers drop the records saved before.
     #expect(after.generation == 1)
     #expect(try await world.schema(.production).generation == nil)
     try await world.ok("PUT", "\(mirror)/development/model", modelXML())

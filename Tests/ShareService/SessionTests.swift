@@ -58,7 +58,7 @@ private let minute: Int64 = 60_000
       token = try #require(try await directory.rotate(token))
       chain.append(token)
     }
-    // An hour later, twice the lifetime of a token.
+    // An hour later, which is twice a token's lifetime.
     #expect(try await isAccepted(token, in: world))
     for dead in chain.dropLast(2) { #expect(try await !isAccepted(dead, in: world)) }
     world.clock.advance(by: 5 * minute)
@@ -75,7 +75,7 @@ private let minute: Int64 = 60_000
     let successor = try #require(try await directory.rotate(token))
     #expect(try await !isAccepted(token, in: world))
     #expect(try await isAccepted(successor, in: world))
-    // An answer that was under way hands out the same.
+    // An answer under way carries the same successor.
     #expect(try await directory.rotate(token) == successor)
   }
 
@@ -95,7 +95,7 @@ private let minute: Int64 = 60_000
   @Test func `no answer is kept for longer than its token counts for certain`() {
     let policy = SessionPolicy()
     let fresh = SessionToken(created: 0, expires: 30 * minute, isRotated: false)
-    // Another gateway may rotate it after five minutes, and five more later it is dead.
+    // Another gateway may rotate it after five minutes, and five minutes later it expires.
     #expect(fresh.validity(policy, now: 0) == 10 * minute)
     #expect(fresh.validity(policy, now: 5 * minute) == 5 * minute)
     #expect(fresh.validity(policy, now: 20 * minute) == 5 * minute)

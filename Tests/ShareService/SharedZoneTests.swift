@@ -1,4 +1,4 @@
-// The index of who has access to whose zones: versions, orders, repair, limits.
+// The index of users' access to shared zones: versions, order, repair, limits.
 
 import JSON
 import Records
@@ -19,13 +19,13 @@ import Testing
       sequence: sequence)
   }
 
-  /// `owner/zone@sequence`, with a minus before those that ended.
+  /// `owner/zone@sequence`, with a minus in front of ended accesses.
   private func list(_ user: String, in world: World, _ environment: Records.Environment = .development) async throws -> [String] {
     try await world.service.directory.sharedZones(FetchSharedZones(userRecordName: user, container: World.container, environment: environment)).owners
       .flatMap { owner in owner.zones.map { "\($0.isActive ? "" : "-")\(owner.owner)/\($0.zoneName)@\($0.sequence)" } }
   }
 
-  /// Everything that the shards say, as one page each.
+  /// Compares with all entries of the shards, one page for each shard.
   private func compare(_ zones: [SharedZone], in world: World) async throws -> Int {
     let directory = world.service.directory
     let groups = Dictionary(grouping: zones.sorted { $0.key < $1.key }) { $0.key.database.shard(of: directory.shardCount) }
@@ -86,7 +86,7 @@ import Testing
     try await world.ok("POST", "/admin/1/schema/\(World.photos)/development/reset")
     #expect(try await list("_bob", in: world) == [])
     #expect(try await list("_bob", in: world, .production) == ["_ann/Trips@8"])
-    // Databases count from the beginning again.
+    // The sequences of databases begin again.
     try await world.service.directory.note([Self.zone("Trips", of: "_ann", to: "_bob", at: 2)])
     #expect(try await list("_bob", in: world) == ["_ann/Trips@2"])
   }
@@ -96,7 +96,7 @@ import Testing
     try await world.service.directory.note([
       Self.zone("A", of: "_ann", to: "_bob", at: 50), Self.zone("B", of: "_ann", to: "_bob", false, at: 60), Self.zone("C", of: "_cem", to: "_bob", at: 9),
     ])
-    // As a restored shard knows it.
+    // The entries as a restored shard knows them.
     let truth = [Self.zone("A", of: "_ann", to: "_bob", false, at: 40), Self.zone("D", of: "_dan", to: "_bob", at: 3), Self.zone("C", of: "_cem", to: "_bob", at: 9)]
     #expect(try await compare(truth, in: world) == 3)
     #expect(try await list("_bob", in: world) == ["-_ann/A@40", "_cem/C@9", "_dan/D@3"])
@@ -115,7 +115,7 @@ import Testing
     let (old, ended) = (Self.zone("A", of: "_ann", to: "_bob", at: 5), Self.zone("A", of: "_ann", to: "_bob", false, at: 9))
     try await directory.note([old])
     let number = try await directory.beginComparison()
-    // Read by now: `old`, and nobody else.
+    // The shard was read before these reports: its page has only `old`.
     try await directory.note([ended, Self.zone("A", of: "_ann", to: "_cem", at: 10)])
     #expect(try await directory.compare(CompareSharedZones(number: number, shard: 0, after: nil, through: nil, zones: [old])) == 0)
     #expect(try await list("_bob", in: world) == ["-_ann/A@9"])
@@ -155,7 +155,7 @@ import Testing
     #expect(counts.active == Int64(limit - 2) && counts.ended == 2)
     #expect(try await list("_bob", in: world).filter { $0.hasPrefix("-") } == ["-_cem/ended 2@2", "-_cem/ended 3@3"])
     #expect(try await compare(active + ended, in: world) == 0)
-    // Accesses that hold are never forgotten.
+    // Active accesses are never forgotten.
     let more = (0..<5).map { Self.zone("more \($0)", of: "_dan", to: "_bob", at: Int64($0)) }
     try await world.service.directory.note(more)
     counts = try await world.service.directory.sharedZoneCounts()
@@ -193,7 +193,7 @@ import Testing
     #expect(found.map { $0?.userRecordName } == [alice, bob, alice, nil, nil, nil])
     #expect(found[0]?.isDiscoverable == false)
     #expect(found[2]?.phoneNumber == "+442079460000" && found[2]?.emailAddress == "alice@example.org" && found[2]?.givenName == "Alice")
-    // Other users still find only who wants to be found.
+    // Other users still find only users who want to be found.
     let discovered = try await world.service.directory.discover(DiscoverUsers(caller: bob, lookups: [.init(phoneNumber: "+44 20 7946-0000")]))
     #expect(discovered.users.compactMap(\.self).isEmpty)
     try await world.ok("POST", "/admin/1/users/alice", #"{"discoverable":true}"#)
@@ -217,7 +217,7 @@ import Testing
 }
 
 extension Directory {
-  /// As the release before left it.
+  /// Turns the file into one of the release before.
   fileprivate func downgrade() throws {
     try connection.execute(
       """

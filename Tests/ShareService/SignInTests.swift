@@ -94,12 +94,12 @@ extension World {
     for attempt in 0..<5 { #expect(try await world.signIn("alice", "guess number \(attempt)").retryAfter == nil) }
     let throttled = try await world.signIn()
     #expect(throttled.webAuthToken == nil && (throttled.retryAfter ?? 0) >= 1)
-    // An unknown name is slowed down alike.
+    // An unknown name is slowed down in the same way.
     for _ in 0..<5 { #expect(try await world.signIn("nobody", "guess").retryAfter == nil) }
     #expect(try await world.signIn("nobody", "guess").retryAfter != nil)
     world.clock.advance(by: Int64(throttled.retryAfter ?? 0) * 1000)
     #expect(try await world.signIn().webAuthToken != nil)
-    // All forgotten.
+    // A successful sign-in clears the failures.
     for _ in 0..<5 { #expect(try await world.signIn("alice", "a wrong one").retryAfter == nil) }
   }
 
@@ -112,7 +112,7 @@ extension World {
     }
     #expect(try await world.signIn(address: "192.0.2.99").webAuthToken != nil)
     #expect(try await world.signIn("alice", "a typo", address: "192.0.2.98").retryAfter == nil)
-    // From now on every address has one try at the name, and a long pause.
+    // From now on every address has one attempt at the name, then a long pause.
     #expect(try await world.signIn("alice", "a second guess", address: "198.51.0.7").retryAfter ?? 0 >= 29)
     world.clock.advance(by: 31_000)
     #expect(try await world.signIn(address: "192.0.2.98").webAuthToken != nil)
@@ -145,7 +145,7 @@ extension World {
     #expect(try await world.authenticate(user: independent).refusal == nil)
     let refused = try await signIn()
     #expect(refused.webAuthToken == nil && refused.isOver == true)
-    // Also when it was revoked while the password was verified.
+    // Also when the token was revoked during the verification of the password.
     #expect(
       try await world.service.directory.createSession(
         forUser: known.key, passwordHash: known.hash, World.container, .development, isKept: false, apiToken: Grant(text: grant)?.apiToken) == nil)
@@ -213,7 +213,7 @@ extension World {
     _ = try await world.userWithPassword()
     let directory = world.service.directory
     let known = try #require(try await directory.passwordHash(ofUser: "alice"))
-    // One pass more than the cheapest, as another release may have had it.
+    // One pass more than the cheapest, as another release may have used.
     let old = try #require(PasswordHash.interactive.make(Array(World.password.utf8)))
     try await directory.replacePasswordHash(ofUser: known.key, known.hash, with: old)
     #expect(try await world.signIn().webAuthToken != nil)
@@ -228,7 +228,7 @@ extension World {
     _ = try await world.userWithPassword("alice", decomposed)
     for typed in [composed, decomposed] { #expect(try await world.signIn("alice", typed).webAuthToken != nil) }
     #expect(try await world.signIn("alice", "cafe pur").webAuthToken == nil)
-    // As an earlier release hashed it: the bytes that were typed.
+    // As an earlier release hashed it: the bytes as typed.
     let directory = world.service.directory
     let known = try #require(try await directory.passwordHash(ofUser: "alice"))
     let old = try #require(PasswordHash.cheapest.make(Array(decomposed.utf8)))
@@ -295,7 +295,7 @@ extension World {
     outcome(&throttle, name, [address], now: now).seconds
   }
 
-  /// - Returns: the seconds to wait, or what was counted.
+  /// - Returns: the seconds to wait, or the counted attempt.
   private func outcome(
     _ throttle: inout SignInThrottle, _ name: String, _ networks: [String], now: Int64
   ) -> (seconds: Int?, counted: SignInThrottle.Attempt?) {
@@ -356,7 +356,7 @@ extension World {
     for attempt in 120..<480 { #expect(seconds("\(attempt)", network: attempt * 256) == nil) }
     #expect(seconds("next", network: 500 * 256) == 2)
     #expect(seconds("next", network: 0, customer: 1) == nil)
-    // A fifteenth of a quarter of an hour later a fifteenth of them is forgotten: 8 of the 120, 32 of the 480.
+    // After one of fifteen minutes a fifteenth is forgotten: 8 of the 120, 32 of the 480.
     for attempt in 0..<8 { #expect(seconds("later \(attempt)", network: 130 + attempt, now: 60_000) == nil) }
     #expect(seconds("later", network: 140, now: 60_000) == 2)
     for attempt in 0..<24 { #expect(seconds("later \(attempt)", network: (600 + attempt) * 256, now: 60_000) == nil) }
@@ -368,10 +368,10 @@ extension World {
     for _ in 0..<200 { throttle.withdraw(try #require(outcome(&throttle, "alice", ["home"], now: 0).counted)) }
     for _ in 0..<5 { #expect(begin(&throttle, "alice", "home", now: 0) == nil) }
     #expect(begin(&throttle, "alice", "home", now: 0) == 2)
-    // Nor does it begin the pause anew.
+    // It does not restart the pause either.
     throttle.withdraw(try #require(outcome(&throttle, "alice", ["home"], now: 2_000).counted))
     #expect(begin(&throttle, "alice", "home", now: 2_001) == nil)
-    // Others' attempts stay counted.
+    // Other attempts stay counted.
     let (first, second) = (outcome(&throttle, "bob", ["home"], now: 2_001).counted, outcome(&throttle, "bob", ["home"], now: 2_001).counted)
     throttle.withdraw(try #require(first))
     for _ in 0..<4 { #expect(begin(&throttle, "bob", "home", now: 2_001) == nil) }

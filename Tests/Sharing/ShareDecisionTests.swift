@@ -3,7 +3,7 @@ import Sharing
 import Synchronization
 import Testing
 
-/// Numbers in the place of chance.
+/// Sequential numbers in place of random ones.
 final class Numbers: Sendable {
   private let next = Mutex(0)
 
@@ -24,7 +24,7 @@ let bob = KnownUser(userRecordName: "_bob", givenName: "Bob", emailAddress: "Bob
 let carol = KnownUser(userRecordName: "_carol", emailAddress: "carol@example.com")
 let dave = KnownUser(userRecordName: "_dave")
 
-/// A share of Alice's and what happens to it.
+/// A share of Alice's and its history.
 struct World {
   let numbers = Numbers()
   var state = ShareState(of: alice, rootRecordName: nil, participantID: "P0", at: 500)
@@ -41,7 +41,7 @@ struct World {
     return decision
   }
 
-  /// The list as a client sends it that has read it, with more.
+  /// The list as a client sends it after reading it, with further entries.
   func list(adding entries: [SharePatch.Entry] = []) -> [SharePatch.Entry] {
     state.participants.map { SharePatch.Entry(participantID: $0.participantID, identity: $0.identity, role: $0.role, permission: $0.permission) } + entries
   }
@@ -214,7 +214,7 @@ struct ShareDecisionTests {
     for user in [bob, carol, dave] { world.state = try #require(try world.state.requesting(user, at: 1)?.state) }
     #expect(try world.state.requesting(carol, at: 2)?.isChanged == false)
     #expect(world.state.requesters.map(\.identity.userRecordName) == ["_bob", "_carol", "_dave"])
-    // Approved: added. Denied: not in the list of requesters any more. Blocked.
+    // Bob is approved and becomes a participant, carol is denied, dave is blocked.
     _ = try world.patch(SharePatch(participants: world.list(adding: [world.entry(bob)])))
     #expect(world.state.participants[1].isApprovedRequester && world.state.requesters.count == 2)
     _ = try world.patch(SharePatch(requesters: [dave.identity()]))
@@ -240,13 +240,13 @@ struct ShareDecisionTests {
     #expect(world.state.participants.count == 2, "nobody knows that it is the same person")
     #expect(try world.accept(bob) == nil && world.state.requesting(bob, at: 3) == nil && world.state.leaving(bob) == nil)
     #expect(world.state.standing(of: bob, comingBy: "G") == .stranger && world.state.participants(visibleTo: bob).map(\.role) == [.owner])
-    // Who is invited anew is kept out no more.
+    // A new invitation ends the block.
     _ = try world.patch(SharePatch(participants: []))
     #expect(world.state.isBlocked(bob))
     try world.invite(bob)
     #expect(!world.state.isBlocked(bob))
     #expect(try world.accept(bob)?.memberships.count == 1)
-    // Who has accepted, and is somebody else's address by now, can still go.
+    // A participant who accepted can still leave, even when their address is blocked.
     world.state.blocked = [UserIdentity(lookupInfo: address)]
     #expect(world.state.standing(of: bob) == .participant(.readWrite) && world.state.leaving(bob) != nil)
   }
@@ -263,7 +263,7 @@ struct ShareDecisionTests {
     }
     #expect(ckError { _ = try raising(bob) } == 10)
     #expect(try raising(carol).state?.participants.map(\.permission) == [.readWrite, .readOnly, .readWrite])
-    // Less, or none, he may have.
+    // An administrator may lower or remove their own permission.
     var list = world.list()
     list[1].permission = SharePermission.none
     #expect(try world.state.applying(SharePatch(participants: list), by: world.state.standing(of: bob), as: bob, world.numbers.making).memberships.map(\.kind) == [.ends])
@@ -278,7 +278,7 @@ struct ShareDecisionTests {
     #expect(hidden.identity(invitedBy: .recordName("_h")).asNamed == UserIdentity(userRecordName: "_h", lookupInfo: .recordName("_h")))
     #expect(hidden.identity().asNamed == UserIdentity(userRecordName: "_h"))
     #expect(found.identity(invitedBy: address).asNamed == found.identity(invitedBy: address))
-    // Whether an address is anybody's makes no difference.
+    // The result does not reveal whether an address belongs to a user.
     #expect(UserIdentity(userRecordName: "_claimed", lookupInfo: address).asNamed == UserIdentity(lookupInfo: address))
     var participant = Participant(
       participantID: "P", identity: hidden.identity(invitedBy: address), role: .privateUser, permission: .readOnly, acceptance: .pending, dateAdded: 1)

@@ -1,4 +1,4 @@
-// Private keys of servers, for tests: made and used by libcrypto itself, so that what verifies is not what signs.
+// Private keys of servers for tests. libcrypto makes and uses them directly, so that the tested code does not sign.
 
 import COpenSSL
 
@@ -6,8 +6,8 @@ import COpenSSL
 public final class SigningKey {
   private let key: OpaquePointer
 
-  /// Draws one.
-  /// - Parameter curve: as OpenSSL calls it.
+  /// Makes a new key pair.
+  /// - Parameter curve: OpenSSL's name of the curve.
   public init(curve: String = "prime256v1") {
     guard let context = EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else { preconditionFailure("no EC keys here") }
     defer { EVP_PKEY_CTX_free(context) }
@@ -40,7 +40,7 @@ public final class SigningKey {
     return Array(signature.prefix(count))
   }
 
-  /// The other spelling of a signature, `(r, n - s)`: as valid, and to be had without the key.
+  /// The signature's other form, `(r, n - s)`, which is also valid and can be made without the key.
   public static func negated(_ signature: [UInt8]) -> [UInt8] {
     var position: UnsafePointer<UInt8>?
     return signature.withUnsafeBufferPointer { bytes in

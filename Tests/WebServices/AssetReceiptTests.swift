@@ -94,7 +94,7 @@ import WebServices
     return try ModifyRecordsRequest(json, zone: zone, schema: SchemaIndex(Schema()), assets: reader) { "new" }.operations[0]
   }
 
-  /// The fields after an operation on a record with `present`, or why there are none.
+  /// The fields after an operation on a record with the fields `present`, or the refusal.
   static func outcome(_ operation: RecordOperation, on present: Fields? = nil) -> Result<Fields, RecordError> {
     Result { () throws(RecordError) in
       let stamp = Stamp(timestamp: 1, userRecordName: "_alice")

@@ -31,7 +31,7 @@ import WebServices
       altered[index].append(last == "1" ? "2" : "1")
       #expect(AssetURL(segments: altered, signedWith: key, now: 0) == nil)
     }
-    // Without its reader, or with one that was added, it is no address.
+    // An address without its reader, or with an added one, is invalid.
     #expect(AssetURL(segments: Array(parts[..<5]) + [parts[6]], signedWith: key, now: 0) == nil)
     let free = segments(url.path(signedWith: key))
     #expect(AssetURL(segments: Array(free[..<5]) + [parts[5], free[5]], signedWith: key, now: 0) == nil)

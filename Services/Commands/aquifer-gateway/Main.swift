@@ -1,4 +1,4 @@
-// The gateway's process.
+// The gateway's executable.
 
 import Gateway
 import ServiceBus

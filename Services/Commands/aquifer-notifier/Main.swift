@@ -1,4 +1,4 @@
-// The notifier: pings devices when their zones change.
+// The notifier's executable.
 
 import Notifier
 import ServiceBus

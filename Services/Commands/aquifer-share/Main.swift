@@ -1,4 +1,4 @@
-// The share service's executable: a page.
+// The share service's executable.
 
 import ServiceBus
 import ServiceKit

@@ -1,4 +1,4 @@
-// The worker's process.
+// The sync worker's executable.
 
 import ServiceBus
 import ServiceKit

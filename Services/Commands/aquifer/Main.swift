@@ -1,4 +1,4 @@
-// The operator's command line, and `aquifer dev`: everything on one machine.
+// The executable of the operator's command line, which includes `aquifer dev`.
 
 import Console
 import Glibc

@@ -1,19 +1,19 @@
-// Starts processes and learns how they ended.
+// Starts child processes and reads their exit statuses.
 
 import Glibc
 
-/// How a process ended.
+/// The exit status of a process.
 enum ExitStatus: Hashable, Sendable {
   case exited(code: Int32)
   case killed(signal: Int32)
 
-  /// - Parameter status: as `waitpid` gives it.
+  /// - Parameter status: a value from `waitpid`.
   init(waitStatus status: Int32) {
     let signal = status & 0x7f
     self = signal == 0 ? .exited(code: status >> 8 & 0xff) : .killed(signal: signal)
   }
 
-  /// A usage or configuration that is wrong stays wrong (sysexits.h: 64, 78).
+  /// True when a restart can't help: usage and configuration errors stay (sysexits.h: 64, 78).
   var isFinal: Bool { self == .exited(code: 64) || self == .exited(code: 78) }
 
   var text: String {
@@ -37,22 +37,23 @@ struct SystemProblem: Error, Hashable {
   init(giving reason: String) { self.reason = reason }
 }
 
-/// What to start.
+/// The command line of a process to start.
 struct ChildSpecification: Hashable, Sendable {
   let executable: String
   /// Without the executable's name.
   let arguments: [String]
   /// Added to this process's environment.
   var environment: [String: String] = [:]
-  /// Appended to by standard output and standard error; nil: they stay this process's own.
+  /// The file to which standard output and standard error are appended; nil: the child shares this process's streams.
   var logPath: String?
 }
 
 enum ChildProcess {
   /// Starts a process with default signal handling.
   /// - Parameters:
-  ///   - standardInput: a descriptor of this process, nil for `/dev/null`.
-  ///   - group: the process group to join, 0 to lead one of its own.
+  ///   - standardInput: a descriptor of this process; nil: `/dev/null`.
+  ///   - group: the process group to join; 0: a new group with the child as leader.
+  /// - Returns: the child's pid.
   static func spawn(_ specification: ChildSpecification, standardInput: Int32? = nil, group: pid_t) throws(SystemProblem) -> pid_t {
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
@@ -86,12 +87,12 @@ enum ChildProcess {
     return pid
   }
 
-  /// How `pid`, a child of this process, ended; nil while it runs.
+  /// The exit status of the child `pid`; nil while it runs.
   static func reap(_ pid: pid_t) -> ExitStatus? {
     var status: Int32 = 0
     let result = waitpid(pid, &status, WNOHANG)
     if result == pid { return ExitStatus(waitStatus: status) }
-    // Not a child any more: someone else reaped it, and how it ended is not known.
+    // No child of this process any more: something else reaped it, and its status is lost.
     return result == -1 && errno == ECHILD ? .exited(code: -1) : nil
   }
 

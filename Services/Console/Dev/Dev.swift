@@ -1,4 +1,4 @@
-// `aquifer dev`: all four services on one machine, from one command until it is told to stop.
+// `aquifer dev`: runs all four services on one machine until it is told to stop.
 
 import Glibc
 
@@ -56,14 +56,14 @@ struct Dev {
     }
   }
 
-  /// The addresses of a member that says it is ready; nil of one that does not.
+  /// The addresses of a member that answers that it is ready; nil otherwise.
   private func answers(_ addresses: MemberAddresses?) async -> MemberAddresses? {
     guard let addresses, let admin = addresses.admin else { return nil }
-    // Dropped because a process that does not answer is asked again, and one that ended is replaced.
+    // Dropped because a silent process is asked again, and one that ended is restarted.
     return (try? await http.get(admin + "/readyz", within: Self.readinessLimit))?.status == 200 ? addresses : nil
   }
 
-  /// Asked all at once: one that is silent holds up nobody's turn.
+  /// The addresses whose processes are alive. All are asked at once, so that a silent one delays no other.
   private func living(_ addresses: Set<String>) async -> Set<String> {
     await withTaskGroup(of: String?.self) { group in
       for address in addresses {
@@ -75,28 +75,28 @@ struct Dev {
   }
 
   private static let readinessLimit: Duration = .seconds(1)
-  /// Longer: whoever does not answer so often enough is killed, and one that has much to do must not be.
+  /// Longer, because a process is killed after too many missed answers, and a busy one must not be.
   private static let livenessLimit: Duration = .seconds(4)
 
   private func lastLines(of log: String) -> [Substring] {
-    // Dropped because the reason is told without the log, too.
+    // Dropped because the reason is reported without the log, too.
     let text = (try? ModelFile.read(log)).map { String(decoding: $0, as: UTF8.self) } ?? ""
     return text.split(separator: "\n").suffix(5)
   }
 
-  // MARK: The process that ends the others when this one can't
+  // MARK: The process that ends the others after this one was killed
 
   private struct Watch {
     let pid: pid_t
     let group: pid_t
-    /// Closed, also by the end of this process, to tell the guard.
+    /// Closing it tells the guard; the end of this process closes it, too.
     let pipe: Int32
   }
 
   private func startGuard(_ executable: String, log: String) throws(SystemProblem) -> Watch {
     let pipe = try SignalPipe.pipe()
     defer { close(pipe.read) }
-    // It leads the group; its own pid is the group's name, which it finds out itself.
+    // It leads the group, whose number is the guard's own pid.
     let pid = try ChildProcess.spawn(ChildSpecification(executable: executable, arguments: ["guard"], logPath: log), standardInput: pipe.read, group: 0)
     return Watch(pid: pid, group: pid, pipe: pipe.write)
   }
@@ -106,9 +106,9 @@ struct Dev {
     waitpid(watch.pid, nil, 0)
   }
 
-  // MARK: What it tells
+  // MARK: Messages and files
 
-  /// For shells first: who reads the ready file may go on with that.
+  /// Writes the shells' file first: a program that has seen the ready file may read it.
   private func writeFiles(_ supervisor: Supervisor, _ folder: DevFolder, _ fleet: Fleet) {
     let path = folder.data + "/env"
     let text = EnvironmentFile.text(
@@ -125,7 +125,7 @@ struct Dev {
 
   /// nil for a file that can't be read.
   private func text(ofFile path: String) -> String? {
-    // Dropped because what is not there yet says nothing.
+    // Dropped because a missing file has no text.
     (try? ModelFile.read(path)).map { String(decoding: $0, as: UTF8.self) }
   }
 
@@ -160,7 +160,7 @@ struct Dev {
       """)
   }
 
-  /// The share service made it, or was given it, before it was ready.
+  /// The share service created the token, or got it, before it was ready.
   private func operatorToken(_ folder: DevFolder) -> String {
     let variables = ProcessEnvironment.variables
     if let token = variables["AQUIFER_OPERATOR_TOKEN"] { return token }
@@ -177,7 +177,7 @@ struct Dev {
     duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
   }
 
-  /// The executable's own file: the others are beside it.
+  /// The path of this executable; the other executables are in the same folder.
   private static func ownPath() throws(SystemProblem) -> String {
     guard let path = realpath("/proc/self/exe", nil) else { throw SystemProblem("This executable's path can't be found") }
     defer { free(path) }

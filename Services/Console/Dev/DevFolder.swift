@@ -1,28 +1,29 @@
-// The folders of `aquifer dev`: data, logs and sockets, and the lock that keeps a second one out.
+// The folders of `aquifer dev`: data, logs and sockets, and the lock against a second `aquifer dev`.
 
 import CLinux
 import Glibc
 
 /// A data folder in use by this process.
 struct DevFolder {
-  /// Absolute.
+  /// An absolute path.
   let data: String
-  /// Of sockets and ready files: in the data folder, or a short one of its own where the path would be too long for a socket.
+  /// For sockets and ready files: in the data folder, or a temporary folder when the path would be too long for a
+  /// socket.
   let run: String
   var logs: String { data + "/log" }
   private let isRunTemporary: Bool
 
-  /// Unix sockets' paths end here (`sockaddr_un`).
+  /// The longest path of a Unix socket (`sockaddr_un`).
   static let socketPathLimit = 107
   private static let longestSocketName = "/notifier.sock.00000".utf8.count
   private static let logByteLimit = 16 << 20
 
-  /// Makes and locks the folder.
+  /// Creates and locks the folder.
   init(_ path: String) throws(SystemProblem) {
     data = try Self.made(path)
     let lock = open(data + "/dev.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard lock >= 0 else { throw SystemProblem("\(data)/dev.lock can't be opened") }
-    // Held until the process ends, however it ends.
+    // The lock is held until the process ends, in whatever way it ends.
     guard flock(lock, LOCK_EX | LOCK_NB) == 0 else { throw SystemProblem(giving: "\(data) is in use by another `aquifer dev`") }
     _ = try Self.made(data + "/log")
     let inside = data + "/run"
@@ -33,19 +34,19 @@ struct DevFolder {
       run = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     } else {
       run = try Self.made(inside)
-      // Whoever enters it can join the bus.
+      // Every process that can enter the folder can join the bus.
       guard chmod(run, 0o700) == 0 else { throw SystemProblem("\(run) can't be closed to others") }
       try Self.empty(run)
     }
   }
 
   func cleanUp() {
-    // Dropped because a socket that stays behind is replaced by the next start.
+    // Dropped because the next start replaces a socket that stays behind.
     try? Self.empty(run)
     if isRunTemporary { rmdir(run) }
   }
 
-  /// A log to append to; a large one of an earlier run is put aside once.
+  /// The path of a log to append to. A large log of an earlier run is renamed once.
   func log(of name: String) -> String {
     let path = "\(logs)/\(name).log"
     var status = stat()
@@ -53,7 +54,7 @@ struct DevFolder {
     return path
   }
 
-  /// The absolute path of a folder, made with the folders above it.
+  /// The absolute path of a folder, which is created together with its parents.
   private static func made(_ path: String) throws(SystemProblem) -> String {
     var prefix = path.hasPrefix("/") ? "/" : ""
     for part in path.split(separator: "/") {

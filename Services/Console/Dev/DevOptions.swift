@@ -1,4 +1,4 @@
-// What `aquifer dev` was asked for.
+// The options of `aquifer dev`.
 
 struct DevOptions: Hashable, Sendable {
   static let workerLimit = 64
@@ -11,19 +11,19 @@ struct DevOptions: Hashable, Sendable {
   let workerCount: Int
   /// The workers' `--user-quota`.
   let userQuota: Int
-  /// The notifier's `--user-devices`, and as many requests at the gateway; nil: as without it.
+  /// The notifier's `--user-devices`, and as many requests at the gateway; nil: the services' defaults.
   let userDevices: Int?
   let readyFile: String?
-  /// nil: the one in the data folder.
+  /// nil: the key file in the data folder.
   let encryptionKey: String?
   let tls: TLSFiles?
-  /// The processes' `--log-level`; nil: as without it.
+  /// The processes' `--log-level`; nil: their default.
   let logLevel: String?
   let restartPolicy: RestartPolicy
-  /// Options that services get as they were given; a flag has an empty value.
+  /// Options that services get unchanged; a flag has an empty value.
   let passed: [PassedOption: String]
 
-  /// Paths as they were given: the services start in the same folder.
+  /// Paths as given; relative ones work because the services start in the same folder.
   struct TLSFiles: Hashable, Sendable {
     let certificate: String
     let key: String

@@ -1,11 +1,11 @@
-// `DIR/env`: what a shell sources to speak to the installation of `aquifer dev`, and of deploy/run, which adds what it made.
+// `DIR/env`: a shell file with the addresses and tokens of the installation. deploy/run adds further lines.
 
 enum EnvironmentFile {
   private static let own = ["export PATH=", "export AQUIFER_"]
 
   /// - Parameters:
-  ///   - authority: of the services' certificate, where the environment names one.
-  ///   - earlier: what is in the file by now: lines that are not this installation's addresses stay.
+  ///   - authority: the file with the authority of the services' certificate, if the environment names one.
+  ///   - earlier: the file's present text; lines that this function does not write are kept.
   static func text(binDirectory: String, gateway: String, notifier: String, operatorToken: String, authority: String?, earlier: String) -> String {
     var lines = ["export PATH=\(quoted(binDirectory)):\"$PATH\""]
     var variables = [("AQUIFER_SERVER", gateway), ("AQUIFER_PINGS", notifier), ("AQUIFER_OPERATOR_TOKEN", operatorToken)]
@@ -15,7 +15,7 @@ enum EnvironmentFile {
     return lines.map { $0 + "\n" }.joined()
   }
 
-  /// For a POSIX shell.
+  /// Quotes a text for a POSIX shell.
   private static func quoted(_ text: String) -> String {
     let isPlain =
       !text.isEmpty && text.utf8.allSatisfy { ($0 >= 0x30 && $0 <= 0x3a) || ($0 >= 0x41 && $0 <= 0x5a) || ($0 >= 0x61 && $0 <= 0x7a) || "/._-".utf8.contains($0) }
@@ -23,10 +23,10 @@ enum EnvironmentFile {
   }
 }
 
-/// Where the operator token comes from.
+/// The source of the operator token.
 enum OperatorTokenOrigin {
-  /// What has to be said of a token that the environment brings along; nil where it brings none, or the installation's own.
-  /// - Parameter stored: the data folder's; nil: it has none yet.
+  /// A note about a token that the environment sets; nil when it sets none, or sets the installation's own.
+  /// - Parameter stored: the data folder's token; nil: it has none yet.
   static func note(_ variables: [String: String], stored: String?, data: String) -> String? {
     if let token = variables["AQUIFER_OPERATOR_TOKEN"], !token.isEmpty {
       if token == stored { return nil }

@@ -1,20 +1,20 @@
-// Which processes make an installation on one machine, and their command lines: pure.
+// The processes of an installation on one machine and their command lines, as pure values.
 
-/// The installation `aquifer dev` runs.
+/// The installation that `aquifer dev` runs.
 struct Fleet: Hashable, Sendable {
   let options: DevOptions
-  /// Where the executables are.
+  /// The folder of the executables.
   let binDirectory: String
   let data: String
   let run: String
 
-  /// Whoever is asked comes before whoever asks.
+  /// In the order of starting: servers before their clients.
   var members: [FleetMember] {
     let workers = (1...options.workerCount).map { FleetMember(name: "worker-\($0)", role: .worker) }
     return [FleetMember(name: "share", role: .share)] + workers + [FleetMember(name: "notifier", role: .notifier), FleetMember(name: "gateway", role: .gateway)]
   }
 
-  /// - Parameter addresses: of the members that were ready at some time; they are kept.
+  /// - Parameter addresses: of the members that have been ready once; restarts keep them.
   /// - Returns: nil while another member's address is needed and not known.
   func specification(of member: FleetMember, _ addresses: [FleetMember: MemberAddresses], log: String) -> ChildSpecification? {
     let own = addresses[member]
@@ -36,12 +36,12 @@ struct Fleet: Hashable, Sendable {
         "--http", Self.listening(at: own?.client, port: options.httpPort), "--notifier-url", notifierURL, "--assets", data + "/assets",
         "--encryption-key", encryptionKey,
       ]
-      // They all ask when one saves; beyond three quarters of a container's places nobody gets so many.
+      // All of a user's devices fetch after one save, and one user gets at most three quarters of a container's places.
       if let count = options.userDevices {
         arguments += ["--user-requests", String(count), "--user-waits", String(count), "--container-requests", String(max(count * 2, 1024))]
       }
     }
-    // Last: what was said counts more than what follows from something else.
+    // Last, so that options given on the command line override those derived from others.
     for (option, value) in options.passed.sorted(by: { $0.key.name < $1.key.name }) where option.roles.contains(member.role) {
       arguments += ["--\(option.name)"] + (option.placeholder == nil ? [] : [value])
     }
@@ -60,7 +60,7 @@ struct Fleet: Hashable, Sendable {
 
   private func endpoint(of name: String) -> String { "ipc://\(run)/\(name).sock" }
 
-  /// `127.0.0.1:port`: the port of `url` when there is one.
+  /// `127.0.0.1:port`, with the port of `url` when there is one.
   private static func listening(at url: String?, port: Int) -> String {
     let known = url.flatMap { $0.split(separator: ":").last }.flatMap { Int($0) }
     return "127.0.0.1:\(known ?? port)"

@@ -1,17 +1,17 @@
-// Ends what `aquifer dev` started when `aquifer dev` itself was killed and could not.
+// Ends the processes of `aquifer dev` after `aquifer dev` itself was killed.
 
 import Glibc
 
-/// A process of its own whose standard input is a pipe from `dev`: when it ends, so does the group.
+/// A process of its own whose standard input is a pipe from `dev`. When the pipe closes, it ends the group.
 enum GroupGuard {
   static let grace: Duration = .seconds(2)
 
-  /// Blocks until standard input ends, then stops every process of the group it leads, and returns.
+  /// Blocks until standard input ends, then stops every process of the group that it leads.
   static func run() {
     let group = getpgrp()
-    // Run by hand it leads no group of services, and its shell's must not be ended.
+    // Run by hand it leads no group, and must not end the shell's.
     guard group == getpid() else { return }
-    // The group is stopped as a whole, this process included: it must outlive the first signal.
+    // The signal goes to the whole group, and this process must survive it.
     signal(SIGTERM, SIG_IGN)
     signal(SIGINT, SIG_IGN)
     var byte: UInt8 = 0
@@ -23,12 +23,12 @@ enum GroupGuard {
     kill(-group, SIGTERM)
     let clock = ContinuousClock()
     let end = clock.now + grace
-    // Its parent is gone, so nothing tells when the others are: it looks, and ends the rest by force.
+    // The parent is gone, so nobody reports the ends of the others: poll for them, then kill the rest.
     while clock.now < end, others(in: group) { usleep(20_000) }
     if others(in: group) { kill(-group, SIGKILL) }
   }
 
-  /// Whether the group has a member besides this process; unknown counts as yes.
+  /// True when the group has a member besides this process, or when that can't be found out.
   private static func others(in group: pid_t) -> Bool {
     guard let directory = opendir("/proc") else { return true }
     defer { closedir(directory) }

@@ -1,10 +1,10 @@
-// Options of the services that `aquifer dev` passes on as they are given.
+// Options of the services that `aquifer dev` passes on unchanged.
 
 struct PassedOption: Hashable, Sendable {
   let name: String
   /// As help shows it; nil: a flag.
   let placeholder: String?
-  /// Who gets it.
+  /// The roles that get the option.
   let roles: Set<FleetMember.Role>
   let explanation: String
 
@@ -43,7 +43,7 @@ struct PassedOption: Hashable, Sendable {
     PassedOption("heartbeat", "SECONDS", [.notifier], "the pause between two comments in an event stream"),
   ]
 
-  /// For the table of commands.
+  /// The option in the table of commands.
   var option: Command.Option {
     let who = FleetMember.Role.allCases.filter(roles.contains).map(\.rawValue).joined(separator: " and ")
     let text = "\(explanation); passed on to the \(who)"

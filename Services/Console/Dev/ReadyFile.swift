@@ -4,8 +4,8 @@ import Glibc
 import JSON
 
 enum ReadyFile {
-  /// `{"gateway","notifier","operatorToken","pids":{role:[…]},"admin":{role:…}}`. Of several processes of a role `admin` names the first
-  /// by its role and the others by their names.
+  /// `{"gateway","notifier","operatorToken","pids":{role:[…]},"admin":{role:…}}`. Of several processes of a role,
+  /// `admin` has the first under its role and the others under their names.
   static func json(_ running: [(member: FleetMember, process: Supervisor.Running)], operatorToken: String) -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()
@@ -38,7 +38,7 @@ enum ReadyFile {
     running.first { $0.member.role == role }?.process.addresses.client
   }
 
-  /// Readable by its owner only unless said otherwise: it holds a token. Readers see the old content or the new, never a part.
+  /// Writes a file atomically. It is readable by its owner only unless `mode` says otherwise, because it holds a token.
   static func write(_ bytes: [UInt8], to path: String, mode: mode_t = 0o600) throws(SystemProblem) {
     let temporary = "\(path).\(getpid()).new"
     let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)

@@ -1,18 +1,18 @@
-// Decides when a process that ended is started again: pure.
+// Decides when a process that ended is restarted, as a pure value.
 
 struct RestartPolicy: Hashable, Sendable {
   static let firstPause: Duration = .milliseconds(50)
   static let standardPause: Duration = .seconds(5)
-  /// One that ran this long before it ended did not fail at starting.
+  /// A process that ran this long did not fail at its start.
   static let steadyTime: Duration = .seconds(10)
-  /// Failures in a row after which an installation that was never ready gives up: something is wrong that time won't mend.
+  /// Failures in a row after which an installation that was never ready gives up: more attempts would not help.
   static let startFailureLimit = 3
 
-  /// One that ends again and again waits ever longer, and at most so long.
+  /// The limit of the pauses between restarts of a process that keeps failing.
   var longestPause = RestartPolicy.standardPause
   private(set) var failureCount = 0
 
-  /// - Parameter lifetime: how long it ran.
+  /// - Parameter lifetime: the time that the process ran.
   /// - Returns: the pause before the next start.
   mutating func pause(afterLifetime lifetime: Duration) -> Duration {
     if lifetime >= Self.steadyTime { failureCount = 0 }
@@ -22,12 +22,13 @@ struct RestartPolicy: Hashable, Sendable {
   }
 }
 
-/// Decides when a process that does not answer is given up. It counts questions, not time: after the whole machine slept nobody is late.
+/// Decides when a silent process is given up. It counts questions, not time, so that a sleeping machine makes nobody
+/// late.
 struct Silence: Hashable, Sendable {
   static let limit = 5
   private var count = 0
 
-  /// - Returns: whether so many questions in a row had no answer that no further one is asked.
+  /// - Returns: true when `limit` questions in a row had no answer.
   mutating func isOver(afterAnswer isAnswered: Bool) -> Bool {
     count = isAnswered ? 0 : count + 1
     return count >= Self.limit

@@ -1,15 +1,15 @@
-// Signals as bytes in a pipe, so that one loop can wait for them and for time.
+// Turns signals into bytes in a pipe, so that one loop can wait for them and for a timeout.
 
 import Glibc
 import Synchronization
 
-/// Where the handler writes to; read by nothing else. -1: nobody listens.
+/// The descriptor that the signal handler writes to; only the handler reads it. -1: none.
 private let writeEnd = Atomic<Int32>(-1)
 
 private func noteSignal(_ signal: Int32) {
   let saved = errno
   var byte = UInt8(truncatingIfNeeded: signal)
-  // A full pipe has enough in it to wake the reader.
+  // A full pipe is enough to wake the reader.
   _ = write(writeEnd.load(ordering: .relaxed), &byte, 1)
   errno = saved
 }
@@ -17,13 +17,13 @@ private func noteSignal(_ signal: Int32) {
 struct SignalPipe {
   private let readEnd: Int32
 
-  /// Catches `signals` from now on, for the rest of the process's life; made once a process.
+  /// Catches `signals` from now on, for the rest of the process's life. Only one may be made in a process.
   init(catching signals: [Int32]) throws(SystemProblem) {
     let ends = try Self.pipe()
     readEnd = ends.read
     for end in [ends.read, ends.write] { _ = fcntl(end, F_SETFL, O_NONBLOCK) }
     writeEnd.store(ends.write, ordering: .relaxed)
-    // Whoever started this process may have blocked them; blocked they would wait for ever.
+    // The parent process may have blocked these signals; they would never arrive.
     var unblocked = sigset_t()
     sigemptyset(&unblocked)
     for signal in signals { sigaddset(&unblocked, signal) }
@@ -47,7 +47,7 @@ struct SignalPipe {
     return count > 0 ? buffer[..<count].map(Int32.init) : []
   }
 
-  /// A pipe that started processes don't inherit.
+  /// A pipe that child processes don't inherit.
   static func pipe() throws(SystemProblem) -> (read: Int32, write: Int32) {
     var ends: [Int32] = [-1, -1]
     guard Glibc.pipe(&ends) == 0 else { throw SystemProblem("A pipe can't be made") }

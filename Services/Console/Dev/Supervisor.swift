@@ -1,22 +1,22 @@
-// Keeps the processes of one installation running: one loop that waits for signals, ends and due times.
+// Keeps the processes of one installation running: one loop that waits for signals, exits and due restarts.
 
 import Glibc
 
 /// A process of the installation.
 struct FleetMember: Hashable, Sendable {
-  /// In the order in which they stop: whoever asks stops before whoever answers.
+  /// In the order of stopping: clients before their servers.
   enum Role: String, Hashable, Sendable, CaseIterable {
     case gateway, notifier, worker, share
   }
 
-  /// Stable over restarts: `worker-1`.
+  /// Stays the same across restarts: `worker-1`.
   let name: String
   let role: Role
 }
 
-/// The addresses a process wrote into its ready file.
+/// The addresses that a process wrote into its ready file.
 struct MemberAddresses: Hashable, Sendable {
-  /// `http://host:port`; nil for processes that serve no clients.
+  /// `http://host:port`; nil for processes without clients.
   var client: String?
   var admin: String?
 }
@@ -24,14 +24,14 @@ struct MemberAddresses: Hashable, Sendable {
 /// Runs a fleet until it is told to stop.
 final class Supervisor {
   enum Event {
-    /// Everything answers, for the first time.
+    /// All processes answer for the first time.
     case ready
-    /// A process has a new pid, or other addresses, after the first time.
+    /// After that, a process has a new pid or other addresses.
     case changed
     case ended(FleetMember, pid_t, ExitStatus, restartIn: Duration)
-    /// It runs and does not answer: it is killed, so that others can have what it holds.
+    /// A process runs but does not answer. It is killed, so that others can take over its shards.
     case silent(FleetMember, pid_t)
-    /// It can't run; everything is stopped.
+    /// A process can't run; all processes are stopped.
     case gaveUp(FleetMember, ExitStatus)
   }
 
@@ -46,29 +46,29 @@ final class Supervisor {
     var startedAt: ContinuousClock.Instant?
     var dueAt: ContinuousClock.Instant?
     var policy: RestartPolicy
-    /// Kept over restarts, so that ports stay.
+    /// Kept across restarts, so that ports stay the same.
     var addresses: MemberAddresses?
     var isReady = false
     var silence = Silence()
   }
 
-  /// Ctrl-C, an operator's or an init system's stop, and the end of the terminal.
+  /// Ctrl-C, a stop by an operator or an init system, and the end of the terminal.
   static let stopSignals: Set<Int32> = [SIGTERM, SIGINT, SIGHUP]
   static let stopLimit: Duration = .seconds(10)
   private static let startingPause: Duration = .milliseconds(5)
   private static let steadyPause: Duration = .seconds(1)
-  /// How often it is looked who lives.
+  /// Time between two checks that the processes are alive.
   private static let lookPause: Duration = .seconds(2)
 
   private var children: [Child]
   private let group: pid_t
   private let signals: SignalPipe
   private let clock = ContinuousClock()
-  /// The command line of a member, given the addresses known so far; nil: it must wait for another's.
+  /// The command line of a member, given the addresses known so far; nil: it must wait for another member's address.
   private let specification: (FleetMember, [FleetMember: MemberAddresses]) -> ChildSpecification?
-  /// Where a member of that pid answers; nil until it is ready.
+  /// The addresses of a member with that pid; nil until it is ready.
   private let readiness: (FleetMember, pid_t) async -> MemberAddresses?
-  /// Which of these admin addresses answer that their processes live.
+  /// The admin addresses among these whose processes answer that they are alive.
   private let living: (Set<String>) async -> Set<String>
   private var wasReady = false
   private var lookedAt: ContinuousClock.Instant
@@ -87,14 +87,15 @@ final class Supervisor {
     lookedAt = clock.now
   }
 
-  /// The processes that run, in the fleet's order.
+  /// The running processes in the fleet's order.
   var running: [(member: FleetMember, process: Running)] {
     children.compactMap { child in child.pid.map { (child.member, Running(pid: $0, addresses: child.addresses ?? MemberAddresses())) } }
   }
 
-  /// Starts everything, replaces what ends, and returns after a signal to stop, when all is stopped.
-  /// - Returns: whether everything stopped by itself.
-  /// - Throws: when a process can't be started, or ends again and again before the installation was ever ready; all are stopped then.
+  /// Starts all processes, restarts those that end, and returns after a stop signal, when all have ended.
+  /// - Returns: true when all processes ended without being killed.
+  /// - Throws: when a process can't be started, or keeps ending before the installation was ready once; all are stopped
+  ///   then.
   func run(_ note: (Event) -> Void) async throws(SystemProblem) -> Bool {
     do throws(SystemProblem) {
       for index in children.indices { try start(index) }
@@ -169,7 +170,7 @@ final class Supervisor {
     }
   }
 
-  /// A process that was stopped, or hangs, keeps its shards from everybody: it can't be asked to leave.
+  /// Kills processes that hang or were suspended: they would keep their shards, and can't be asked to give them up.
   private func killSilent(_ note: (Event) -> Void) async {
     guard clock.now - lookedAt >= Self.lookPause else { return }
     lookedAt = clock.now
@@ -183,7 +184,7 @@ final class Supervisor {
     }
   }
 
-  /// Role by role SIGTERM and time to finish; SIGKILL for what is left when the time is over, or at a second signal.
+  /// Sends SIGTERM role by role and waits. Sends SIGKILL to the rest when the time is over or a second signal comes.
   private func stop() -> Bool {
     let end = clock.now + Self.stopLimit
     var isImpatient = false

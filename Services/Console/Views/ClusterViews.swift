@@ -1,4 +1,4 @@
-// `status`, `workers` and `shards` for people: what is odd comes first and has a mark.
+// `status`, `workers` and `shards` for people: unusual rows come first and are marked.
 
 import JSON
 
@@ -37,7 +37,7 @@ enum ClusterViews {
     return View.table(columns, rows)
   }
 
-  /// A line for each worker, with the numbers of its shards.
+  /// One line for each worker, with the numbers of its shards.
   static func shards(_ answer: JSONValue) -> String {
     var byWorker: [String: [Int64]] = [:]
     for shard in answer["shards"]?.elements ?? [] { byWorker[shard["worker"]?.string ?? "", default: []].append(shard["shard"]?.int64 ?? -1) }

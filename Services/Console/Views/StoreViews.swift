@@ -4,7 +4,7 @@ import JSON
 import WebServices
 
 enum StoreViews {
-  /// Those with most to export first.
+  /// Stores with the most transactions left to export come first.
   static func stores(_ answer: JSONValue, now: Int64) -> String {
     let stores = (answer["stores"]?.elements ?? []).map { (store: $0, waiting: ($0["transactions"]?.int64 ?? 0) - ($0["exported"]?.int64 ?? 0)) }
     let rows = stores.sorted { $0.waiting > $1.waiting }.map { store, waiting in
@@ -18,7 +18,7 @@ enum StoreViews {
     return View.table(["user", "device", "store", "container", "environment", "scope", "saved", "to export", "set up"], rows) + View.silence(answer)
   }
 
-  /// The latest first; those that failed have a mark.
+  /// The latest event first; failed ones are marked.
   static func events(_ answer: JSONValue, now: Int64) -> String {
     let events = (answer["events"]?.elements ?? []).sorted { time(of: $0) > time(of: $1) }
     let rows = events.map { event in
@@ -38,7 +38,7 @@ enum StoreViews {
 
   private static func time(of event: JSONValue) -> Int64 { event["endedAt"]?.int64 ?? event["startedAt"]?.int64 ?? 0 }
 
-  /// What an error says; of a partial failure its first part and how many more there are.
+  /// An error's reason; of a partial failure the first part's, with the number of further parts.
   private static func reason(_ error: JSONValue?) -> String {
     guard let error else { return "" }
     let parts = error["partialErrors"]?.elements ?? []

@@ -1,7 +1,7 @@
-// Numbers as people read them.
+// Numbers as people read and write them.
 
 enum Units {
-  /// `3 s ago`, `2 h ago`; the clocks of two machines may differ, so what is to come is `now`, too.
+  /// `3 s ago`, `2 h ago`. The clocks of two machines may differ, so a time in the future reads `now`.
   /// - Parameters: milliseconds since 1970.
   static func age(_ at: Int64, now: Int64) -> String {
     let seconds = (now - at) / 1000
@@ -43,7 +43,7 @@ enum Units {
     return "\(scaled / places).\(String(repeating: "0", count: (places == 100 ? 2 : 1) - fraction.count))\(fraction) \(units[unit])"
   }
 
-  /// Bytes as people write them: `500`, `500MB`, `1.5 GB`, `2GiB`; nil for what is no such count. Powers of 1000, of 1024 with an i.
+  /// Reads `500`, `500MB`, `1.5 GB`, `2GiB`; nil for any other text. Units are powers of 1000, with an i of 1024.
   static func byteCount(_ text: String) -> Int64? {
     let text = text.filter { $0 != " " }
     let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
@@ -58,7 +58,7 @@ enum Units {
     let (bytes, isTooLarge) = whole.multipliedReportingOverflow(by: factor)
     if isTooLarge { return nil }
     guard parts.count == 2 else { return bytes }
-    // Six digits are more than anybody writes, and no product of theirs is too large.
+    // With at most six decimal digits no product overflows.
     guard (1...6).contains(parts[1].count), let fraction = Int64(parts[1]) else { return nil }
     var scale: Int64 = 1
     for _ in 0..<parts[1].count { scale *= 10 }

@@ -3,7 +3,7 @@
 import JSON
 
 enum UserViews {
-  /// Those who hold most come first.
+  /// Users with the most bytes come first.
   static func users(_ answer: JSONValue) -> String {
     let users = (answer["users"]?.elements ?? []).sorted { ($0["bytes"]?.int64 ?? 0) > ($1["bytes"]?.int64 ?? 0) }
     let rows = users.map { user in

@@ -1,30 +1,30 @@
-// Whether all is well, from what an installation says of itself, and what to do if not.
+// Judges an installation's status: all is well, or the findings with their remedies.
 
 import JSON
 
-/// The first thing that an operator reads.
+/// The first lines that an operator reads.
 struct Verdict: Hashable, Sendable {
-  /// Something that is wrong.
+  /// A fault of the installation.
   struct Finding: Hashable, Sendable {
-    /// A clause about what is seen.
+    /// A clause that tells the observation.
     let what: String
-    /// A sentence that says what to do.
+    /// A sentence that tells the remedy.
     let remedy: String
   }
 
   /// The gravest first.
   private(set) var findings: [Finding] = []
-  /// What is worth a look, and no trouble.
+  /// Observations that are worth a look but are no faults.
   private(set) var notes: [String] = []
   private let summary: String
 
   /// Seconds after which an export is late.
   private static let lateExport: Int64 = 60
-  /// Pings that wait for processes that don't take them.
+  /// Pings that wait for processes that don't accept them.
   private static let manyPings: Int64 = 10_000
-  /// Writes that wait at one shard; it takes 4096.
+  /// Writes that wait at one shard, which accepts 4096.
   private static let longQueue: Int64 = 2000
-  /// Part of a disk.
+  /// Free part of a disk, from 0 to 1.
   private static let leastFree = 0.1
 
   /// - Parameters:
@@ -107,7 +107,7 @@ struct Verdict: Hashable, Sendable {
 
   private func name(_ object: JSONValue) -> String { object["name"]?.string ?? "?" }
 
-  /// Shards by what is wrong with them.
+  /// The worker's problems, each with the shards concerned.
   private func problems(of worker: JSONValue) -> [(problem: String, shards: [Int64])] {
     var found: [(problem: String, shards: [Int64])] = []
     for entry in worker["problems"]?.elements ?? [] {
@@ -119,7 +119,7 @@ struct Verdict: Hashable, Sendable {
 
   var isWell: Bool { findings.isEmpty }
 
-  /// One line, and one more for every further finding.
+  /// One line for the verdict, and one for each further finding.
   var text: String {
     guard let first = findings.first else { return "All is well: \(summary)." + (notes.isEmpty ? "" : " " + notes.joined(separator: "; ") + ".") }
     let further = findings.dropFirst().map { "also: \($0.what). \($0.remedy)" } + notes.map { "also: \($0)." }

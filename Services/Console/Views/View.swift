@@ -1,16 +1,16 @@
-// How answers that operators look at again and again are shown; all others by their shape (`AnswerText`).
+// The views of answers that operators read often; other answers are shown by their JSON shape (`AnswerText`).
 
 import JSON
 
 enum View {
   /// A row of a table.
   struct Row: Hashable, Sendable {
-    /// Has a mark, and comes before the others.
+    /// Marked, and placed before the other rows.
     let isOdd: Bool
     let cells: [String]
   }
 
-  /// The calls that have one.
+  /// The calls that have a view.
   static let kinds: Set<AdminCall.Kind> = [.status, .workers, .shards, .stores, .events, .listQuarantine, .listUsers, .showUser]
 
   /// - Parameter now: milliseconds since 1970, for ages.
@@ -29,15 +29,15 @@ enum View {
     }
   }
 
-  /// A table whose odd rows come first, marked by `!`; the column of marks is there only if there are any.
-  /// - Parameter sorts: false: the rows' order says something itself.
+  /// A table whose odd rows come first, marked by `!`. Without odd rows there is no column of marks.
+  /// - Parameter sorts: false: the rows keep their order, which has a meaning.
   static func table(_ columns: [String], _ rows: [Row], sorts: Bool = true) -> String {
     let ordered = sorts ? rows.filter(\.isOdd) + rows.filter { !$0.isOdd } : rows
     guard ordered.contains(where: \.isOdd) else { return TextTable.text(columns: columns, rows: ordered.map(\.cells)) }
     return TextTable.text(columns: [""] + columns, rows: ordered.map { [$0.isOdd ? "!" : ""] + $0.cells })
   }
 
-  /// A value in a cell: text without what would break its line or speak to the terminal.
+  /// A value in a cell, without characters that would break the line or control the terminal.
   static func text(_ value: JSONValue?) -> String {
     switch value?.kind {
     case nil: ""
@@ -47,7 +47,7 @@ enum View {
     }
   }
 
-  /// Whose rows are missing.
+  /// A note that names the workers whose rows are missing; empty when all answered.
   static func silence(_ answer: JSONValue) -> String {
     let silent = (answer["silent"]?.elements ?? []).compactMap(\.string)
     return silent.isEmpty ? "" : "\n\n! Not everything: \(silent.joined(separator: ", ")) did not answer; see `aquifer status`."

@@ -1,4 +1,4 @@
-// The commands on a zone as a whole.
+// The commands for whole zones.
 
 extension Command {
   static let zones: [Command] = [

@@ -1,4 +1,4 @@
-// `zone export`, `zone import`, `zone restore`: many requests each, and one answer.
+// `zone export`, `zone import` and `zone restore`: each makes many requests and gives one answer.
 
 import Crypto
 import JSON
@@ -18,7 +18,7 @@ extension Console {
       ], query: query, body: body)
   }
 
-  /// The body of an answer, or the exit code of a refusal that was told.
+  /// The body of an answer, or the exit code of a refusal that was reported.
   private func ask(_ call: AdminCall, _ invocation: Invocation) async -> Result<[UInt8], Refused> {
     var body: [UInt8] = []
     let code = await send(call, invocation) { body = $0 }
@@ -37,7 +37,7 @@ extension Console {
     show(writer.bytes, invocation)
   }
 
-  /// Runs a command of several requests; what stops it is told.
+  /// Runs a command of several requests, and reports the error that ends it.
   private func attempt(_ body: () async throws -> Void) async -> Int32 {
     do {
       try await body()
@@ -104,7 +104,7 @@ extension Console {
     }
   }
 
-  /// - Returns: how many bytes it has.
+  /// - Returns: the content's length in bytes.
   private func download(_ asset: JSONValue, _ hash: String, to folder: String) async throws -> Int64 {
     guard let url = asset["downloadURL"]?.string else { throw ZoneFolderProblem("The server's answer is no export") }
     let answer = try await http.exchange("GET", url, [], [], Self.transferLimit).get()
@@ -122,12 +122,12 @@ extension Console {
   func importZone(_ invocation: Invocation) async -> Int32 {
     await attempt {
       let folder = invocation.arguments[0]
-      // Before anything is sent: what was cut short or altered is not to arrive in part.
+      // Checks the whole export before anything is sent, so that a damaged one is never imported in part.
       let export = try ZoneExport(folder: folder)
       for asset in export.assets { _ = try ZoneFolder.readAsset(asset.hash, byteCount: asset.byteCount, in: folder) }
       try await upload(export.assets, from: folder, invocation)
       var (imported, unchanged) = (Int64(0), Int64(0))
-      // What the first page made is no reason to refuse the second.
+      // The records that the first page created are no reason to refuse the second.
       var query = invocation.flag("merge") ? [("merge", "true")] : []
       for page in export.pages(recordLimit: Self.pageRecordLimit, byteLimit: Self.pageByteLimit) {
         let body = try await ask(zoneCall("POST", "import", invocation, query: query, body: page), invocation).get()

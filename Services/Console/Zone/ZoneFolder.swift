@@ -1,11 +1,11 @@
-// A zone's export in a folder: `zone.jsonl` with a line a record, and the contents that records name under `assets`.
+// A zone's export in a folder: `zone.jsonl` with a line for each record, and the assets' contents in `assets`.
 
 import Crypto
 import FoundationEssentials
 import Glibc
 import JSON
 
-/// Why a folder can't be written or is no export; one sentence.
+/// The reason why a folder can't be written or is no export: one sentence.
 struct ZoneFolderProblem: Error, Hashable {
   let reason: String
 
@@ -17,7 +17,7 @@ enum ZoneFolder {
   static func assetsPath(_ folder: String) -> String { folder + "/assets" }
   static func assetPath(_ hash: String, in folder: String) -> String { assetsPath(folder) + "/" + hash }
 
-  /// Makes the folder; one that is there must be empty.
+  /// Creates the folder; an existing one must be empty.
   static func make(_ folder: String) throws(ZoneFolderProblem) {
     do {
       if FileManager.default.fileExists(atPath: folder), try !FileManager.default.contentsOfDirectory(atPath: folder).isEmpty {
@@ -36,7 +36,7 @@ enum ZoneFolder {
     return [UInt8](data)
   }
 
-  /// Content that is what its name says.
+  /// The content of an asset, checked against its name, which is its hash.
   static func readAsset(_ hash: String, byteCount: Int64, in folder: String) throws(ZoneFolderProblem) -> [UInt8] {
     let content = try read(assetPath(hash, in: folder))
     guard Int64(content.count) == byteCount, Hex.encode(SHA256.hash(content)) == hash else {
@@ -52,7 +52,7 @@ enum ZoneFolder {
   }
 }
 
-/// A file that appears under its name only when all of it is on the disk.
+/// A file that gets its name only when all of it is on the disk.
 struct DurableFile: ~Copyable {
   private let path: String
   private let descriptor: Int32
@@ -79,7 +79,7 @@ struct DurableFile: ~Copyable {
   }
 }
 
-/// An export read back, whole: its last line vouches for all before it.
+/// A complete export, read back: the last line holds the digest of all lines before it.
 struct ZoneExport {
   struct Asset: Hashable {
     let hash: String
@@ -88,7 +88,7 @@ struct ZoneExport {
 
   /// The records' lines without line ends.
   private(set) var records: [ArraySlice<UInt8>] = []
-  /// In the order they first come.
+  /// In the order in which they first occur.
   private(set) var assets: [Asset] = []
 
   init(folder: String) throws(ZoneFolderProblem) {
@@ -114,10 +114,10 @@ struct ZoneExport {
     guard Int64(records.count) == count else { throw ZoneFolderProblem("\(path) has \(records.count) records, its last line says \(count)") }
   }
 
-  /// Dropped because what is no JSON is no line of an export, and is told to be none.
+  /// Dropped because a line that is no JSON is reported as no line of an export.
   static func json(_ line: ArraySlice<UInt8>) -> JSONValue? { try? JSONValue(parsing: Array(line)) }
 
-  /// Pages that the server takes in one request.
+  /// The records in pages that the server accepts in one request.
   func pages(recordLimit: Int, byteLimit: Int) -> [[UInt8]] {
     var pages: [[UInt8]] = []
     var page: [UInt8] = []

@@ -1,4 +1,4 @@
-// The cookie of a browser whose user asked to be kept signed in: a share of the same container does not ask them again.
+// The cookie that keeps a browser signed in: shares of the same container open without another sign-in.
 
 import Authentication
 import HTTPServer
@@ -8,11 +8,12 @@ import ServiceKit
 import WebServices
 
 extension Gateway {
-  /// As long as a session that is kept lives without being used. Unit: seconds.
+  /// A session that is kept lives this long without being used. Unit: seconds.
   private static let keptTime: Int64 = 14 * 86_400
 
-  /// The cookie that goes with a token of the sign-in page, as its header has it: kept, or taken away where another user was kept before.
-  /// - Returns: nil: the browser's cookies stay as they are.
+  /// The `Set-Cookie` value for a sign-in: a new cookie when the user wants to be kept, an empty one when the browser
+  /// still keeps an earlier sign-in.
+  /// - Returns: nil when the browser's cookies stay as they are.
   func cookie(of signIn: SignInState, userName: String, token: String, isKept: Bool, _ key: [UInt8], _ request: HTTPRequest) async -> String? {
     guard isKept else { return request.cookie(KeptSignIn.cookieName) == nil ? nil : cookie("", seconds: 0, request) }
     let question = Authenticator.Question(container: signIn.container, environment: signIn.environment, apiToken: nil, userToken: token)
@@ -20,7 +21,7 @@ extension Gateway {
     do throws(RecordError) {
       reply = try await state.authenticator.answer(to: question, from: share)
     } catch {
-      // Dropped because the user has signed in all the same; a share asks them again.
+      // Dropped because the sign-in itself succeeded; without the cookie a share asks the user again.
       return nil
     }
     guard let user = reply.userRecordName, let grant = reply.grant else { return nil }
@@ -29,13 +30,13 @@ extension Gateway {
     return cookie(kept.text(signedWith: key), seconds: Self.keptTime, request)
   }
 
-  /// Sent with a link that somebody follows, never with another page's form.
+  /// The browser sends the cookie when a user follows a link, never with a form of another page (SameSite=Lax).
   private func cookie(_ value: String, seconds: Int64, _ request: HTTPRequest) -> String {
     let isSecure = options.publicAddress.url(for: request).hasPrefix("https://")
     return "\(KeptSignIn.cookieName)=\(value); Path=/share/; Max-Age=\(seconds); HttpOnly; SameSite=Lax\(isSecure ? "; Secure" : "")"
   }
 
-  /// What the visitor's browser kept; nil when there is nothing, or it does not count any more.
+  /// The kept sign-in of the visitor's browser; nil when there is none or it counts no more.
   func keptSignIn(_ request: HTTPRequest, _ key: [UInt8]) async -> KeptSignIn? {
     guard let text = request.cookie(KeptSignIn.cookieName), let kept = KeptSignIn(text: text, verifiedWith: key, now: wallClock.now) else { return nil }
     let grant = VerifyGrant(container: kept.container, environment: kept.environment, userRecordName: kept.userRecordName, grant: kept.grant)
@@ -44,7 +45,7 @@ extension Gateway {
 }
 
 extension HTTPRequest {
-  /// The value of the first cookie of a name.
+  /// The value of the first cookie with this name.
   func cookie(_ name: String) -> String? {
     for header in headers where header.name.lowercased() == "cookie" {
       for pair in header.value.split(separator: ";") {

@@ -1,25 +1,27 @@
-// What all pages for people have in common: one card, no resources from elsewhere, no script but their own, and no way into a frame.
+// The frame of all HTML pages: one card, no foreign resources, no script but the page's own, and never shown in a
+// frame.
 
 import Crypto
 import HTTPServer
 import Records
 import ServiceBus
 
-/// A page of the gateway as text.
+/// An HTML page of the gateway.
 struct Page {
   let title: String
   var status = 200
-  /// Seconds until the visitor may try again; nil: no answer says so.
+  /// Seconds until the visitor may try again; nil: the answer does not say.
   var retryAfter: Int?
-  /// What scripts read, by name behind `data-`: a policy names scripts by their hash, so what varies can't be in them.
+  /// Values for scripts, by name behind `data-`. The content security policy names scripts by their hash, so a script's
+  /// text can't vary.
   var data: [(name: String, value: String)] = []
-  /// The card's content, escaped where it must be.
+  /// The card's HTML; its parts are escaped already.
   let content: String
-  /// Runs when the page is there; nil: nothing runs.
+  /// A script that runs when the page has loaded; nil: none.
   var script: String?
-  /// Where the answer to a form may lead besides this server.
+  /// A source that the answer to a form may redirect to, besides this server.
   var formTarget: String?
-  /// A cookie to keep, as its header has it.
+  /// The value of a `Set-Cookie` header.
   var cookie: String?
 
   var response: HTTPResponse {
@@ -40,7 +42,7 @@ struct Page {
       + "form-action 'self'\(formTarget.map { " " + $0 } ?? ""); frame-ancestors 'none'; base-uri 'none'"
     var headers: [(name: String, value: String)] = [
       ("Content-Type", "text/html; charset=utf-8"), ("Cache-Control", "no-store"), ("Content-Security-Policy", policy), ("X-Frame-Options", "DENY"),
-      // Not `no-referrer`: browsers would send the form without saying which page it is from.
+      // Not `no-referrer`: browsers would then send the form without its page's origin.
       ("Referrer-Policy", "same-origin"), ("X-Content-Type-Options", "nosniff"),
     ]
     if let retryAfter { headers.append(("Retry-After", String(retryAfter))) }
@@ -52,17 +54,17 @@ struct Page {
 
   // MARK: Parts
 
-  /// The app that a page speaks for: its first letter in its colour, and its name.
+  /// The app's first letter on the accent colour.
   static func badge(_ name: String) -> String {
     let letter = name.first { $0.isLetter || $0.isNumber }.map { String($0).uppercased() } ?? "A"
     return "<p class=\"badge\" aria-hidden=\"true\">\(escaped(letter))</p>"
   }
 
-  /// A sentence that a screen reader says at once; empty without one.
+  /// A sentence that a screen reader announces at once; empty without a sentence.
   static func alert(_ sentence: String?) -> String { sentence.map { "<p id=\"reason\" role=\"alert\">\(escaped($0))</p>" } ?? "" }
 
-  /// The fields of a sign-in. The first that is empty has the focus.
-  /// - Parameter name: what was typed, to be shown again; never the password.
+  /// The fields of a sign-in form. The first empty one has the focus.
+  /// - Parameter name: the name typed before, shown again. The password is never shown again.
   static func credentialFields(name: String) -> String {
     """
     <label for="name">Name</label>
@@ -91,12 +93,12 @@ struct Page {
 
 /// The app behind a container, as its users know it.
 struct PageApp: Hashable, Sendable {
-  /// What its developer calls it; else the container's identifier.
+  /// The display name that the developer gave it; without one, the container's identifier.
   let name: String
-  /// Opens the app: of the web, or of a scheme of its own. nil: there is no such link.
+  /// A web link or a link with the app's own scheme that opens the app; nil when there is none.
   let url: String?
 
-  /// A button that opens the app, or a sentence where no link does.
+  /// A button that opens the app; without a link, a sentence.
   var opening: String {
     guard let url else { return "<p>Go back to <strong>\(Page.escaped(name))</strong>: you find it there.</p>" }
     return "<p class=\"actions\"><a id=\"open\" class=\"primary\" href=\"\(Page.escaped(url))\">Open \(Page.escaped(name))</a></p>"
@@ -104,7 +106,7 @@ struct PageApp: Hashable, Sendable {
 }
 
 extension Gateway {
-  /// The app of a container; without a name of its own it is called by the container's identifier.
+  /// The name and link of a container's app.
   func pageApp(of container: ContainerID) async -> PageApp {
     let app = await app(of: container)
     return PageApp(name: app.displayName ?? container.rawValue, url: app.appURL)

@@ -1,7 +1,7 @@
-// How pages look: light and dark, a card on large screens, the whole width on telephones.
+// The style sheet of all pages: light and dark, a card on large screens, the whole width on phones.
 
 enum PageStyle {
-  /// A constant, so that policies can name it by its hash.
+  /// Constant, so that the content security policy can name it by its hash.
   static let text = """
     :root {
       color-scheme: light dark;

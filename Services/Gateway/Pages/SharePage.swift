@@ -1,11 +1,11 @@
-// The page of a share as text. Visitors who have not signed in see one and the same, whatever the link leads to.
+// The page of a share. Visitors who have not signed in see the same page for every link, so it reveals nothing.
 
 import HTTPServer
 import JSON
 import Records
 
 enum SharePage {
-  /// A sentence above the form, and the status that goes with it.
+  /// A sentence above the form, and the answer's status.
   struct Notice: Hashable, Sendable {
     let sentence: String
     var status = 200
@@ -23,19 +23,19 @@ enum SharePage {
     init(_ problem: SignInPage.Problem) { self.init(sentence: problem.sentence, status: problem.status, retryAfter: problem.retryAfter) }
   }
 
-  /// What a visitor can do with a share.
+  /// The visitor's relation to a share, which decides the buttons.
   enum Offer: Hashable, Sendable {
     case own, joined, accept, requestAccess
   }
 
-  /// A share as its visitor is shown it.
+  /// The facts of a share that its page shows.
   struct Share: Hashable, Sendable {
     let title: String?
     let ownerName: String?
     let offer: Offer
     let mayWrite: Bool
 
-    /// Reads a result of `records/resolve`.
+    /// Reads one result of `records/resolve`.
     init(_ result: JSONValue) {
       title = result["share"]?["fields"]?[ReservedName.shareTitle]?["value"]?.string
       let names = result["ownerIdentity"]?["nameComponents"]
@@ -55,13 +55,13 @@ enum SharePage {
   /// A visitor who has signed in.
   struct Visitor: Hashable, Sendable {
     let name: String
-    /// Goes with what they do.
+    /// A signed token that each form of the page sends back.
     let ticket: String
   }
 
   // MARK: Before the sign-in
 
-  /// - Parameter name: what was typed, to be shown again; never the password.
+  /// - Parameter name: the name typed before, shown again. The password is never shown again.
   static func signIn(_ notice: Notice? = nil, name: String = "") -> HTTPResponse {
     page(
       notice,
@@ -76,9 +76,9 @@ enum SharePage {
       """)
   }
 
-  // MARK: Behind it
+  // MARK: After the sign-in
 
-  /// The same for a link that leads nowhere and for a share that is not for the visitor.
+  /// The page for a link that leads nowhere and for a share that is not for this visitor: both look alike.
   static func nothing(for visitor: Visitor) -> HTTPResponse {
     page(
       nil,
@@ -89,7 +89,7 @@ enum SharePage {
       """)
   }
 
-  /// What the share's shard refuses.
+  /// The page for a refusal by the share's shard.
   static func refused(_ notice: Notice, for visitor: Visitor) -> HTTPResponse {
     page(notice, "<h1>That did not work</h1>\n\(Page.alert(notice.sentence))\n\(footer(visitor))")
   }
@@ -151,7 +151,7 @@ enum SharePage {
     "\(Page.badge(app.name))\n<p class=\"soft\">\(Page.escaped(app.name))</p>\n<h1>\(Page.escaped(share.title ?? "Shared data"))</h1>"
   }
 
-  /// The first button is what most visitors came for.
+  /// The first button is the default: most visitors came for it.
   private static func form(_ buttons: [(action: String, label: String)], _ visitor: Visitor) -> String {
     let lines = buttons.enumerated().map { index, button in
       "<button id=\"\(button.action)\"\(index == 0 ? " class=\"primary\" autofocus" : "") name=\"action\" value=\"\(button.action)\" type=\"submit\">\(button.label)</button>"

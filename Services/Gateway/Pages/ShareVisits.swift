@@ -1,4 +1,5 @@
-// `/share/{shortGUID}`: the address of a share in a browser. Visitors say who they are, see what is shared, and accept, decline or ask for it.
+// `/share/{shortGUID}`: a share's address in a browser. Visitors sign in, see the share, and accept, decline or ask
+// for access.
 
 import Authentication
 import HTTPServer
@@ -9,11 +10,11 @@ import ServiceKit
 import WebServices
 
 extension Gateway {
-  /// How long visitors may look at the page before they have to sign in again. Unit: milliseconds.
+  /// Time that a visitor may spend on the page before the next sign-in. Unit: milliseconds.
   private static let visitTime: Int64 = 600_000
   private static let formByteLimit = 16_384
 
-  /// `GET` shows the form, or the share to a browser that is kept signed in; `POST` looks at what was typed or chosen.
+  /// `GET` shows the sign-in form, or the share when the browser is kept signed in. `POST` handles a submitted form.
   func visitShare(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
     if let seconds = limiter.take(.address(request.remoteAddress)) {
       metrics.countThrottled(by: "address")
@@ -36,7 +37,7 @@ extension Gateway {
     do throws(RecordError) {
       reply = try await share.call(CheckPassword(userName: name, password: password, clientAddress: request.remoteAddress))
     } catch {
-      // Dropped because whatever it is, the visitor can only try again; calls that fail are counted on the bus.
+      // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
       return SharePage.signIn(SharePage.Notice(.away), name: name)
     }
     guard let user = reply.userRecordName else {
@@ -54,8 +55,8 @@ extension Gateway {
     }
   }
 
-  /// The form; for a browser that is kept signed in to the share's container, the share. A link that shows such a visitor nothing looks as it
-  /// does to strangers.
+  /// The sign-in form; for a browser that is kept signed in to the share's container, the share. A link that has
+  /// nothing for such a visitor looks the same as to strangers.
   private func welcome(_ shortGUID: String, _ request: HTTPRequest) async -> HTTPResponse {
     guard request.query("account") == nil, request.cookie(KeptSignIn.cookieName) != nil else { return SharePage.signIn() }
     do throws(RecordError) {
@@ -68,22 +69,22 @@ extension Gateway {
       else { return SharePage.signIn() }
       return await page(.resolve, found, ticket.text(signedWith: key))
     } catch {
-      // Dropped because the form is as good: the visitor can sign in when the services are back.
+      // Dropped because the form is just as good: the visitor can sign in when the services are back.
       return SharePage.signIn()
     }
   }
 
-  /// A visitor who is known.
+  /// Shows the share to a visitor who has signed in, or carries out the chosen action.
   private func visit(_ ticket: ShareTicket, _ text: String, purpose: ResolveShortGUIDs.Purpose, _ request: HTTPRequest) async -> HTTPResponse {
     do throws(RecordError) {
       guard let found = try await find(ticket, purpose, baseURL: options.publicAddress.url(for: request)) else {
         let visitor = SharePage.Visitor(name: ticket.userName, ticket: text)
-        // A share that anybody may join has nobody on its list to be taken off.
+        // A public share does not list its visitors, so there is nothing to decline.
         return purpose == .decline ? SharePage.declined(of: nil, for: visitor) : SharePage.nothing(for: visitor)
       }
       return await page(purpose, found, text)
     } catch {
-      // Dropped because the visitor can only try again; calls that fail are counted on the bus.
+      // Dropped because the visitor can only try again; the bus counts failed calls.
       return SharePage.signIn(SharePage.Notice(.away))
     }
   }
@@ -103,19 +104,21 @@ extension Gateway {
     }
   }
 
-  /// What the share's shard says, and to whom.
+  /// The shard's answer about a share, with its container and the visitor's name.
   private struct FoundShare {
     let result: JSONValue
     let container: ContainerID
     let visitorName: String
   }
 
-  /// - Parameter place: where the visitor has signed in; nil: in this installation.
-  /// - Returns: nil: that there is nothing for the visitor.
+  /// Asks the shard that the short GUID names.
+  /// - Parameter place: the container and environment of the visitor's sign-in; nil: the visitor signed in to the
+  ///   installation.
+  /// - Returns: nil when there is nothing for the visitor.
   private func find(
     _ ticket: ShareTicket, _ purpose: ResolveShortGUIDs.Purpose, baseURL: String, within place: (container: ContainerID, environment: Environment)? = nil
   ) async throws(RecordError) -> FoundShare? {
-    // The user may have been disabled since.
+    // An operator may have disabled the user since the sign-in.
     let known = try await share.call(IdentifyUsers(lookups: [.init(userRecordName: ticket.userRecordName)])).users.first
     guard known != .some(nil), let shard = ShortGUID(ticket.shortGUID)?.shard else { return nil }
     let start = forwarding.timing.now()

@@ -1,11 +1,11 @@
-// The sign-in page as text.
+// The HTML of the sign-in page.
 
 import HTTPServer
 import Records
 import WebServices
 
 enum SignInPage {
-  /// What was typed, to be shown again; never the password.
+  /// The visitor's entries, shown again after a problem. The password is never shown again.
   struct Entry: Hashable, Sendable {
     var name = ""
     var isKept = false
@@ -14,10 +14,10 @@ enum SignInPage {
   enum Problem: Hashable, Sendable {
     case wrong, incomplete, away
     case throttled(seconds: Int)
-    /// Nothing can be typed any more.
+    /// Problems that end the sign-in: the page shows no form.
     case badLink, foreignForm, revoked
 
-    /// The same for an unknown name and a wrong password.
+    /// The sentence for the visitor. An unknown name and a wrong password get the same one.
     var sentence: String {
       switch self {
       case .wrong: "The name or the password is wrong."
@@ -39,7 +39,7 @@ enum SignInPage {
       }
     }
 
-    /// Seconds; nil: whenever the visitor likes.
+    /// Seconds to wait; nil: the visitor may try again at once.
     var retryAfter: Int? { if case .throttled(let seconds) = self { seconds } else { nil } }
 
     private static func text(_ seconds: Int) -> String {
@@ -49,8 +49,8 @@ enum SignInPage {
   }
 
   /// - Parameters:
-  ///   - app: signed in to.
-  ///   - problem: why it is shown again.
+  ///   - app: the app that the visitor signs in to.
+  ///   - problem: the reason for showing the form again; nil the first time.
   static func form(_ state: SignInState, _ app: PageApp, _ entry: Entry = Entry(), problem: Problem? = nil) -> HTTPResponse {
     let content = """
       \(Page.badge(app.name))
@@ -67,8 +67,8 @@ enum SignInPage {
       problem, data: [("origin", state.origin ?? ""), ("callback", state.callbackURL ?? "")], content, script: formScript, formTarget: state.callbackURL.map(source))
   }
 
-  /// Hands the token to whoever asked for it: in the address of the callback, or in one message to the page that opened this one.
-  /// - Parameter cookie: what the browser keeps of the sign-in, as its header has it; nil: nothing.
+  /// Hands the token to the app: in the callback's address, or in one message to the page that opened this one.
+  /// - Parameter cookie: the value of the `Set-Cookie` header; nil: none.
   static func success(_ state: SignInState, token: String, cookie: String?) -> HTTPResponse {
     if let callback = state.callbackURL {
       let mark = callback.contains("?") ? "&" : "?"
@@ -85,7 +85,7 @@ enum SignInPage {
     ).response
   }
 
-  /// No form any more: the app is told, and the visitor how to go on.
+  /// A page without a form. It tells the app and shows the visitor how to go on.
   static func ended(_ problem: Problem) -> HTTPResponse {
     page(problem, data: [("reason", problem.sentence)], "<h1>Sign in</h1>\n\(Page.alert(problem.sentence))", script: endScript)
   }
@@ -106,7 +106,7 @@ enum SignInPage {
 
   // MARK: Scripts
 
-  // Constant texts, so that the policy can name them by their hash: what varies is in `data-` attributes.
+  // Constant texts, so that the policy can name them by their hash. Values that vary are in `data-` attributes.
 
   private static let formScript = """
     const page = document.body.dataset, cancel = document.getElementById('cancel');
@@ -128,7 +128,7 @@ enum SignInPage {
     if (window.opener) window.opener.postMessage({errorMessage: document.body.dataset.reason}, '*');
     """
 
-  /// What a policy calls the place of a URL: its origin, or the scheme of an app's own.
+  /// The source expression of a URL in a content security policy: its origin, or the app's own scheme.
   private static func source(_ url: String) -> String {
     url.hasPrefix("http://") || url.hasPrefix("https://") ? PageOrigin.origin(of: url) : String(url.prefix { $0 != ":" }) + ":"
   }

@@ -8,10 +8,10 @@ import ServiceKit
 import WebServices
 
 extension Gateway {
-  /// More bytes than this are no name and no password.
+  /// A longer body can't be a name and a password.
   private static let bodyByteLimit = 16_384
 
-  /// `GET` shows the form; `POST` looks at what was typed into it.
+  /// `GET` shows the form; `POST` handles the submitted form.
   func signIn(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
     if let seconds = limiter.take(.address(request.remoteAddress)) {
       metrics.countThrottled(by: "address")
@@ -37,7 +37,7 @@ extension Gateway {
     do throws(RecordError) {
       reply = try await share.call(message)
     } catch {
-      // Dropped because whatever it is, the visitor can only try again; calls that fail are counted on the bus.
+      // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
       return SignInPage.form(state, app, entry, problem: .away)
     }
     if reply.isOver == true { return SignInPage.ended(.revoked) }
@@ -47,17 +47,18 @@ extension Gateway {
     return SignInPage.form(state, app, entry, problem: reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong)
   }
 
-  /// Whether a form was sent by this page itself. What no browser sent carries none of a browser's authority.
+  /// True when the page itself sent the form. A request that no browser sent is accepted: it carries no browser's
+  /// authority.
   func isOwn(_ request: HTTPRequest) -> Bool {
     if let site = request.header("sec-fetch-site"), site != "same-origin" { return false }
     guard let origin = request.header("origin")?.lowercased() else { return true }
-    // By what name it is reached here, or from outside.
+    // The host name that the request used, or the public address.
     let hosts = request.header("host").map { ["http://\($0.lowercased())", "https://\($0.lowercased())"] } ?? []
     return origin == PageOrigin.origin(of: options.publicAddress.url(for: request)) || hosts.contains(origin)
   }
 }
 
 extension String {
-  /// Keyboards of phones put a space behind a word they complete.
+  /// Without the spaces around the text: keyboards of phones put one behind a completed word.
   func trimmingSpaces() -> String { String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed()) }
 }

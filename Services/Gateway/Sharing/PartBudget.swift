@@ -1,10 +1,11 @@
-// The memory of requests that are taken apart: what is sent to several owners, and what they answered, until one answer is made of it.
+// Bounds the memory of requests that are split between several owners: their parts and the owners' answers.
 
 import Records
 import ServiceKit
 import Synchronization
 
-/// Bytes in hand, of all such requests together and of each user's. Nobody waits for room: a request that finds none holds some already.
+/// Bytes in use by all such requests, and by each user's. Nobody waits for room, since a waiting request would hold
+/// memory itself.
 final class PartBudget: Sendable {
   struct Limits: Sendable {
     let total: Int
@@ -15,7 +16,7 @@ final class PartBudget: Sendable {
       self.perUser = perUser
     }
 
-    /// An eighth of a gateway's memory, half of that for one user.
+    /// An eighth of a gateway's memory in all, half of that for one user.
     init(memoryByteCount: Int) { self.init(total: memoryByteCount / 8, perUser: memoryByteCount / 16) }
   }
 
@@ -30,10 +31,10 @@ final class PartBudget: Sendable {
 
   init(_ limits: Limits = Limits()) { self.limits = limits }
 
-  /// Bytes in hand, and how often there was no room for more.
+  /// Bytes in use, and the number of refusals for lack of room.
   var counts: (held: Int, refused: Int) { state.withLock { ($0.total, $0.refusedCount) } }
 
-  /// - Throws: `throttled` when the user has his share, `tryAgainLater` when all have theirs.
+  /// - Throws: `throttled` when the user's share is used up, `tryAgainLater` when the whole budget is.
   fileprivate func take(_ count: Int, of user: String) throws(RecordError) {
     let refusal: RecordError? = state.withLock { state in
       let own = state.users[user, default: 0] + count
@@ -58,7 +59,7 @@ final class PartBudget: Sendable {
     }
   }
 
-  /// What one request holds; given back when nobody holds the request any more.
+  /// The bytes of one request, given back when its last reference goes.
   final class Holding: Sendable {
     private let budget: PartBudget
     private let user: String

@@ -1,4 +1,4 @@
-// The record plane's shared database: requests about zones of others go to the owners' workers, and their answers come back as one.
+// The record plane's shared database: sends the parts of a request to the owners' workers, and merges their answers.
 
 import HTTPServer
 import JSON
@@ -7,27 +7,28 @@ import ServiceBus
 import ServiceKit
 import WebServices
 
-/// One request of a participant to his shared database. His own worker has the part that names no other owner; it finds no zones there.
+/// One request of a participant to the shared database. The participant's own worker answers parts that name no other
+/// owner, and has no zones for them.
 struct SharedDatabase: Sendable {
-  /// As it would be asked of the caller's own worker.
+  /// As it would go to the caller's own worker.
   let request: DatabaseRequest
   let body: [UInt8]
   let caller: String
   let forwarding: Forwarding
   let owners: SharedOwners
-  /// What this request keeps in memory beside its body.
+  /// Memory that this request uses beside its body.
   let holding: PartBudget.Holding
 
   /// Owners asked at a time.
   static let parallelCount = 8
-  /// What an owner's answer counts before it is there.
+  /// Bytes reserved for an owner's answer before it has come.
   private static let expectedByteCount = 128 * 1024
-  /// Memory of a parsed document for each byte of its text, at worst.
+  /// Memory of a parsed document per byte of its text, at worst.
   private static let documentFactor = 9
-  /// Bytes of answers after which the owners that are still to be asked answer as little as they can.
+  /// Once answers have this many bytes, the owners still to be asked answer with as little as possible.
   static let pageByteCount = 3_000_000
 
-  /// - Throws: what is wrong with the whole request, or that none of its owners' workers answered.
+  /// - Throws: a fault of the whole request, or the first failure when no owner's worker answered.
   func answer() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     switch request.path.joined(separator: "/") {
     case "zones/list": try await listZones()
@@ -39,15 +40,15 @@ struct SharedDatabase: Sendable {
     case "subscriptions/lookup": try await lookUpSubscriptions()
     case "subscriptions/modify": try await modifySubscriptions()
     case "records/modify", "records/query", "records/lookup", "records/changes", "assets/rereference": try await askOwner()
-    // What is not offered here the caller's own worker says.
+    // The caller's own worker refuses calls that the shared database does not offer.
     default: try await forwarding.forward(request, body: body)
     }
   }
 
-  /// A request about one zone, passed on as it came.
+  /// Passes a request about one zone on unchanged.
   private func askOwner() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let json = try JSONValue.request(body)
-    // No records would be told from none that match.
+    // Without a zone, an empty result could not be told from one without matching records.
     if request.path.last == "query", json["zoneID"]?.isNull ?? true, json["zoneWide"]?.bool == true {
       throw RecordError(.badRequest, "A query of the shared database names its zone")
     }
@@ -56,13 +57,14 @@ struct SharedDatabase: Sendable {
 
   // MARK: Owners
 
-  /// Whom a zone is asked of: its owner, or the caller, who has no zone of that name here.
+  /// The owner to ask about a zone; the caller when the zone names no valid owner: the caller has no zone of that name
+  /// here.
   func owner(of zone: ZoneReference) -> String {
     guard let owner = zone.ownerRecordName, (1...Limit.nameByteCount).contains(owner.utf8.count), owner != DatabaseID.publicOwner else { return caller }
     return owner
   }
 
-  /// - Parameter suffix: of the request's identifier: tells several requests to one owner apart.
+  /// - Parameter suffix: of the request's identifier; tells several requests to one owner apart.
   func asked(of owner: String, suffix: String = "") -> DatabaseRequest {
     let database = DatabaseID(container: request.database.container, environment: request.database.environment, owner: owner)
     return DatabaseRequest(
@@ -76,25 +78,25 @@ struct SharedDatabase: Sendable {
 
   // MARK: Asking
 
-  /// The request's body, parsed, as long as the request is answered.
+  /// The parsed body. Its memory counts until the request is answered.
   /// - Throws: `badRequest`; `throttled` or `tryAgainLater` when there is no room for it.
   func document() throws(RecordError) -> JSONValue {
     try holding.grow(by: Self.documentFactor * body.count)
     return try JSONValue.request(body)
   }
 
-  /// What became of one owner's part.
+  /// The outcome of one owner's part.
   enum Outcome: Sendable {
     case answered(PartAnswer)
-    /// The worker refused the request: what it says is the answer.
+    /// The worker refused the request; its answer becomes the answer of the whole request.
     case refused(Answer<DatabaseRequest.Reply>)
-    /// The owner's shard is away for now, or can't answer: the others' answers are good without it.
+    /// The owner's shard is away or can't answer; the other answers count without it.
     case away(RecordError)
   }
 
-  /// Asks some owners at once.
-  /// - Parameter body: of the part with an index in `owners`; made when its owner is asked, and gone when he has answered.
-  /// - Returns: in the order of the owners.
+  /// Asks several owners, at most `parallelCount` at a time.
+  /// - Parameter body: makes the part for the owner at an index, only when that owner is asked.
+  /// - Returns: one outcome per owner, in the owners' order.
   func outcomes(of owners: [String], suffix: String = "", body: @escaping @Sendable (_ index: Int) -> [UInt8]) async -> [Outcome] {
     await withTaskGroup(of: (index: Int, outcome: Outcome).self) { group in
       var next = 0
@@ -119,16 +121,16 @@ struct SharedDatabase: Sendable {
 
   private func outcome(of owner: String, _ body: [UInt8], _ suffix: String) async -> Outcome {
     do throws(RecordError) {
-      // Its bytes once here and once on the bus.
+      // The part's bytes exist twice: here and on the bus.
       let expected = Self.expectedByteCount + 2 * body.count
       try holding.grow(by: expected)
       defer { holding.shrink(by: expected) }
       let answer = try await forwarding.forward(asked(of: owner, suffix: suffix), body: body)
-      // What is wrong with one owner's data is not wrong with the request.
+      // A fault of one owner's data is no fault of the request.
       if answer.reply.status >= 500 || answer.reply.status == RecordError(.throttled, "").status { return .away(Self.error(of: answer)) }
       guard (200..<300).contains(answer.reply.status) else { return .refused(answer) }
       try holding.grow(by: answer.body.count)
-      // Dropped because a worker whose answer can't be read is as good as away.
+      // Dropped because a worker with an unreadable answer is as good as away.
       guard let json = try? JSONValue(parsing: answer.body) else { return .away(RecordError(.internalError, "A worker's answer can't be read")) }
       return .answered(PartAnswer(json, byteCount: answer.body.count))
     } catch {
@@ -143,7 +145,7 @@ struct SharedDatabase: Sendable {
       dictionary?["reason"]?.string ?? "The owner's data can't be reached at the moment", retryAfter: answer.reply.retryAfter)
   }
 
-  /// What stands for the whole request: a refusal; or that nobody answered.
+  /// The answer that stands for the whole request, if a worker refused it; nil when the parts are to be merged.
   /// - Throws: the first failure when all failed.
   func wholeAnswer(_ outcomes: [Outcome]) throws(RecordError) -> Answer<DatabaseRequest.Reply>? {
     for case .refused(let answer) in outcomes { return answer }
@@ -155,7 +157,7 @@ struct SharedDatabase: Sendable {
   static func answer(_ output: JSONWriter) -> Answer<DatabaseRequest.Reply> { Answer(DatabaseRequest.Reply(status: 200), body: output.bytes) }
 }
 
-/// What one owner's worker answered. The items' bytes, and not the parsed document, which takes many times their memory.
+/// One owner's answer. It keeps the items as bytes, since a parsed document takes many times their memory.
 struct PartAnswer: Sendable {
   struct Item: Sendable {
     let json: [UInt8]
@@ -167,7 +169,7 @@ struct PartAnswer: Sendable {
   let items: [Item]
   let syncToken: String?
   let moreComing: Bool
-  /// Of the answer as it came.
+  /// Length of the answer as it came.
   let byteCount: Int
 
   init(_ answer: JSONValue, byteCount: Int) {
@@ -184,7 +186,7 @@ struct PartAnswer: Sendable {
 }
 
 extension JSONWriter {
-  /// An object's member that is an array.
+  /// Writes an object's member that is an array.
   mutating func array<Elements: Sequence>(_ name: String, of elements: Elements, write: (Elements.Element, inout JSONWriter) -> Void) {
     key(name)
     beginArray()

@@ -1,4 +1,4 @@
-// changes/database of the shared database: the owners' feeds as one, whose token says where each of them stands.
+// changes/database of the shared database: merges the owners' feeds. The token holds a position for each owner.
 
 import JSON
 import Records
@@ -6,15 +6,15 @@ import ServiceBus
 import WebServices
 
 extension SharedDatabase {
-  /// An owner's part of a page; `problem`: he can't be reached, and his zones are listed as errors.
+  /// An owner's part of a page. With a `problem` the owner can't be reached, and their zones are listed as errors.
   private struct Page {
     let owner: FetchSharedZones.Reply.Owner
     var zones: [PartAnswer.Item] = []
     var problem: RecordError?
   }
 
-  /// Each owner's worker answers as for a database of its own, with what the caller sees of it. An owner who can't be reached keeps his place in
-  /// the token.
+  /// Asks each owner's worker for the part of its database that the caller sees. An owner who can't be reached keeps
+  /// their position in the token.
   func fetchDatabaseChanges(tokenKeys: [String]) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let changes = try DatabaseChangesRequest(try document())
     var token = try Self.token(at: changes.position)
@@ -22,7 +22,7 @@ extension SharedDatabase {
     let owners = Self.turned(all.filter { !$0.hasNothingNew(for: token) }, by: token)
     var pages: [Page] = []
     var (count, moreComing, failures) = (0, false, [RecordError]())
-    // Not all at once: who can't be told of any more need not be asked.
+    // In waves, because owners beyond a full page need not be asked.
     for start in stride(from: 0, to: owners.count, by: Self.parallelCount) {
       if count >= changes.resultsLimit {
         moreComing = true
@@ -39,7 +39,8 @@ extension SharedDatabase {
           pages.append(Page(owner: owner, problem: error))
         case .answered(let answer):
           let zones = answer.items
-          // A page can't be cut: what comes after its first zones is only known to who made it. The next request has it.
+          // A page can't be cut: only its worker knows the token after its first zones. The next request gets the whole
+          // page.
           guard count == 0 || count + zones.count <= changes.resultsLimit else {
             moreComing = true
             continue
@@ -72,7 +73,7 @@ extension SharedDatabase {
     return answer(output)
   }
 
-  /// Begins with another owner after every page, so that one who is always busy does not keep the others from being told of.
+  /// Each page begins with another owner, so that a busy owner does not hide the others.
   private static func turned(_ owners: [FetchSharedZones.Reply.Owner], by token: SharedFeedToken) -> [FetchSharedZones.Reply.Owner] {
     if owners.isEmpty { return [] }
     let start = Int(owners.reduce(UInt64(0)) { $0 &+ UInt64(token[$1.owner]?.sequence ?? 0) } % UInt64(owners.count))
@@ -88,7 +89,7 @@ extension SharedDatabase {
     }
   }
 
-  /// What one owner is asked: the feed of his database after the place that the token has for him.
+  /// The part for one owner: the feed of their database after the token's position for them.
   private static func body(_ changes: DatabaseChangesRequest, after position: SyncToken.Position?) -> [UInt8] {
     var output = JSONWriter()
     output.beginObject()
@@ -102,7 +103,7 @@ extension SharedDatabase {
     return output.bytes
   }
 
-  /// nil for a database that has no zone yet.
+  /// nil for a database without a zone.
   private static func position(_ text: String?) throws(RecordError) -> SyncToken.Position? {
     do throws(SyncToken.Refusal) {
       return try SyncToken(text ?? "", as: .database).positions.first
@@ -113,7 +114,7 @@ extension SharedDatabase {
 }
 
 extension FetchSharedZones.Reply.Owner {
-  /// Every access ended, and the token is behind the last end.
+  /// True when every access ended and the token is past the last end.
   fileprivate func hasNothingNew(for token: SharedFeedToken) -> Bool {
     guard let position = token[owner] else { return false }
     return zones.allSatisfy { !$0.isActive && $0.sequence <= position.sequence }

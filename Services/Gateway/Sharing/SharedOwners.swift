@@ -1,4 +1,4 @@
-// Whose zones a user has access to, as the share service last said: asked with every request that needs it, remembered for when it is away.
+// The owners whose zones a user can access: asked of the share service each time, remembered for when it is away.
 
 import Authentication
 import Records
@@ -6,9 +6,9 @@ import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// Asks the share service, and has the last answers while it does not answer.
+/// Asks the share service. While it does not answer, the last answers count.
 final class SharedOwners: Sendable {
-  /// Whom is asked about.
+  /// A user in a container and environment.
   fileprivate struct Key: Hashable {
     let userRecordName: String
     let container: ContainerID
@@ -17,15 +17,15 @@ final class SharedOwners: Sendable {
 
   fileprivate struct State {
     var known: [Key: FetchSharedZones.Reply] = [:]
-    /// In the order in which they were first asked.
+    /// In the order of the first question about each.
     var order: [Key] = []
-    /// Until then nobody is made to wait for the share service again.
+    /// Until then no request waits for the share service again.
     var awayUntil: ContinuousClock.Instant?
   }
 
-  /// Users whose lists are remembered.
+  /// Users whose lists are remembered; the longest known is dropped first.
   fileprivate static let limit = 10_000
-  /// How long a client waits for a share service that may be gone while there is a list to go on with.
+  /// Time that a client waits for a silent share service when a remembered list exists.
   private static let patience: Duration = .seconds(2)
   private static let pause: Duration = .seconds(1)
 
@@ -38,7 +38,7 @@ final class SharedOwners: Sendable {
     self.timing = timing
   }
 
-  /// - Throws: `tryAgainLater` when the share service is away and the user was not asked about before.
+  /// - Throws: `tryAgainLater` when the share service is away and no list of this user is remembered.
   func zones(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [FetchSharedZones.Reply.Owner] {
     let key = Key(userRecordName: userRecordName, container: container, environment: environment)
     let (known, awayUntil) = state.withLock { ($0.known[key], $0.awayUntil) }
@@ -50,7 +50,7 @@ final class SharedOwners: Sendable {
       return reply.owners
     } catch {
       guard let known else { throw error }
-      // A client that hung up says nothing of the share service.
+      // A client's hang-up says nothing about the share service.
       if !Task.isCancelled { state.withLock { $0.awayUntil = timing.now() + Self.pause } }
       return known.owners
     }

@@ -1,4 +1,5 @@
-// subscriptions/… of the shared database: those of a zone live with the zone's owner, those of the whole database with the caller.
+// subscriptions/… of the shared database: a zone's subscriptions live with its owner, the database's with the
+// caller.
 
 import JSON
 import Records
@@ -6,18 +7,18 @@ import ServiceBus
 import WebServices
 
 extension SharedDatabase {
-  /// The caller first, then everybody whose zones he has access to.
+  /// The caller first, then every owner whose zones the caller can access.
   private func places() async throws(RecordError) -> [String] {
     try await [caller] + sharedZones().filter { $0.zones.contains(where: \.isActive) }.map(\.owner)
   }
 
   func listSubscriptions() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
-    // Nothing in the request says anything of the subscriptions that are wanted.
+    // The call has no parameters; only the body's syntax is checked.
     _ = try document()
     let ask = Array("{}".utf8)
     let outcomes = await outcomes(of: try await places()) { _ in ask }
     if let answer = try wholeAnswer(outcomes) { return answer }
-    // The list has no place for what is not known: a client would take it for deleted.
+    // The list can't mark unknown subscriptions as errors: a client would take missing ones for deleted.
     for case .away(let error) in outcomes { throw error }
     var output = JSONWriter(reservingByteCount: 1024)
     output.beginObject()
@@ -41,10 +42,10 @@ extension SharedDatabase {
     let json = try document()
     let operations = json["operations"]?.elements ?? []
     guard json["operations"]?.kind == .array, operations.count <= Limit.operationsPerRequest, Self.namesEachOnce(operations) else {
-      // What is wrong with the request as a whole the caller's own worker says.
+      // The caller's own worker refuses requests that are wrong as a whole.
       return try await forwarding.forward(request, body: body)
     }
-    // Where a subscription is that is to be deleted, or made anew elsewhere, nobody knows but who has it.
+    // Only its worker knows a subscription that is to be deleted or moved, so every place is asked.
     let everywhere = try await places()
     var made: [(owner: String, indices: [Int])] = []
     var deleted: [(index: Int, identifier: String)] = []
@@ -56,7 +57,7 @@ extension SharedDatabase {
       let owner = try owner(of: operation)
       if let part = made.firstIndex(where: { $0.owner == owner }) { made[part].indices.append(index) } else { made.append((owner, [index])) }
     }
-    // Each part is the same however the others are, so that a repetition of the request is one of its parts, too.
+    // A part does not depend on the others, so that a repeated request repeats its parts exactly.
     let places = made.map(\.indices)
     var parts = zip(await outcomes(of: made.map(\.owner)) { Self.body(of: places[$0], in: operations) }, places).map { ($0, $1) }
     if !deleted.isEmpty {
@@ -69,7 +70,7 @@ extension SharedDatabase {
     return Self.answer(merged(parts, identifiers: identifiers, count: operations.count))
   }
 
-  /// nil where a worker would refuse the operation: the caller's own says so.
+  /// nil where a worker would refuse the operation; the caller's own worker does so.
   private static func identifier(of operation: JSONValue) -> String? {
     guard let subscription = operation["subscription"], subscription.kind == .object else { return nil }
     return try? Subscription.identifier(of: subscription)
@@ -83,7 +84,8 @@ extension SharedDatabase {
     return output.bytes
   }
 
-  /// A subscription that watches a zone of somebody else's now watches nothing where it was. Who can't be reached has one too many until it is deleted.
+  /// Deletes a subscription that moved to another owner's zone from everywhere else. At an owner who can't be reached
+  /// it stays until it is deleted.
   private func deleteElsewhere(_ identifiers: [String], butAt owner: String, _ everywhere: [String]) async {
     let others = everywhere.filter { $0 != owner }
     if identifiers.isEmpty || others.isEmpty { return }
@@ -91,20 +93,22 @@ extension SharedDatabase {
     _ = await outcomes(of: others, suffix: ":elsewhere") { _ in body }
   }
 
-  /// The database's own are the caller's; the others live where their zone is.
+  /// Database subscriptions belong to the caller; others live with their zone's owner.
   private func owner(of operation: JSONValue) throws(RecordError) -> String {
     guard let subscription = operation["subscription"], subscription.kind == .object, subscription["subscriptionType"]?.string?.lowercased() != "database"
     else { return caller }
     return owner(of: try ZoneReference(of: subscription))
   }
 
-  /// Operations on one subscription could be parted; a worker refuses them together.
+  /// True when no subscription is named twice. Operations on one could go to several workers; one worker refuses them
+  /// together.
   private static func namesEachOnce(_ operations: [JSONValue]) -> Bool {
     let names = operations.compactMap { $0["subscription"]?["subscriptionID"]?.string }
     return Set(names).count == names.count
   }
 
-  /// One item for each of the request's: of several workers' the first that is no error; what one that is away may have is not said to be missing.
+  /// One item for each operation: of several workers' items the first without an error. An item is not reported as
+  /// missing while a worker that may have it is away.
   private func merged(_ outcomes: [(Outcome, indices: [Int])], identifiers: [String?], count: Int) -> JSONWriter {
     var items: [Int: PartAnswer.Item] = [:]
     var failures: [Int: RecordError] = [:]

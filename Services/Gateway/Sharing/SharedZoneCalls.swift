@@ -1,4 +1,5 @@
-// zones/list, zones/lookup and changes/zone of the shared database: each zone of its owner's worker, the items in the request's order.
+// zones/list, zones/lookup and changes/zone of the shared database: asks each zone's owner, answers in the request's
+// order.
 
 import JSON
 import Records
@@ -6,10 +7,11 @@ import ServiceBus
 import WebServices
 
 extension SharedDatabase {
-  /// Zones of an owner who can't be reached are listed as errors: a client that compares lists must not take them for gone.
+  /// Zones of an owner who can't be reached are listed as errors, so that a client that compares lists does not take
+  /// them for deleted.
   func listZones() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let owners = try await sharedZones().filter { $0.zones.contains(where: \.isActive) }
-    // Nothing in the request says anything of the zones that are wanted.
+    // The call has no parameters; only the body's syntax is checked.
     _ = try document()
     let ask = Array("{}".utf8)
     let outcomes = await outcomes(of: owners.map(\.owner)) { _ in ask }
@@ -30,7 +32,7 @@ extension SharedDatabase {
     return Self.answer(output)
   }
 
-  /// An item for each zone that the user should have.
+  /// Writes an error for each zone that the user should have from this owner.
   static func writeErrors(_ error: RecordError, of owner: FetchSharedZones.Reply.Owner, to output: inout JSONWriter) {
     for zone in owner.zones where zone.isActive {
       ZoneDictionary.writeError(error, of: ZoneReference(zoneName: zone.zoneName, ownerRecordName: owner.owner), defaultOwner: owner.owner, to: &output)
@@ -55,7 +57,8 @@ extension SharedDatabase {
     var places: [Int] = []
   }
 
-  /// - Parameter body: of the part with the zones at some places; short: with a record of each zone at most, so that there is progress and no more.
+  /// - Parameter body: makes the part with the zones at some places. Short parts ask for one record of each zone at
+  ///   most: progress, but no more.
   private func splitByZone(
     _ zones: [ZoneReference], pagesRecords: Bool, body: @escaping @Sendable (_ places: [Int], _ isShort: Bool) -> [UInt8]
   ) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
@@ -64,11 +67,11 @@ extension SharedDatabase {
       let owner = owner(of: zone)
       if let index = parts.firstIndex(where: { $0.owner == owner }) { parts[index].places.append(place) } else { parts.append(Part(owner: owner, places: [place])) }
     }
-    // One owner's request is passed on as it came, and what fails for him fails the request, as in a private database.
+    // A request to a single owner passes unchanged, and its failure fails the request, as in a private database.
     if parts.count <= 1 { return try await forwarding.forward(asked(of: parts.first?.owner ?? caller), body: self.body) }
     var outcomes: [Outcome] = []
     var byteCount = 0
-    // With pages of records not all at once: what came decides how much is still asked for.
+    // Pages of records are asked for in waves: the bytes received so far decide how much the next owners may send.
     let stride = pagesRecords ? Self.parallelCount : parts.count
     for start in Swift.stride(from: 0, to: parts.count, by: stride) {
       let isFull = pagesRecords && byteCount > Self.pageByteCount

@@ -1,4 +1,4 @@
-// What apps identify themselves with: API tokens, and public keys of servers.
+// Credentials of apps: API tokens, and public keys of servers.
 
 import Crypto
 import Records
@@ -6,9 +6,9 @@ import SQLite
 import ServiceKit
 
 extension Directory {
-  /// An API token, without the token.
+  /// An API token's row; it does not contain the token.
   struct APITokenRow: Sendable, Hashable {
-    /// The first characters.
+    /// The token's first characters.
     let beginning: String
     let container: ContainerID
     let environment: Environment
@@ -18,7 +18,7 @@ extension Directory {
     let created: Int64
   }
 
-  /// What an API token stands for.
+  /// The permissions that an API token gives.
   struct AppPermission: Sendable, Hashable {
     /// Empty: any origin.
     let allowedOrigins: [String]
@@ -29,14 +29,14 @@ extension Directory {
     let keyID: String
     let container: ContainerID
     let name: String?
-    /// Whom it acts as.
+    /// The user that the key acts as.
     let userName: String?
     let created: Int64
   }
 
   private static let shownCharacterCount = 8
 
-  /// - Returns: 64 hex digits, shown this once.
+  /// - Returns: the token, 64 hex digits. It can't be shown again, because only its hash is stored.
   /// - Throws: `notFound` for the container.
   func createAPIToken(_ container: ContainerID, _ environment: Environment, allowedOrigins: [String], callbackURL: String? = nil) throws -> String {
     let token = random.hex(byteCount: 32)
@@ -67,7 +67,7 @@ extension Directory {
     }
   }
 
-  /// nil when the token is unknown, revoked, or of another container or environment.
+  /// nil for a token that is unknown, revoked, or of another container or environment.
   func permission(ofAPIToken token: String, _ container: ContainerID, _ environment: Environment) throws -> AppPermission? {
     let hash = Self.hash(ofAPIToken: token)
     let found = try connection.statement(
@@ -80,12 +80,13 @@ extension Directory {
     return AppPermission(allowedOrigins: Self.origins(found.origins), callbackURL: found.callbackURL)
   }
 
-  /// Tokens are hex: their case does not matter.
+  /// Tokens are hex digits, so their case does not matter.
   static func hash(ofAPIToken token: String) -> [UInt8] { SHA256.hash(token.lowercased()) }
 
-  /// Revokes an API token, with which the sessions end that were signed in to by it, or a web-auth token; of a session's token, the session.
+  /// Revokes an API token and ends the sessions that began with it. Of a web-auth token the token is revoked, of a
+  /// session's token the session ends.
   /// - Parameter token: the whole token, or the beginning of an API token as it is listed.
-  /// - Throws: `notFound`, `badRequest` for a beginning that several have.
+  /// - Throws: `notFound`, `badRequest` for a beginning that several tokens share.
   func revokeToken(_ token: String) throws {
     if try revokeWebAuthToken(token) { return }
     try change {
@@ -99,8 +100,8 @@ extension Directory {
   }
 
   /// - Parameters:
-  ///   - pem: a public key that was read and found to be P-256.
-  ///   - userName: whom it acts as; nil: a user of its own, made with it.
+  ///   - pem: a P-256 public key that the caller has checked.
+  ///   - userName: the user that the key acts as; nil: a new user is created with it.
   /// - Returns: the key's ID, 64 hex digits, and the record name of its user.
   /// - Throws: `notFound` for the container or the user.
   func addServerKey(_ container: ContainerID, name: String?, pem: String, userName: String? = nil) throws -> (keyID: String, userRecordName: String) {
@@ -114,7 +115,8 @@ extension Directory {
     }
   }
 
-  /// The key and whom it acts as; nil when it is unknown, revoked or another container's, or the user disabled.
+  /// The key and its user's record name; nil when the key is unknown, revoked or another container's, or its user is
+  /// disabled.
   func serverKey(_ keyID: String, _ container: ContainerID) throws -> (publicKey: P256PublicKey, userRecordName: String)? {
     let found = try connection.statement(
       SQL(
@@ -128,7 +130,7 @@ extension Directory {
     return (key, found.recordName)
   }
 
-  /// Of a key's ID, in the name of the user that is made with it.
+  /// Characters of a key's ID in the name of the user created with it.
   private static let serviceUserCharacterCount = 16
 
   /// Oldest first.

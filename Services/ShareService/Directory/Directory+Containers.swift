@@ -13,7 +13,7 @@ extension Directory {
     let app: LookUpApp.Reply
   }
 
-  /// What is not given stays; `.some(nil)` forgets it.
+  /// A change of an app's texts: nil leaves a text as it is, `.some(nil)` removes it.
   struct AppChange: Sendable {
     var displayName: String??
     var appURL: String??
@@ -38,7 +38,7 @@ extension Directory {
     }
   }
 
-  /// What a container's app is called to people, and where it is.
+  /// The display name and URL of a container's app.
   /// - Throws: `notFound`.
   func app(of id: ContainerID) throws -> LookUpApp.Reply {
     let found = try connection.statement(SQL("container.app", "SELECT displayName, appURL FROM container WHERE name = ?1")).binding(id.rawValue)
@@ -47,7 +47,7 @@ extension Directory {
     return found
   }
 
-  /// - Returns: what is known of the app now.
+  /// - Returns: the app's texts after the change.
   /// - Throws: `notFound`.
   func setApp(of id: ContainerID, _ change: AppChange) throws -> LookUpApp.Reply {
     try self.change {
@@ -59,7 +59,8 @@ extension Directory {
     }
   }
 
-  /// Forgets a container with its tokens, keys, schemas, models and who has access to whose zones. Its records stay where they are, and nobody reaches them.
+  /// Deletes a container with its tokens, keys, schemas, models and shared-zone entries. Its records stay in the
+  /// shards, where no request reaches them.
   /// - Throws: `notFound`.
   func deleteContainer(_ id: ContainerID) throws {
     try change {
@@ -82,7 +83,7 @@ extension Directory {
 
   static func noContainer(_ name: String) -> RecordError { RecordError(.notFound, "There is no container '\(name)'") }
 
-  /// What is stored passed this check when it was created.
+  /// Stored names passed this check when their containers were created.
   static func containerID(_ name: String) throws -> ContainerID {
     guard let id = ContainerID(rawValue: name) else { throw RecordError(.internalError, "A stored container has no valid name") }
     return id

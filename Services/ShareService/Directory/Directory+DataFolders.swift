@@ -1,4 +1,4 @@
-// Which folders and which states of shards are the installation's: whatever is behind what was in use is not served.
+// Remembers the folders and shard epochs in use, so that an older copy of a folder or shard is never served.
 
 import MessagePack
 import Records
@@ -26,7 +26,8 @@ extension Directory {
     ).binding(subject, known.epoch, known.nonce).run()
   }
 
-  /// The one folder that is in use goes on; one that is ahead of the directory does, too: then it is the directory that was restored.
+  /// Grants the claim of the folder in use. A folder with a higher epoch is granted too: then the directory was
+  /// restored from a backup.
   func claim(_ claim: ClaimFolder) throws -> ClaimFolder.Reply {
     let known = try known(claim.folder)
     let hasShards = try connection.statement(SQL("dataEpoch.any", "SELECT count(*) FROM dataEpoch WHERE subject LIKE 'shard-%'")).first { $0.int64(0) } ?? 0 > 0
@@ -34,7 +35,7 @@ extension Directory {
     if let known {
       isGranted =
         claim.epoch > known.epoch || claim.epoch == known.epoch && claim.nonce == known.nonce
-        // Granted before, and the folder's file does not say so yet.
+        // Granted before, but the folder's file does not have the new epoch yet.
         || claim.epoch == known.epoch - 1 && claim.next == known.nonce
     }
     if isGranted, let next = claim.next, next != known?.nonce {
@@ -54,10 +55,10 @@ extension Directory {
     try change { for opened in news { try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: "")) } }
   }
 
-  /// Forgets what was in use, so that what is there is taken for it.
+  /// Forgets the folder or shard in use, so that the present one is accepted at the next claim.
   /// - Parameter what: the number of a shard, `data`, `assets` or `all`.
-  /// - Returns: what was forgotten, ascending.
-  /// - Throws: `badRequest` for anything else.
+  /// - Returns: the forgotten subjects; folders before shards.
+  /// - Throws: `badRequest` for any other text.
   func acceptData(_ what: String) throws -> [String] {
     var subjects: [String]
     switch what {
@@ -78,12 +79,13 @@ extension Directory {
 }
 
 extension DirectoryFormat {
-  /// `subject` is a folder (`data`, `assets`) or a shard (`shard-3`), `epoch` what it had when it was last taken into use, `nonce` who did, of folders.
+  /// `subject` is a folder (`data`, `assets`) or a shard (`shard-3`), `epoch` its epoch when last taken into use.
+  /// `nonce` names the claimant of a folder and is empty for shards.
   static let dataEpochTable = "CREATE TABLE dataEpoch (subject TEXT PRIMARY KEY, epoch INTEGER NOT NULL, nonce TEXT NOT NULL) WITHOUT ROWID;"
 
-  /// Shards that a worker had before the directory knew epochs are somewhere: they must not be made anew.
+  /// Shards that a worker held before the directory knew epochs exist somewhere, so they must not be created again.
   static func noteEarlierShards(in connection: Connection) throws {
-    // Dropped because of a map of an earlier format nothing is known.
+    // Dropped because a map of an earlier format tells nothing about shards.
     guard let map = try value("clusterMap", in: connection).flatMap({ try? MessagePackDecoder().decode(ClusterMap.self, from: $0) }) else { return }
     for (shard, format) in (map.formats ?? []).enumerated() where format > 0 {
       try connection.statement(SQL("dataEpoch.earlier", "INSERT INTO dataEpoch VALUES (?1, 1, '')")).binding("shard-\(shard)").run()

@@ -1,27 +1,29 @@
-// Users who leave for good: their row and credentials go at once, what the shards have of them is removed behind that.
+// Deleted users: their row and credentials go at once; the shards remove their data later.
 
 import Records
 import SQLite
 import ServiceKit
 
-/// A user who was deleted, until nothing is left of him.
+/// A deleted user, until all their data are removed.
 struct Departure: Sendable, Hashable {
   let recordName: String
-  /// What operators called him.
+  /// The operators' name for the user.
   let name: String
   let requested: Int64
-  /// When the shards are asked to remove his data; milliseconds since 1970.
+  /// The time at which the shards are asked to remove the data; milliseconds since 1970.
   let due: Int64
-  /// They were asked before, and have removed it: what came after the first time by credentials that somebody still believed in goes now.
+  /// True for the second and last removal. It removes data that came after the first with credentials that a gateway
+  /// still accepted.
   let isLast: Bool
 }
 
 extension Directory {
-  /// Gateways that don't reach the share service believe in credentials for so long, and some time more. Unit: milliseconds.
+  /// Gateways without a connection to the share service accept cached credentials for a while; this is longer. Unit:
+  /// milliseconds.
   static let departureGrace: Int64 = 900_000
 
-  /// Forgets the user with tokens, sessions, roles and the server keys that act as him, and notes that his data are to be removed. A user who was deleted
-  /// a moment ago is deleted.
+  /// Deletes the user with tokens, sessions, roles and the server keys that act as them, and schedules the removal of
+  /// their data. For a user whose removal is under way it returns that departure.
   /// - Parameter name: the operator's name for the user, or the record name.
   /// - Throws: `notFound`.
   func deleteUser(_ name: String) throws -> Departure {
@@ -40,19 +42,19 @@ extension Directory {
     }
   }
 
-  /// nil for who was never deleted, and for who is gone altogether.
+  /// nil for a user who was never deleted, and for one whose data are all removed.
   func departure(of name: String) throws -> Departure? {
     try connection.statement(
       SQL("departure.get", "SELECT recordName, name, requested, due, isLast FROM departure WHERE recordName = ?1 OR name = ?1 ORDER BY requested DESC")
     ).binding(name).first(Self.departure)
   }
 
-  /// By time.
+  /// Ascending by due time.
   func departures() throws -> [Departure] {
     try connection.statement(SQL("departure.list", "SELECT recordName, name, requested, due, isLast FROM departure ORDER BY due, recordName")).all(Self.departure)
   }
 
-  /// The shards have removed a departure's data: for good, or until they are asked once more.
+  /// Notes that the shards have removed a departure's data. After the first time the removal is repeated once.
   func finish(_ departure: Departure) throws {
     try change {
       if departure.isLast {
@@ -64,7 +66,7 @@ extension Directory {
     }
   }
 
-  /// What the directory has of a user beside his row.
+  /// The user's belongings in the directory besides their row.
   func holdings(ofUser name: String) throws -> UserHoldings {
     let (key, recordName) = try existingUser(name)
     func count(_ statement: SQL, _ value: some SQLiteBindable) throws -> Int { try connection.statement(statement).binding(value).first { $0.int(0) } ?? 0 }
@@ -92,7 +94,7 @@ extension Directory {
   }
 }
 
-/// What the directory has of a user beside his row.
+/// A user's belongings in the directory besides their row.
 struct UserHoldings: Sendable, Hashable {
   struct Membership: Sendable, Hashable {
     let container: String
@@ -104,8 +106,8 @@ struct UserHoldings: Sendable, Hashable {
   let tokenCount: Int
   let sessionCount: Int
   let keyCount: Int
-  /// In zones of others.
+  /// In zones of other users.
   let memberships: [Membership]
-  /// nil: what the workers are configured with.
+  /// nil: the limit that the workers are configured with.
   let quotaByteCount: Int64?
 }

@@ -1,4 +1,4 @@
-// What names credentials without being any, for addresses that must end with them.
+// Names of credentials that are no credentials themselves, for addresses that must end together with them.
 
 import Crypto
 import Records
@@ -6,17 +6,18 @@ import SQLite
 import ServiceBus
 import ServiceKit
 
-/// The credentials somebody came by. Its text goes into addresses that clients hold: hashes of random tokens, and names of sessions.
+/// Names the credentials of a request. Clients hold its text in addresses, so it contains only hashes of tokens and
+/// names of sessions.
 struct Grant: Hashable, Sendable {
   enum User: Hashable, Sendable {
     case session(String)
-    /// Its SHA-256.
+    /// The token's SHA-256.
     case webAuthToken([UInt8])
   }
 
-  /// Its SHA-256; nil: the user's token came alone.
+  /// The token's SHA-256; nil: the user's token came alone.
   var apiToken: [UInt8]?
-  /// nil: there is none yet.
+  /// nil: the user has not signed in yet.
   var user: User?
 
   init(apiToken: [UInt8]? = nil, user: User? = nil) {
@@ -24,7 +25,8 @@ struct Grant: Hashable, Sendable {
     self.user = user
   }
 
-  /// The hash of the API token in hex, or nothing; a colon; `s` and a session's name, or `t` and the hash of a web-auth token in hex.
+  /// The API token's hash in hex, or nothing; a colon; then `s` and a session's name, or `t` and a web-auth token's
+  /// hash in hex, or nothing.
   var text: String {
     let user =
       switch user {
@@ -35,7 +37,7 @@ struct Grant: Hashable, Sendable {
     return (apiToken.map { Hex.encode($0) } ?? "") + ":" + user
   }
 
-  /// nil for what no grant's text is.
+  /// nil for a text that no grant has.
   init?(text: String) {
     let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
     guard parts.count == 2 else { return nil }
@@ -56,8 +58,8 @@ struct Grant: Hashable, Sendable {
 }
 
 extension Directory {
-  /// Whether the credentials that a grant names hold now. A session that nobody has used for too long asks for a new sign-in, but it was not
-  /// taken from anybody: a page that only waits to be told something goes on waiting.
+  /// True while the credentials of a grant hold. A session that ended for lack of use still counts, since nobody
+  /// revoked it: a page that only waits for notifications goes on waiting.
   func holds(_ message: VerifyGrant) throws -> Bool {
     guard let grant = Grant(text: message.grant), try keyIfPresent(of: message.container) != nil else { return false }
     if let hash = grant.apiToken, try !isKnown(apiToken: hash, message.container, message.environment) { return false }
@@ -82,7 +84,7 @@ extension Directory {
     }
   }
 
-  /// - Parameter hash: of the token.
+  /// - Parameter hash: the token's SHA-256.
   func isKnown(apiToken hash: [UInt8], _ container: ContainerID, _ environment: Environment) throws -> Bool {
     try connection.statement(
       SQL(

@@ -1,4 +1,4 @@
-// The bus's questions to the directory, answered.
+// Answers the bus's questions to the directory.
 
 import Crypto
 import ObjectModel
@@ -7,7 +7,7 @@ import ServiceBus
 import ServiceKit
 
 extension Directory {
-  /// How long gateways may keep an answer when `DirectoryChanged` does not reach them. Unit: seconds.
+  /// Lifetime of a gateway's cached answer when `DirectoryChanged` does not reach it. Unit: seconds.
   private static let answerLifetimeSeconds = 60
 
   func authenticate(_ message: Authenticate) throws -> Authenticate.Reply {
@@ -26,7 +26,7 @@ extension Directory {
     } else if message.userToken == nil {
       return refuse(.apiToken)
     }
-    /// What an app may be told, and where its users sign in.
+    /// Adds the facts about the app and its sign-in page to every reply.
     func reply(_ refusal: Authenticate.Reply.Refusal? = nil, user: String? = nil, isOperator: Bool = false, session: Authenticate.Reply.Session? = nil) throws
       -> Authenticate.Reply
     {
@@ -54,7 +54,7 @@ extension Directory {
       session: Authenticate.Reply.Session(rotationDelay: token.rotationDelay(sessions, now: now), validity: token.validity(sessions, now: now)))
   }
 
-  /// The key's user, if the signature is the key's: that is for whoever has the request to find out.
+  /// The user of a server key. The asking gateway has the request, and verifies the signature.
   private func authenticate(keyID: String, _ container: ContainerID, _ environment: Environment?) throws -> Authenticate.Reply {
     guard let key = try serverKey(keyID, container) else { return .init(refusal: .userToken, lifetimeSeconds: Self.answerLifetimeSeconds) }
     var reply = Authenticate.Reply(
@@ -64,7 +64,7 @@ extension Directory {
     return reply
   }
 
-  /// - Throws: `notFound`, for a disabled user too: he is nobody to others, and nothing is told him.
+  /// - Throws: `notFound`, also for a disabled user, about whom nothing may be told.
   func lookUp(_ message: LookUpUser) throws -> LookUpUser.Reply {
     guard let user = try user(recordName: message.userRecordName), !user.isDisabled else {
       throw RecordError(.notFound, "There is no user '\(message.userRecordName)'")
@@ -74,19 +74,20 @@ extension Directory {
     return reply
   }
 
-  /// Nobody is told whether somebody exists who does not want to be found.
+  /// A user who does not want to be found is answered like one who does not exist.
   func discover(_ message: DiscoverUsers) throws -> DiscoverUsers.Reply {
     DiscoverUsers.Reply(
       users: try message.lookups.map { lookup in
         guard let found = try user(lookup), found.isDiscoverable || found.recordName == message.caller else { return nil }
-        // Shown to himself, and to who knows it anyway.
+        // The addresses are shown to the user themselves, and to callers who knew them already.
         let isAddressKnown = lookup.emailAddress != nil || found.recordName == message.caller
         return LookUpUser.Reply(
           userRecordName: found.recordName, givenName: found.givenName, familyName: found.familyName, emailAddress: isAddressKnown ? found.emailAddress : nil)
       })
   }
 
-  /// Also those who do not want to be found: who asks tells nobody but those who know them.
+  /// Also answers for users who do not want to be found: the asking worker shows the answer only to users who know
+  /// them.
   func identify(_ message: IdentifyUsers) throws -> IdentifyUsers.Reply {
     IdentifyUsers.Reply(
       users: try message.lookups.prefix(IdentifyUsers.countLimit).map { lookup in
@@ -99,7 +100,7 @@ extension Directory {
       })
   }
 
-  /// Disabled users are nobody.
+  /// nil for disabled users.
   private func user(_ lookup: DiscoverUsers.Lookup) throws -> User? {
     let found: User? =
       if let name = lookup.userRecordName {

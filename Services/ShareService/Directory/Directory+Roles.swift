@@ -1,4 +1,4 @@
-// What operators give single users: custom roles in a container's environment, and quotas.
+// Custom roles of single users in a container's environment, and quotas of users.
 
 import ObjectModel
 import Records
@@ -18,7 +18,7 @@ extension Directory {
     let granted: Int64
   }
 
-  /// What `Authenticate` tells of a user; nil when there is nothing to tell, as for nearly everybody.
+  /// The user's roles and quota for `Authenticate`; nil for the many users without any.
   func standing(ofUser recordName: String, _ container: ContainerID, _ environment: Environment?) throws -> UserStanding? {
     let quota =
       try connection.statement(SQL("user.quota", "SELECT quotaByteCount FROM user WHERE recordName = ?1")).binding(recordName)
@@ -37,7 +37,7 @@ extension Directory {
     return quota == nil && roles.isEmpty ? nil : UserStanding(roles: roles, quotaByteCount: quota)
   }
 
-  /// Gives a user a role that the environment's schema declares; giving it again changes nothing.
+  /// Gives a user a role that the environment's schema declares. Repeating it changes nothing.
   /// - Throws: `notFound` for the user, the container or the role.
   func grantRole(_ role: String, toUser name: String, _ key: EnvironmentKey) throws {
     guard try environment(key).schema.roles.contains(role) else {
@@ -66,13 +66,13 @@ extension Directory {
     environments[key] = nil
   }
 
-  /// Workers know who has which role, and which rules hold, with the schema, and tell by its version whether it is another. Within a change.
+  /// Raises the schema's version, by which workers notice changed roles and rules. Within a change.
   func raiseVersion(of key: EnvironmentKey) throws {
     try connection.statement(SQL("environment.raise", "UPDATE environment SET version = ?3 WHERE container = ?1 AND name = ?2"))
       .binding(try self.key(of: key.container), key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection)).run()
   }
 
-  /// The roles of an environment's users by record name, each ascending; nil when nobody has any.
+  /// The roles of an environment's users by record name, each ascending; nil when no user has any.
   func userRoles(in key: EnvironmentKey) throws -> [String: [String]]? {
     var roles: [String: [String]] = [:]
     try connection.statement(
@@ -104,8 +104,8 @@ extension Directory {
     }
   }
 
-  /// Sets how many bytes each of a user's databases may hold.
-  /// - Parameter byteCount: 0: any number; nil: what the workers are configured with.
+  /// Limits the bytes of each of a user's databases.
+  /// - Parameter byteCount: 0: no limit; nil: the limit that the workers are configured with.
   /// - Returns: the user's record name.
   /// - Throws: `notFound`.
   func setQuota(_ byteCount: Int64?, ofUser name: String) throws -> String {

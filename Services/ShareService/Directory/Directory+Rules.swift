@@ -1,4 +1,4 @@
-// Rules of containers' environments: what is unique, and what becomes of duplicates.
+// Rules of containers' environments: unique attributes, and the fate of duplicates.
 
 import JSON
 import ObjectModel
@@ -17,8 +17,9 @@ extension Directory {
   }
 
   /// Replaces an environment's rules.
-  /// - Parameter isDryRun: answers the same and changes nothing.
-  /// - Throws: `notFound` for the container, `badRequest` naming every entity and attribute for which a rule can't hold in any model.
+  /// - Parameter isDryRun: true: checks and answers the same, but changes nothing.
+  /// - Throws: `notFound` for the container; `badRequest` naming every entity and attribute whose rule can't hold in
+  ///   any model.
   func setRules(_ rules: EnvironmentRules, of key: EnvironmentKey, isDryRun: Bool) throws {
     let state = try environment(key)
     if !rules.unique.isEmpty {
@@ -34,20 +35,21 @@ extension Directory {
     environments[key] = nil
   }
 
-  /// Within a change: adds development's rules to production's, as far as they can hold in one of its models. Those that only production has stay.
+  /// Within a change: adds those of development's rules to production's that can hold in one of its models.
+  /// Production's other rules stay.
   func promoteRules(from source: EnvironmentKey, to target: EnvironmentKey, models: [NamedModel]) throws {
     var added = try rules(of: source)
     added.unique.removeAll { rule in !models.contains { rule.fits($0.index) } }
     if !added.unique.isEmpty { try store(try rules(of: target).merging(added), of: target) }
   }
 
-  /// Within a change: as it is stored by now.
+  /// Within a change: the hash as stored at this point of the change.
   func latestModelHash(of key: EnvironmentKey) throws -> String? {
     try connection.statement(SQL("environment.latest", "SELECT latestModel FROM environment WHERE container = ?1 AND name = ?2"))
       .binding(try self.key(of: key.container), key.environment.rawValue).first { $0.optionalText(0) } ?? nil
   }
 
-  /// Within a change. An environment without a row has no rules, and none are stored for it.
+  /// Within a change. An environment without a row keeps having no rules.
   func store(_ rules: EnvironmentRules, of key: EnvironmentKey) throws {
     let text = rules.unique.isEmpty ? nil : String(decoding: RulesDocument.json(rules), as: UTF8.self)
     try connection.statement(SQL("rules.set", "UPDATE environment SET rules = ?3 WHERE container = ?1 AND name = ?2"))

@@ -11,7 +11,7 @@ struct EnvironmentKey: Hashable, Sendable, CustomStringConvertible {
   let container: ContainerID
   let environment: Environment
 
-  /// As `DirectoryChanged` names it.
+  /// The spelling in `DirectoryChanged`.
   var description: String { "\(container.rawValue)/\(environment.rawValue)" }
 }
 
@@ -22,24 +22,24 @@ struct EnvironmentState: Sendable, Hashable {
   /// By hash.
   var models: [String: ManagedObjectModel]
   var latestModelHash: String?
-  /// Rises with every reset: records of earlier generations are gone.
+  /// Rises with every reset; records of earlier generations count as deleted.
   var generation: Int64 = 0
 
   static let initial = EnvironmentState(version: 0, schema: .initial, models: [:], latestModelHash: nil)
 }
 
-/// A model as it was pushed.
+/// A model as a developer pushed it.
 struct PushedModel: Sendable {
-  /// The file: stored as it came, so that a later release reads out of it what this one does not.
+  /// The file's bytes, stored unchanged so that a later release can read more of it.
   let contents: [UInt8]
   let index: ModelIndex
   let configuration: String?
 }
 
-/// What becomes of a schema change.
+/// The outcome of a schema change.
 enum SchemaOutcome: Sendable, Hashable {
   case changed(added: [SchemaFieldName], schema: Schema)
-  /// Production takes additions only; nothing was changed.
+  /// Production accepts additions only; nothing was changed.
   case refused([SchemaRefusal])
 }
 
@@ -61,7 +61,7 @@ extension Directory {
     return state
   }
 
-  /// What a model would change in an environment's schema.
+  /// The changes that a model would make to an environment's schema.
   /// - Throws: `notFound` for the container.
   func difference(_ model: PushedModel, _ key: EnvironmentKey) throws -> SchemaDiff {
     let schema = try environment(key).schema
@@ -72,7 +72,7 @@ extension Directory {
     schema.merging(SchemaGenerator.schema(for: model.index, configuration: model.configuration), replacesConflicts: true)
   }
 
-  /// Why `promote` will refuse, of what it would not refuse now, once production has a model that development may lack.
+  /// The refusals that `promote` would add once the model is in production while development may lack it.
   func promotionProblems(after model: PushedModel, in container: ContainerID) throws -> [SchemaRefusal] {
     let production = try environment(EnvironmentKey(container: container, environment: .production)).schema
     let development = try environment(EnvironmentKey(container: container, environment: .development)).schema
@@ -80,9 +80,10 @@ extension Directory {
     return SchemaDiff(from: Self.merging(model, into: production), to: development).refusals.filter { !known.contains($0) }
   }
 
-  /// Makes an environment's schema fit a model: development takes all of it, production what is new.
-  /// - Parameter isDryRun: answers the same and changes nothing.
-  /// - Throws: `notFound` for the container, `badRequest` for a record type that would have too many fields.
+  /// Adapts an environment's schema to a model: development accepts every change, production only additions.
+  /// - Parameter isDryRun: true: changes nothing, and does not check production's limit of models.
+  /// - Throws: `notFound` for the container; `badRequest` for a record type that would have too many fields, or when
+  ///   production has no room for another model.
   func push(_ model: PushedModel, to key: EnvironmentKey, isDryRun: Bool) throws -> SchemaOutcome {
     let state = try environment(key)
     let merged = Self.merging(model, into: state.schema)
@@ -99,8 +100,8 @@ extension Directory {
     return .changed(added: diff.added, schema: merged)
   }
 
-  /// Replaces the schema of development; production takes a text that only adds.
-  /// - Parameter isDryRun: answers the same and changes nothing.
+  /// Replaces development's schema; production accepts a text that only adds.
+  /// - Parameter isDryRun: true: answers the same, but changes nothing.
   /// - Throws: `notFound` for the container.
   func replaceSchema(of key: EnvironmentKey, with schema: Schema, isDryRun: Bool) throws -> SchemaOutcome {
     let state = try environment(key)
@@ -111,8 +112,8 @@ extension Directory {
     return .changed(added: diff.added, schema: wanted)
   }
 
-  /// Adds what development has more to production, with the models that it covers and the rules.
-  /// - Parameter isDryRun: answers the same and changes nothing.
+  /// Adds development's additions to production, with its rules and the models that the result covers.
+  /// - Parameter isDryRun: true: changes nothing, and does not check production's limit of models.
   /// - Throws: `notFound` for the container; `badRequest` when production has no room for another model.
   func promote(_ container: ContainerID, isDryRun: Bool = false) throws -> SchemaOutcome {
     let source = EnvironmentKey(container: container, environment: .development)
@@ -136,14 +137,15 @@ extension Directory {
     return .changed(added: diff.added, schema: merged)
   }
 
-  /// What `promote` would do.
+  /// The changes that `promote` would make.
   func difference(_ container: ContainerID) throws -> SchemaDiff {
     SchemaDiff(
       from: try environment(EnvironmentKey(container: container, environment: .production)).schema,
       to: try environment(EnvironmentKey(container: container, environment: .development)).schema)
   }
 
-  /// Forgets development's schema, models and rules, and begins another generation, with which workers let go of its records, stores and subscriptions.
+  /// Drops development's schema, models and rules and begins a new generation. Workers then drop its records, stores
+  /// and subscriptions.
   /// - Throws: `notFound` for the container.
   func resetDevelopment(_ container: ContainerID) throws {
     let key = EnvironmentKey(container: container, environment: .development)
@@ -156,9 +158,10 @@ extension Directory {
     }
   }
 
-  /// Adds the fields that saves in development brought up; what is there already is fine.
-  /// - Returns: whether anything changed.
-  /// - Throws: `notFound` for the container; `badRequest` for a field that exists otherwise, a name no schema text can spell, or too many fields.
+  /// Adds fields that came with saves in development. Existing ones with the same type stay.
+  /// - Returns: true when the schema changed.
+  /// - Throws: `notFound` for the container; `badRequest` for a field of another type, a name that no schema text can
+  ///   spell, or too many fields.
   func extendDevelopment(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) throws -> Bool {
     let key = EnvironmentKey(container: container, environment: .development)
     let state = try environment(key)
@@ -178,10 +181,10 @@ extension Directory {
     return true
   }
 
-  // MARK: pieces
+  // MARK: Parts
 
-  /// One durable change of an environment.
-  /// - Parameter last: what is written after the environment's row, which is there by then.
+  /// Makes one durable change of an environment.
+  /// - Parameter last: runs after the environment's row is written.
   private func update(
     _ key: EnvironmentKey, beginsGeneration: Bool = false, _ body: () throws -> (schema: Schema, latestModel: String?), and last: () throws -> Void = {}
   ) throws {
@@ -205,9 +208,9 @@ extension Directory {
     environments[key] = nil
   }
 
-  /// Models of development: all of them travel in one message, so the oldest go when there are more.
+  /// Models of development. One message carries all of them, so beyond this number the oldest are dropped.
   static let modelLimit = 100
-  /// Of production, where devices go on using a model for as long as they please: none goes.
+  /// Models of production. Devices may use any of them for years, so none is dropped.
   static let productionModelLimit = 500
 
   private func insert(_ contents: [UInt8], _ hash: String, into key: EnvironmentKey) throws {
@@ -253,7 +256,7 @@ extension Directory {
     }
   }
 
-  /// Whatever was saved must be printable as a schema, and readable again.
+  /// Saved names become part of the schema text, which must be printable and readable again.
   private static func checkName(_ name: String) throws {
     let isSpellable = name.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\"") } && !name.hasPrefix("___")
     guard isSpellable, (1...Limit.nameByteCount).contains(name.utf8.count) else {

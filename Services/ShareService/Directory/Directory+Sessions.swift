@@ -1,4 +1,4 @@
-// Sessions: what the sign-in page gives out. Chains of tokens, of which one counts, and its predecessor for a while.
+// Sessions of the sign-in page: chains of tokens. The latest token counts, and its predecessor for a while.
 
 import Crypto
 import Records
@@ -16,11 +16,12 @@ extension Directory {
     let expires: Int64
   }
 
-  /// Signs a user in whose password was verified.
+  /// Opens a session for a user whose password was verified.
   /// - Parameters:
-  ///   - passwordHash: what it was verified against.
-  ///   - apiToken: the hash of the one that the app asked with, with which the session ends.
-  /// - Returns: the first token; nil when the user was disabled, the password changed, or the API token was revoked meanwhile.
+  ///   - passwordHash: the hash that the password was verified against.
+  ///   - apiToken: the hash of the app's API token; the session ends with it.
+  /// - Returns: the first token; nil when the user was disabled, the password changed, or the API token was revoked
+  ///   meanwhile.
   /// - Throws: `notFound` for the container.
   func createSession(
     forUser userKey: Int64, passwordHash: String, _ container: ContainerID, _ environment: Environment, isKept: Bool, apiToken: [UInt8]? = nil
@@ -55,7 +56,7 @@ extension Directory {
     }
   }
 
-  /// The user of a token that counts, and what the token has left; nil for any other token, and in another container or environment.
+  /// The user and validity of a token that counts; nil for any other token, and for another container or environment.
   func session(_ token: String, _ container: ContainerID, _ environment: Environment) throws -> (userRecordName: String, name: String, token: SessionToken)? {
     let hash = SHA256.hash(token)
     let now = clock.now
@@ -78,7 +79,7 @@ extension Directory {
     return (found.userRecordName, found.name, found.token)
   }
 
-  /// The successor of a token, on disk; nil when it is not due or the session has ended.
+  /// The successor of a token, stored durably; nil when none is due or the session has ended.
   func rotate(_ token: String) throws -> String? {
     let hash = SHA256.hash(token)
     let now = clock.now
@@ -95,7 +96,7 @@ extension Directory {
     }
     guard let found else { return nil }
     let successor = SessionPolicy.successor(of: token, key: signingKey)
-    // Also when it has died: the answer that hands it out was asked for while the token counted.
+    // Also for a token that has expired: the answer that carries the successor was requested while it counted.
     if found.token.isRotated { return successor }
     guard found.token.expires > now, found.token.rotationDelay(sessions, now: now) == 0 else { return nil }
     try change {
@@ -108,7 +109,7 @@ extension Directory {
     return successor
   }
 
-  /// Those that have not ended, the latest first.
+  /// Open sessions, latest first.
   /// - Parameter userName: only this user's.
   func sessions(ofUser userName: String? = nil) throws -> [SessionRow] {
     try connection.statement(
@@ -139,7 +140,7 @@ extension Directory {
     try connection.statement(SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1")).binding(userKey).run()
   }
 
-  /// Ends what somebody signed in to with an API token; within a change.
+  /// Ends the sessions that began with an API token; within a change.
   func endSessions(ofAPIToken hash: [UInt8]) throws {
     try connection.statement(SQL("session.deleteAPIToken", "DELETE FROM session WHERE apiToken = ?1")).binding(hash).run()
   }
@@ -157,8 +158,8 @@ extension Directory {
 
   // MARK: Signatures
 
-  /// Takes note of used signatures, all in one change.
-  /// - Returns: for each whether it is new, or was this same request's.
+  /// Notes used signatures, all in one change.
+  /// - Returns: for each, true when it is new or was claimed by the same request before.
   func claim(_ claims: [ClaimSignature]) throws -> [Bool] {
     try change {
       try connection.statement(SQL("usedSignature.sweep", "DELETE FROM usedSignature WHERE expires < ?1")).binding(clock.now).run()

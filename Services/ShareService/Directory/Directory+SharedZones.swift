@@ -1,4 +1,4 @@
-// Who has access to whose zones, as the owners' shards tell it: where a user's requests about zones of others go.
+// Each user's access to zones of others, as the owners' shards report it; it routes requests about shared zones.
 
 import Records
 import SQLite
@@ -6,10 +6,11 @@ import ServiceBus
 import ServiceKit
 
 extension Directory {
-  /// Of a user in a container's environment. Beyond that the oldest accesses that ended are forgotten, never those that hold.
+  /// Entries of a user in a container's environment. Beyond that the oldest ended accesses are forgotten, active ones
+  /// never.
   static let sharedZoneLimit = 1000
 
-  /// Takes news in; what is older than what is known changes nothing, and what is said of a container that does not exist is nobody's.
+  /// Stores reports of shards. Reports older than the stored entry, and those about unknown containers, change nothing.
   func note(_ zones: [SharedZone]) throws {
     try change {
       let number = try DirectoryFormat.nextVersion(in: connection)
@@ -21,14 +22,17 @@ extension Directory {
     }
   }
 
-  /// The number of a comparison that is to begin: what the shard is read after it is newer than all that was noted before.
+  /// The number of a comparison that begins now. A shard's state read afterwards is newer than every entry noted
+  /// before.
   func beginComparison() throws -> Int64 { try change { try DirectoryFormat.nextVersion(in: connection) } }
 
-  /// Makes a part of what is known of a shard equal to what the shard says. What was noted since the comparison began stays: the page may be late.
-  /// - Returns: how many entries were corrected.
+  /// Makes a part of the stored entries equal to a shard's list. Entries noted after the comparison began stay, because
+  /// the list may be older.
+  /// - Returns: the number of corrected entries.
   func compare(_ page: CompareSharedZones) throws -> Int {
     try change {
-      // Names that differ in their bytes only are one to Swift; there are none, zones and users have names of ASCII.
+      // Swift would take names for equal that differ only in their normalisation. That can't happen: zones and users
+      // have ASCII names.
       var known = Dictionary(
         try sharedZones(ofShard: page.shard, after: page.after, through: page.through).map { ($0.zone.key, $0) }, uniquingKeysWith: { first, _ in first })
       var (correctedCount, grown) = (0, Set<SharedZoneUser>())
@@ -36,7 +40,7 @@ extension Directory {
         let found = known.removeValue(forKey: zone.key)
         let former = found?.zone
         if former == zone || found.map({ $0.number > page.number }) ?? false { continue }
-        // What was forgotten because there was no room for it stays forgotten.
+        // An ended access that was forgotten for lack of room stays forgotten.
         if former == nil, !zone.isActive, try sharedZoneCount(of: SharedZoneUser(zone.key)) >= Self.sharedZoneLimit { continue }
         if try write(zone, unlessOlder: false, number: page.number) { grown.insert(SharedZoneUser(zone.key)) }
         correctedCount += 1
@@ -48,7 +52,7 @@ extension Directory {
     }
   }
 
-  /// By owner and zone, ascending.
+  /// Ascending by owner and zone.
   func sharedZones(_ message: FetchSharedZones) throws -> FetchSharedZones.Reply {
     var owners: [(name: String, zones: [FetchSharedZones.Reply.Zone])] = []
     try connection.statement(
@@ -64,14 +68,14 @@ extension Directory {
     return FetchSharedZones.Reply(owners: owners.map { .init(owner: $0.name, zones: $0.zones) })
   }
 
-  /// How many accesses hold, and how many ended ones are remembered.
+  /// The numbers of active accesses and of remembered ended ones.
   func sharedZoneCounts() throws -> (active: Int64, ended: Int64) {
     try connection.statement(SQL("sharedZone.counts", "SELECT count(*), coalesce(sum(isActive), 0) FROM sharedZone")).first {
       (active: $0.int64(1), ended: $0.int64(0) - $0.int64(1))
     } ?? (0, 0)
   }
 
-  /// Within a change: the environment's databases begin anew, and with them the sequences that entries are compared by.
+  /// Within a change: the environment's databases begin anew, and so do the sequences that order their reports.
   func forgetSharedZones(in key: EnvironmentKey) throws {
     try connection.statement(SQL("sharedZone.deleteEnvironment", "DELETE FROM sharedZone WHERE container = ?1 AND environment = ?2"))
       .binding(key.container.rawValue, key.environment.rawValue).run()
@@ -79,7 +83,7 @@ extension Directory {
 
   // MARK: Rows
 
-  /// - Returns: whether the user has an entry more than before.
+  /// - Returns: true when the user has one entry more than before.
   private func write(_ zone: SharedZone, unlessOlder: Bool, number: Int64) throws -> Bool {
     let key = zone.key
     let known = try connection.statement(
@@ -127,7 +131,7 @@ extension Directory {
     ).binding(user.name, user.container.rawValue, user.environment.rawValue, surplus).run()
   }
 
-  /// What lies in a part of a shard's list.
+  /// The stored entries within a part of a shard's list.
   private func sharedZones(ofShard shard: Int, after: SharedZone.Key?, through: SharedZone.Key?) throws -> [(zone: SharedZone, number: Int64)] {
     let statement = try connection.statement(
       SQL(
@@ -149,7 +153,7 @@ extension Directory {
   }
 }
 
-/// Whose entries are counted together.
+/// A user in a container's environment, whose entries share one limit.
 private struct SharedZoneUser: Hashable {
   let name: String
   let container: ContainerID

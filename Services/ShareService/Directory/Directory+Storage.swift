@@ -1,9 +1,10 @@
-// The directory's file as a whole: copied for a backup, looked over.
+// Operations on the directory's whole file: copying it for a backup, and checking it.
 
 import SQLite
 
 extension Directory {
-  /// Copies the file, as it is when that is done, to a name that nobody has yet; durable when it returns. Others are answered between two megabytes.
+  /// Copies the file to a new name; the copy is durable when this returns and includes changes made meanwhile. Other
+  /// calls are answered between two megabytes.
   func copy(to path: String) async throws {
     let source = connection
     let copy = try source.beginCopy(to: path)
@@ -13,7 +14,7 @@ extension Directory {
     }
   }
 
-  /// What SQLite finds wrong with the file, at most a hundred lines.
+  /// The faults that SQLite finds in the file, at most a hundred lines.
   func problems() throws -> [String] {
     try connection.statement(SQL("integrity_check", "PRAGMA integrity_check(100)")).all { $0.text(0) }.filter { $0 != "ok" }.map { "directory: \($0)" }
   }

@@ -1,23 +1,23 @@
-// People and their web-auth tokens.
+// Users and their web-auth tokens.
 
 import Crypto
 import Records
 import SQLite
 import ServiceKit
 
-/// A person, as an operator creates one.
+/// A user to create.
 struct NewUser: Sendable, Hashable {
   let name: String
   var emailAddress: String?
   var phoneNumber: PhoneNumber?
   var givenName: String?
   var familyName: String?
-  /// As `PasswordHash` makes it; nil: tokens only.
+  /// As `PasswordHash` makes it; nil: the user signs in with tokens only.
   var passwordHash: String?
   var isDiscoverable = false
 }
 
-/// What an operator changes of a person; nil: left as it is.
+/// A change of a user; nil leaves a value as it is.
 struct UserChange: Sendable, Hashable {
   var emailAddress: String?
   var phoneNumber: PhoneNumber?
@@ -26,7 +26,7 @@ struct UserChange: Sendable, Hashable {
   var isDiscoverable: Bool?
 }
 
-/// A person, as the directory knows one.
+/// A user as the directory knows them.
 struct User: Sendable, Hashable {
   /// `_` and 32 lower-case hex digits.
   let recordName: String
@@ -37,13 +37,13 @@ struct User: Sendable, Hashable {
   let givenName: String?
   let familyName: String?
   let isDisabled: Bool
-  /// By those who look for him by name or address.
+  /// True when other users may find this one by record name or address.
   let isDiscoverable: Bool
   let hasPassword: Bool
 }
 
 extension Directory {
-  /// - Returns: the user's record name and a first web-auth token, which is shown this once.
+  /// - Returns: the user's record name and a first web-auth token, which can't be shown again.
   /// - Throws: `exists` for a name, e-mail address or telephone number that is taken.
   func createUser(_ user: NewUser) throws -> (recordName: String, webAuthToken: String) {
     do {
@@ -57,7 +57,7 @@ extension Directory {
     }
   }
 
-  /// What is unique of a person beside his name is another's.
+  /// The error for an e-mail address or telephone number that another user has.
   private func taken(_ phoneNumber: PhoneNumber?) throws -> RecordError {
     let isPhoneNumber = try phoneNumber.map { try user(phoneNumber: $0) != nil } ?? false
     return RecordError(.exists, "Another user has this \(isPhoneNumber ? "telephone number" : "e-mail address")")
@@ -108,7 +108,7 @@ extension Directory {
     try connection.statement(SQL("user.get", "SELECT \(Self.columns) FROM user WHERE recordName = ?1")).binding(recordName).first(Self.user)
   }
 
-  /// - Parameter emailAddress: in either case.
+  /// - Parameter emailAddress: compared without regard to case.
   func user(emailAddress: String) throws -> User? {
     try connection.statement(SQL("user.getByEmail", "SELECT \(Self.columns) FROM user WHERE email = ?1")).binding(emailAddress).first(Self.user)
   }
@@ -123,19 +123,19 @@ extension Directory {
 
   // MARK: Passwords
 
-  /// What a password is verified against; nil for a name that nobody has, or who has no password.
+  /// The stored password hash and the user's key; nil for an unknown name and for a user without a password.
   func passwordHash(ofUser name: String) throws -> (key: Int64, hash: String)? {
     try connection.statement(SQL("user.password", "SELECT id, passwordHash FROM user WHERE name = ?1 AND passwordHash IS NOT NULL")).binding(name)
       .first { ($0.int64(0), $0.text(1)) }
   }
 
-  /// - Returns: nil for a disabled user, or when another password was set since it was looked at.
+  /// - Returns: nil for a disabled user, or when the password changed after its hash was read.
   func recordName(ofEnabledUser key: Int64, passwordHash: String) throws -> String? {
     try connection.statement(SQL("user.enabled", "SELECT recordName FROM user WHERE id = ?1 AND passwordHash = ?2 AND NOT isDisabled"))
       .binding(key, passwordHash).first { $0.text(0) }
   }
 
-  /// Ends the user's sessions.
+  /// Sets a user's password and ends the user's sessions.
   /// - Returns: the record name.
   /// - Throws: `notFound`.
   func setPassword(ofUser name: String, hash: String) throws -> String {
@@ -147,7 +147,7 @@ extension Directory {
     }
   }
 
-  /// The same password with other costs; without effect when another was set meanwhile.
+  /// Stores the same password with other costs; has no effect when the password changed meanwhile.
   func replacePasswordHash(ofUser key: Int64, _ old: String, with new: String) throws {
     try change {
       try connection.statement(SQL("user.rehash", "UPDATE user SET passwordHash = ?3 WHERE id = ?1 AND passwordHash = ?2")).binding(key, old, new).run()
@@ -156,7 +156,7 @@ extension Directory {
 
   // MARK: Tokens
 
-  /// Refuses everything the user presents from now on.
+  /// Disables a user: every credential of theirs is refused, and their sessions end.
   /// - Parameter name: the operator's name for the user, or the record name.
   /// - Returns: the record name.
   /// - Throws: `notFound`.
@@ -169,7 +169,7 @@ extension Directory {
     }
   }
 
-  /// Takes `disableUser` back: the user's own tokens are good again; his sessions have ended for good.
+  /// Reverses `disableUser`: the user's tokens count again. Ended sessions stay ended.
   /// - Returns: the record name.
   /// - Throws: `notFound`.
   func enableUser(_ name: String) throws -> String {
@@ -180,7 +180,7 @@ extension Directory {
     }
   }
 
-  /// A further token that lives until it is revoked.
+  /// Makes another token, which lives until it is revoked.
   /// - Throws: `notFound`; `badRequest` for a disabled user.
   func createWebAuthToken(forUser name: String) throws -> (recordName: String, webAuthToken: String) {
     try change {
@@ -190,7 +190,7 @@ extension Directory {
     }
   }
 
-  /// The user a token stands for; nil for an unknown or revoked token, or a disabled user.
+  /// The user of a token; nil for an unknown or revoked token, or a disabled user.
   func userRecordName(forWebAuthToken token: String) throws -> String? {
     let hash = SHA256.hash(token)
     let found = try connection.statement(
@@ -202,8 +202,8 @@ extension Directory {
     return found.recordName
   }
 
-  /// Of a session's token, the session ends.
-  /// - Returns: whether there was such a token.
+  /// Revokes a web-auth token; for a session's token, ends the session.
+  /// - Returns: true when there was such a token.
   func revokeWebAuthToken(_ token: String) throws -> Bool {
     try change {
       try connection.statement(SQL("session.deleteToken", "DELETE FROM session WHERE id = (SELECT session FROM sessionToken WHERE hash = ?1)"))
@@ -214,7 +214,8 @@ extension Directory {
     }
   }
 
-  /// 128 hex digits: clients take a token for a full one from 100 characters on, and hex needs no percent-encoding.
+  /// 128 hex digits: clients accept only tokens of 100 characters or more as complete, and hex needs no
+  /// percent-encoding.
   private func insertWebAuthToken(forUser key: Int64) throws -> String {
     let token = random.hex(byteCount: 64)
     try connection.statement(SQL("webAuthToken.insert", "INSERT INTO webAuthToken (hash, user, created) VALUES (?1, ?2, ?3)"))
@@ -229,7 +230,7 @@ extension Directory {
     return user
   }
 
-  /// No name begins with the underscore of record names, so both can be looked up at once.
+  /// Names never begin with the underscore of record names, so one query can look up both.
   private func key(ofUser name: String) throws -> (key: Int64, recordName: String)? {
     try connection.statement(SQL("user.key", "SELECT id, recordName FROM user WHERE name = ?1 OR recordName = ?1")).binding(name)
       .first { ($0.int64(0), $0.text(1)) }

@@ -1,4 +1,4 @@
-// The directory: who may do what with which container, and its schemas. One actor over one SQLite file.
+// The directory: users, credentials, access rights, containers and schemas. One actor over one SQLite file.
 
 import Crypto
 import Dispatch
@@ -8,33 +8,33 @@ import SQLite
 import ServiceBus
 import ServiceKit
 
-/// Everything durable of the share service.
+/// The durable state of the share service.
 ///
-/// Every change is on disk (`synchronous=FULL`) before a method returns; what a method throws changed nothing.
-/// Credentials are kept as SHA-256 only.
+/// Every change is on disk (`synchronous=FULL`) before a method returns; a method that throws changed nothing, except
+/// after a failed sync (see `change`). Credentials are stored as SHA-256 only.
 actor Directory {
   private let executor = BlockingExecutor(label: "directory")
   nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
   private let path: String
   private var file: Connection
-  /// After a sync that failed the kernel may have dropped what it could not write: nothing is read or written through that connection any more.
+  /// Set after a failed sync: the kernel may have dropped unwritten pages, so the connection must not be used any more.
   private var mustReopen = false
   let clock: any WallClock
   let random: any RandomSource
-  /// How many shards the installation was created with.
+  /// The number of shards that the installation was created with.
   nonisolated let shardCount: Int
   nonisolated let signingKey: [UInt8]
   /// SHA-256 of the operator's token.
   nonisolated let operatorTokenHash: [UInt8]
-  /// Of tokens that the sign-in page gives out.
+  /// Rules for tokens of the sign-in page.
   nonisolated let sessions: SessionPolicy
-  /// Environments as they were last read or written.
+  /// Environments as last read or written.
   var environments: [EnvironmentKey: EnvironmentState] = [:]
 
-  /// Opens the directory in `path`, or makes it.
-  /// - Parameter shardCount: for a new directory (nil: the default); for an existing one it must be what it was made with.
-  /// - Parameter operatorToken: asked for once the file is this process's alone.
+  /// Opens the directory in `path`, or creates it.
+  /// - Parameter shardCount: of a new directory, nil: the default. An existing directory's number can't change.
+  /// - Parameter operatorToken: called once this process has the file to itself.
   /// - Throws: `InstallationProblem` with one sentence for the operator.
   init(
     path: String, shardCount: Int?, operatorToken: () throws -> String, sessions: SessionPolicy = SessionPolicy(), clock: any WallClock, random: any RandomSource
@@ -52,16 +52,17 @@ actor Directory {
 
   /// Closes the file; the directory must not be used afterwards.
   func close() {
-    // Dropped because the next start recovers the log that stays.
+    // Dropped because the next start recovers the write-ahead log.
     if !mustReopen { _ = try? file.checkpoint(.truncate) }
     mustReopen = false
     file.close()
   }
 
-  /// The file, opened anew where a sync of it has failed. While it can't be, every use of it throws, and the next one tries again.
+  /// The open file. After a failed sync it is opened again; as long as that fails, every use throws and the next use
+  /// tries again.
   var connection: Connection {
     if mustReopen, let opened = try? DirectoryFormat.open(path) {
-      // Dropped above because who asks meets the closed connection, and the health check with him.
+      // Dropped above because callers and the health check get the closed connection's error.
       mustReopen = false
       file = opened
       environments = [:]
@@ -69,10 +70,10 @@ actor Directory {
     return file
   }
 
-  /// Whether that is still the connection that everybody uses.
+  /// True when this is still the connection in use.
   func isOpen(_ connection: Connection) -> Bool { !mustReopen && connection === file }
 
-  /// Without a checkpoint: what is to be known of the file is what its log has on the disk.
+  /// Closes without a checkpoint: only the log on the disk decides which changes are durable.
   private func abandonFile() {
     file.close()
     mustReopen = true
@@ -80,13 +81,13 @@ actor Directory {
 
   /// For health checks.
   var isReadable: Bool {
-    // Dropped because a check says only that it failed; calls report why.
+    // Dropped because the check only says that the directory can't be read; calls report the reason.
     (try? DirectoryFormat.value("shardCount", in: connection)) != nil
   }
 
   /// Runs `body` as one durable change and keeps the write-ahead log short.
   ///
-  /// After a sync that failed nobody knows whether it is: the log that is found when the file is opened again decides.
+  /// After a failed sync the change's fate is unknown: the log on the disk decides when the file is opened again.
   func change<Value>(_ body: () throws -> Value) throws -> Value {
     do {
       let value = try connection.transaction(body)
@@ -103,20 +104,20 @@ actor Directory {
     do {
       try file.checkpoint(.passive)
     } catch {
-      // Dropped because the change is durable already; the next one tries again.
+      // Dropped because the change is already durable, and the next change tries the checkpoint again.
       if error.isSyncError { abandonFile() }
     }
   }
 
   private static let checkpointPageCount = 1_000
 
-  // MARK: the cluster map
+  // MARK: The cluster map
 
-  /// The last map that was kept, nil in a new installation or when another release wrote it; its version counts in any case.
+  /// The stored map; nil in a new installation or when another release wrote it. The version counts in any case.
   func clusterMap() throws -> (map: ClusterMap?, version: Int64) {
     let version = try DirectoryFormat.value("clusterMapVersion", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
     let bytes = try DirectoryFormat.value("clusterMap", in: connection)
-    // Dropped because a map is made anew from who is there.
+    // Dropped because the publisher makes a new map from the workers that are connected.
     return (bytes.flatMap { try? MessagePackDecoder().decode(ClusterMap.self, from: $0) }, version)
   }
 
@@ -129,7 +130,7 @@ actor Directory {
   }
 }
 
-/// Runs an actor's jobs one after the other on a queue of its own, so that waiting for the disk holds up no one else.
+/// Runs an actor's jobs in order on a queue of their own, so that waiting for the disk delays no other task.
 final class BlockingExecutor: SerialExecutor {
   private let queue: DispatchQueue
 

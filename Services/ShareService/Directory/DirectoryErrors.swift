@@ -1,14 +1,14 @@
-// The one place where the directory's failures become errors that callers see.
+// Turns failures of the directory into the errors that callers see; no other place does.
 
 import Records
 import SQLite
 
 extension RecordError {
-  /// What an error means that the directory threw and that is not its own refusal.
+  /// The error for a failure of the directory that is no refusal of its own.
   init(ofDirectory error: any Error) {
     switch error {
     case let error as SQLiteError where error.isFull: self = .noSpace
-    // The file is opened again by whoever asks next.
+    // The next call opens the file again.
     case let error as SQLiteError where error.isSyncError || error.isClosed:
       self.init(.tryAgainLater, "The directory's disk failed; look whether it was done before repeating it", retryAfter: 1)
     default: self.init(.internalError, "The directory failed; nothing was changed")

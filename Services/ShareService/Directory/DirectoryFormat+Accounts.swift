@@ -1,12 +1,12 @@
-// The change of format that brought passwords, sessions and signed requests.
+// The format change that added passwords, sessions and used signatures.
 
 import SQLite
 
 extension DirectoryFormat {
-  /// Takes the time of a row for each server key: each gets a user of its own, which it acts as.
+  /// Takes time in proportion to the server keys: each gets a user of its own, which it acts as.
   ///
-  /// `sessionToken.expires` is when a token is refused; of one that was rotated, the end of the grace. `usedSignature` holds what stands for
-  /// a key and a signature until its date is too old anyway.
+  /// A token is refused from `sessionToken.expires` on; for a rotated token this is the end of the grace period.
+  /// `usedSignature` holds digests of a key and a signature until the signature's date is too old anyway.
   static let accountTables = """
     ALTER TABLE user ADD COLUMN passwordHash TEXT;
     ALTER TABLE user ADD COLUMN isDiscoverable INTEGER NOT NULL DEFAULT 0;

@@ -1,36 +1,37 @@
-// The directory's file: its tables, its format's version, and the few values it holds beside them.
+// The format of the directory's file: tables, format version, and single values.
 
 import SQLite
 import ServiceKit
 
-/// A reason not to start, in one sentence that says what to change.
+/// A reason not to start: one sentence that tells the operator the remedy.
 struct InstallationProblem: Error, Hashable, CustomStringConvertible {
   let description: String
   init(_ description: String) { self.description = description }
 }
 
-/// Each case is a change of format; a file of an older one is brought up step by step when it is opened.
+/// Format changes in order. Opening an older file applies the missing ones.
 enum DirectoryFormat: Int64, CaseIterable {
-  /// The first.
+  /// The first format.
   case containersUsersTokensKeysSchemasModels = 1
-  /// Passwords, sessions, used signatures; callback URLs of API tokens, users of server keys, who is discoverable.
+  /// Passwords, sessions and used signatures; callback URLs of API tokens, users of server keys, users who may be
+  /// found.
   case accounts = 2
-  /// Custom roles of users, and their quotas. Cost: none, the new table is empty and the new column NULL.
+  /// Custom roles of users, and quotas. Cost: none, the new table is empty and the new column NULL.
   case rolesAndQuotas = 3
-  /// By which API token a session came. Cost: none, the new column is NULL: earlier sessions end by their time.
+  /// The API token of each session. Cost: none, the new column is NULL: earlier sessions end by their time.
   case sessionOrigins = 4
-  /// How often an environment was reset. Cost: none, the new column is 0.
+  /// The number of resets of an environment. Cost: none, the new column is 0.
   case generations = 5
   /// Rules of environments, as JSON. Cost: none, the new column is NULL.
   case rules = 6
-  /// Who has access to whose zones, and users' telephone numbers. Cost: none, the new table is empty (workers fill it when they open their shards) and
-  /// the new column NULL.
+  /// Users' access to zones of others, and telephone numbers. Cost: none, the new table is empty and the new column
+  /// NULL. Workers fill the table when they open their shards.
   case sharedZones = 7
-  /// What apps are called to people, and where they are. Cost: none, the new columns are NULL.
+  /// Display names and URLs of apps. Cost: none, the new columns are NULL.
   case apps = 8
-  /// Users who were deleted, and whose data are being removed. Cost: none, the new table is empty.
+  /// Deleted users whose data are being removed. Cost: none, the new table is empty.
   case departures = 9
-  /// Which folders and states of shards are in use. Cost: none, the new table has a row for each shard that a worker had.
+  /// Epochs of folders and shards in use. Cost: none, the new table has a row for each shard that a worker held.
   case dataEpochs = 10
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
@@ -42,7 +43,7 @@ enum DirectoryFormat: Int64, CaseIterable {
   static func open(_ path: String) throws -> Connection {
     do {
       let connection = try Connection(path: path, mode: .readWrite)
-      // Exclusive before anything is read: a second share service on the same folder must not start.
+      // Exclusive before the first read, so that a second share service on the same folder can't start.
       try connection.execute("PRAGMA locking_mode=EXCLUSIVE")
       try connection.execute("PRAGMA journal_mode=WAL")
       try connection.execute("PRAGMA synchronous=FULL")
@@ -128,9 +129,8 @@ enum DirectoryFormat: Int64, CaseIterable {
     ALTER TABLE user ADD COLUMN quotaByteCount INTEGER;
     """
 
-  /// `sequence` is the owner's database's; `shard` that database's; `at` the
-  /// directory's version when the row was written. Users are named, not referred to: whose access a
-  /// shard knows of is not the directory's to decide.
+  /// `sequence` and `shard` belong to the owner's database; `at` is the directory's version when the row was written.
+  /// Users are stored by name without a foreign key, because shards may report users that the directory does not know.
   private static let sharedZoneTables = """
     ALTER TABLE user ADD COLUMN phone TEXT;
     CREATE UNIQUE INDEX userPhone ON user (phone) WHERE phone IS NOT NULL;
@@ -142,7 +142,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     CREATE INDEX sharedZoneEnvironment ON sharedZone (container, environment);
     """
 
-  // MARK: single values
+  // MARK: Single values
 
   static func value(_ name: String, in connection: Connection) throws -> [UInt8]? {
     try connection.statement(SQL("value.get", "SELECT content FROM value WHERE name = ?1")).binding(name).first { $0.blob(0) }
@@ -153,7 +153,7 @@ enum DirectoryFormat: Int64, CaseIterable {
       .binding(name, content).run()
   }
 
-  /// The number of shards decides where every record lives, so it is settled once.
+  /// The number of shards decides each record's place, so it never changes after the installation is created.
   static func settleShardCount(_ wanted: Int?, in connection: Connection) throws -> Int {
     if let stored = try value("shardCount", in: connection).flatMap({ Int(String(decoding: $0, as: UTF8.self)) }) {
       guard wanted == nil || wanted == stored else {
@@ -176,7 +176,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     return key
   }
 
-  /// A number that rises with every call, also over restarts; within a transaction.
+  /// A number that rises with every call, also across restarts; within a transaction.
   static func nextVersion(in connection: Connection) throws -> Int64 {
     let last = try value("version", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
     try set("version", Array(String(last + 1).utf8), in: connection)

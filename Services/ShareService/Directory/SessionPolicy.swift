@@ -1,31 +1,33 @@
-// How long tokens of the sign-in page live, and how they follow one another: pure.
+// Lifetimes and succession of the sign-in page's tokens, as pure functions.
 
 import Crypto
 
-/// Unit of all times: milliseconds.
+/// All times are in milliseconds.
 struct SessionPolicy: Hashable, Sendable {
-  /// The age from which a good answer hands out a token's successor; 0: every answer does.
+  /// The age from which a successful answer carries a token's successor; 0: every answer does.
   var rotation: Int64 = 300_000
-  /// How long a token counts after its successor was handed out; 0: not at all.
+  /// The time for which a token counts after its successor was handed out; 0: not at all.
   var grace: Int64 = 300_000
   /// Of a token without a successor (docs/protocol/record-plane.md#sessions), in a usual and in a kept session.
   var lifetime: Int64 = 1_800_000
   var keptLifetime: Int64 = 14 * 86_400_000
 
-  /// More sessions of one user end those that would end first, those that have ended for lack of use before all.
+  /// Beyond this number a user's sessions with the earliest end are deleted, which includes those that ended for lack
+  /// of use.
   static let sessionsPerUser = 200
-  /// Dead tokens are remembered that long: an answer that was under way when its token died still hands out the successor.
+  /// Expired tokens are remembered this long, so that an answer under way at the expiry still carries the successor.
   static let memory: Int64 = 600_000
-  /// Sessions that ended for lack of use are remembered that long, as long as couriers live: an address that was given out in one works on,
-  /// one of a session that was ended doesn't.
+  /// Sessions that ended for lack of use are remembered this long, which is a courier's lifetime: a courier's address
+  /// from such a session keeps working. Sessions that were revoked are not remembered.
   static let grantMemory: Int64 = 42 * 86_400_000
 
-  /// `ses_` and 128 hex digits: clients take a token for a full one from 100 characters on, and none of these needs percent-encoding.
+  /// `ses_` and 128 hex digits: clients accept only tokens of 100 characters or more as complete, and none of these
+  /// needs percent-encoding.
   static let prefix = "ses_"
 
   static func token(_ bytes: [UInt8]) -> String { prefix + Hex.encode(bytes) }
 
-  /// The one successor of a token: nobody can make it without the installation's key, and everybody who asks gets the same.
+  /// The successor of a token. It is the same for every caller, and needs the installation's key.
   static func successor(of token: String, key: [UInt8]) -> String {
     let halves = [UInt8(1), 2].flatMap { HMACSHA256.code(for: purpose + [$0] + Array(token.utf8), key: key) }
     return Self.token(halves)
@@ -34,17 +36,17 @@ struct SessionPolicy: Hashable, Sendable {
   private static let purpose = Array("aquifer session successor".utf8)
 }
 
-/// A token of a session, as the directory has it.
+/// A session's token as the directory stores it.
 struct SessionToken: Hashable, Sendable {
   let created: Int64
-  /// Refused from then on.
+  /// The token is refused from this time on.
   let expires: Int64
   let isRotated: Bool
 
-  /// How long from `now` until answers hand out a successor.
+  /// Time from `now` until answers carry a successor.
   func rotationDelay(_ policy: SessionPolicy, now: Int64) -> Int64 { isRotated ? 0 : max(0, created + policy.rotation - now) }
 
-  /// How long from `now` it counts for certain: another gateway may rotate it as soon as it is due.
+  /// Time from `now` for which the token counts for certain: another gateway may rotate it as soon as that is due.
   func validity(_ policy: SessionPolicy, now: Int64) -> Int64 {
     let left = max(0, expires - now)
     return isRotated ? left : min(left, rotationDelay(policy, now: now) + policy.grace)

@@ -1,33 +1,33 @@
-// What an operator asks at 3 a.m.: who is there, who holds what, and what the workers say of themselves.
+// The operators' views of the cluster: its members, the holders of shards, and the workers' own reports.
 
 import JSON
 import ServiceBus
 import WebServices
 
-/// Answers the status calls from the cluster map and the workers' own reports.
+/// Answers the status calls from the cluster map and the workers' reports.
 struct ClusterReports: Sendable {
-  /// Longer, and one worker that hangs would hide what the others say.
+  /// Short, so that one worker that hangs does not delay the other workers' reports.
   private static let deadline = Duration.seconds(2)
-  /// Subjects whose reports are lists under the subject's own name, put together over all workers.
+  /// Subjects whose reports are lists under the subject's own name; the lists of all workers are merged.
   private static let lists: Set<String> = ["stores", "zones", "subscriptions", "events", "quarantine", "explain", "duplicates", "shares", "participants"]
 
-  /// Lists that say which shards they looked at from end to end.
+  /// Subjects whose lists also name the shards that a worker read completely.
   private static let counts: Set<String> = ["usage", "fields"]
 
   let bus: any Bus
   let shardCount: Int
   /// The latest map; nil before the first.
   let map: @Sendable () async -> ClusterMap?
-  /// Accesses of users to zones of others that hold; nil: nobody knows.
+  /// The number of users' active accesses to zones of others; nil: unknown.
   var sharedZoneCount: @Sendable () async -> Int64? = { nil }
 
-  /// What a worker answered; nil when it did not in time.
+  /// A worker's answer; nil when it did not come in time.
   private struct Report {
     let worker: Peer
     let content: JSONValue?
   }
 
-  /// nil for a subject there is no call for.
+  /// nil for a subject without a call.
   func answer(_ subject: String, _ query: [String: String]) async -> OperatorAnswer? {
     switch subject {
     case "status": await status(query)
@@ -62,7 +62,7 @@ struct ClusterReports: Sendable {
 
   private func shards() async -> OperatorAnswer {
     let holders = await map()?.holders ?? Array(repeating: nil, count: shardCount)
-    // As its holder says.
+    // Only the report of a shard's holder counts.
     var standings: [Int64: JSONValue] = [:]
     for report in await gather("shards", [:]) {
       report.content?["shards"]?.forEachElement { standing in
@@ -89,7 +89,7 @@ struct ClusterReports: Sendable {
     }
   }
 
-  /// Has every worker do something, and adds up what they counted. A worker that did not answer may have done it.
+  /// Sends a command to every worker and adds up the counts. A worker that did not answer may have carried it out.
   func carryOut(_ subject: String, _ query: [String: String]) async -> OperatorAnswer {
     let reports = await gather(WorkerCommand(subject: subject, query: query))
     return OperatorAnswer { writer in
@@ -98,7 +98,7 @@ struct ClusterReports: Sendable {
     }
   }
 
-  /// Asks all workers at once. Ascending by worker.
+  /// Asks all workers at once. Ascending by worker name.
   private func gather(_ subject: String, _ query: [String: String]) async -> [Report] {
     await gather(WorkerReport(subject: subject, query: query))
   }
@@ -158,7 +158,7 @@ struct ClusterReports: Sendable {
     }
   }
 
-  /// The rows of all workers, and which shards nobody looked at from end to end: there may be more in them.
+  /// The rows of all workers, and the shards that no worker read completely, whose rows may be missing.
   private func count(_ subject: String, _ reports: [Report]) -> OperatorAnswer {
     var uncovered = Set(0..<shardCount)
     for report in reports { report.content?["shards"]?.forEachElement { shard in if let shard = shard.int64 { uncovered.remove(Int(shard)) } } }
@@ -187,7 +187,8 @@ struct ClusterReports: Sendable {
 }
 
 extension ClusterMap {
-  /// The least stored format that a worker must know to be given every shard without a holder; nil: any will do.
+  /// The lowest stored format that a worker must know in order to hold every shard without a holder; nil: any format
+  /// will do.
   fileprivate var unheldFormat: Int? {
     guard let formats else { return nil }
     return zip(holders, formats).filter { $0.0 == nil && $0.1 > 0 }.map(\.1).max()

@@ -6,7 +6,8 @@ import Records
 import ServiceBus
 
 extension OperatorAPI {
-  /// `GET`, `POST {"container"}`, `POST /{id} {"displayName","appURL"}` with what changes (null: forgotten), `DELETE /{id}`.
+  /// `GET`, `POST {"container"}`, `POST /{id} {"displayName","appURL"}` with the changes (null removes a text), `DELETE
+  /// /{id}`.
   func containers(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
@@ -99,7 +100,7 @@ extension OperatorAPI {
   private static let originLimit = 100
   private static let urlByteLimit = 2048
 
-  /// As browsers send it: lower case, without path.
+  /// True for an origin as browsers send it: scheme and host without a path, in lower case.
   private static func isOrigin(_ text: String) -> Bool {
     guard let scheme = ["https://", "http://"].first(where: text.hasPrefix) else { return false }
     let host = text.dropFirst(scheme.count)

@@ -1,4 +1,4 @@
-// What changes of a schema mean for what is stored: asked before they are made.
+// Tells operators, before a schema change, what it means for stored records.
 
 import ObjectModel
 import Records
@@ -6,7 +6,7 @@ import ServiceBus
 import WebServices
 
 extension OperatorAPI {
-  /// What a model's push changes, how many records it concerns, and what else there is to know of it.
+  /// The changes that a model's push would make, the number of records concerned, and further notes.
   /// - Throws: `notFound` for the container.
   func consequences(of model: PushedModel, in key: EnvironmentKey) async throws -> SchemaConsequences {
     let state = try await directory.environment(key)
@@ -26,7 +26,7 @@ extension OperatorAPI {
     return consequences
   }
 
-  /// The consequences with their figures, which the workers are asked for where there is something to count.
+  /// Adds the numbers of records to the consequences. It asks the workers only where there is something to count.
   func counted(_ consequences: SchemaConsequences, in key: EnvironmentKey, and lost: [LostAttribute] = []) async throws -> SchemaConsequences {
     var consequences = consequences
     let fields = consequences.retyped.map(\.name) + lost.map(\.name)
@@ -42,7 +42,7 @@ extension OperatorAPI {
 }
 
 extension LostAttribute {
-  /// What becomes of old values.
+  /// A sentence about the old values.
   fileprivate func note(_ records: String) -> String {
     let field = name.field ?? ""
     let place = "\(name.recordType).\(field)"

@@ -15,7 +15,8 @@ extension OperatorAPI {
     do throws(ModelReadingError) {
       index = ModelIndex(try ModelReader.read(request.body))
     } catch {
-      // What names an entity is a model nobody can mirror; anything else is no model.
+      // An error that names an entity means a model that can't be mirrored; any other error means that the body is no
+      // model.
       guard error.entity != nil else { throw RecordError(.badRequest, "The body is no model: \(error)") }
       let body = SchemaAnswer.unreadableModel(error.description, entity: error.entity, property: error.property, uuid: request.uuid)
       return OperatorAnswer(status: Self.unprocessable, body: body)
@@ -23,7 +24,7 @@ extension OperatorAPI {
     let configuration = request.query["configuration"].flatMap { $0.isEmpty ? nil : $0 }
     let problems = ModelValidator.problems(of: index, configuration: configuration)
     guard problems.isEmpty else {
-      // An unknown container is said first, as it is for a valid model.
+      // An unknown container is reported before the problems, as it is for a valid model.
       _ = try await directory.environment(key)
       return OperatorAnswer(status: Self.unprocessable, body: ModelAnswer.refusal(problems, uuid: request.uuid))
     }
@@ -41,7 +42,8 @@ extension OperatorAPI {
 
   private static let unprocessable = 422
 
-  /// `GET`, `PUT` with a text (`dryRun`, `printSchema`, `changeTypes`), `POST promote` (the same), `POST reset`, `GET diff`.
+  /// `GET`, `PUT` with a schema text and `POST promote` (both with `dryRun`, `printSchema`, `changeTypes`), `POST
+  /// reset`, `GET diff`.
   func schema(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
     switch (request.method, request.rest) {
     case ("GET", []):
@@ -83,7 +85,7 @@ extension OperatorAPI {
     }
   }
 
-  /// Answers with what there was, and what is left.
+  /// Resets development. The answer has the usage before and after.
   private func reset(_ key: EnvironmentKey) async throws -> OperatorAnswer {
     let before = try await usage(of: key)
     try await directory.resetDevelopment(key.container)
@@ -99,7 +101,7 @@ extension OperatorAPI {
     }
   }
 
-  /// - Parameter body: of what was added, and the schema as text when it was asked for.
+  /// - Parameter body: makes the answer from the additions, and from the schema's text when the request asks for it.
   private func answer(
     _ outcome: SchemaOutcome, _ request: Request, _ changed: EnvironmentKey, _ body: ([SchemaFieldName], String?) -> [UInt8]
   ) async -> OperatorAnswer {

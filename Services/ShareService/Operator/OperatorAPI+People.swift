@@ -1,4 +1,4 @@
-// What there is of users, in lists and one by one, and how they go.
+// Lists, shows and deletes users over HTTP.
 
 import JSON
 import Records
@@ -6,7 +6,8 @@ import ServiceBus
 import ServiceKit
 
 extension OperatorAPI {
-  /// With `usage` also what everybody's databases hold; with `container` only those who have something in it, and what that is.
+  /// With `usage` also the usage of each user's databases; with `container` only users with data in it, and their usage
+  /// there.
   func listUsers(_ request: Request) async throws -> OperatorAnswer {
     let users = try await directory.users()
     var query: [String: String] = [:]
@@ -44,7 +45,7 @@ extension OperatorAPI {
     writer.member("password", user.hasPassword)
   }
 
-  /// Everything there is of a user; with `brief` only who it is.
+  /// Everything known about a user; with `brief` only their identity.
   func showUser(_ request: Request) async throws -> OperatorAnswer {
     let name = request.rest[0]
     guard try await directory.userExists(name) else {
@@ -101,14 +102,15 @@ extension OperatorAPI {
     writer.endArray()
   }
 
-  /// Those that he owns, and how many others have access by them.
+  /// The number of shares that the user owns, and of other users with access through them.
   private func shares(of recordName: String) async -> (count: Int, memberCount: Int64) {
-    // Dropped because a list that can't be read has no shares to tell of; `isPartial` of the usage says who did not answer.
+    // Dropped because without a readable list there is nothing to count; `isPartial` of the usage tells that a worker
+    // did not answer.
     guard let answer = await report("shares", ["owner": recordName]), let rows = (try? JSONValue(parsing: answer.body))?["shares"]?.elements else { return (0, 0) }
     return (rows.count, rows.reduce(0) { $0 + ($1["members"]?.int64 ?? 0) })
   }
 
-  /// Ends what the user is signed in to at once; his data follow.
+  /// Ends the user's credentials and sessions at once. Their data are removed later.
   func deleteUser(_ request: Request) async throws -> OperatorAnswer {
     let departure = try await directory.deleteUser(request.rest[0])
     await publish(DirectoryChanged(credentials: true, schemas: []))

@@ -5,7 +5,8 @@ import Records
 import ServiceBus
 
 extension OperatorAPI {
-  /// `GET` (of one `?container=` or of all), `POST {"container","environment","user","role"}`, `DELETE /{container}/{environment}/{role}/{user}`.
+  /// `GET` (with `?container=` of one container), `POST {"container","environment","user","role"}`, `DELETE
+  /// /{container}/{environment}/{role}/{user}`.
   func roles(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
@@ -45,7 +46,7 @@ extension OperatorAPI {
     }
   }
 
-  /// `PUT /{name}/quota {"bytes"}`: 0 for no limit, null for the workers' own.
+  /// `PUT /{name}/quota {"bytes"}`: 0 for no limit, null for the workers' configured limit.
   func setQuota(_ request: Request) async throws -> OperatorAnswer {
     let byteCount = try RequestObject(request.body, keys: "bytes").byteCount("bytes")
     let recordName = try await directory.setQuota(byteCount, ofUser: request.rest[0])

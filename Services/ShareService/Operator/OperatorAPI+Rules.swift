@@ -6,7 +6,7 @@ import ServiceBus
 import WebServices
 
 extension OperatorAPI {
-  /// `GET`, and `PUT` with a document (`dryRun`); both answer with the document.
+  /// `GET`, and `PUT` with a document (`dryRun`). Both answer with the document.
   func rules(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
     switch (request.method, request.rest) {
     case ("GET", []):

@@ -1,4 +1,4 @@
-// Backups and scrubs over HTTP: `/admin/1/backup` and `/admin/1/scrub`.
+// Backups, scrubs and the acceptance of restored data over HTTP.
 
 import JSON
 import Records
@@ -6,7 +6,8 @@ import ServiceKit
 import WebServices
 
 extension OperatorAPI {
-  /// `POST shards/accept` `{"what"}`: the number of a shard, `data`, `assets` or `all`. Answers what was forgotten.
+  /// `POST shards/accept` `{"what"}`: the number of a shard, `data`, `assets` or `all`. The answer lists the accepted
+  /// subjects.
   func acceptData(_ body: [UInt8]) async throws -> OperatorAnswer {
     guard let what = try JSONValue.request(body)["what"]?.string else { throw RecordError(.badRequest, "what is missing") }
     let accepted = try await directory.acceptData(what)
@@ -19,7 +20,7 @@ extension OperatorAPI {
     }
   }
 
-  /// `POST` begins one (202; 409 while one is under way), `GET` says how the last one stands.
+  /// `POST` begins a job (202; 409 while one of its kind runs), `GET` tells the state of the latest one.
   func storage(_ request: Request, _ kind: StorageJob.Kind) async throws -> OperatorAnswer {
     switch (request.method, request.rest, kind) {
     case ("GET", [], _):

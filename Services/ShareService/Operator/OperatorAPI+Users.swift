@@ -1,4 +1,4 @@
-// People, their passwords and their sessions over HTTP.
+// Users, their passwords and their sessions over HTTP.
 
 import Crypto
 import JSON
@@ -6,8 +6,11 @@ import Records
 import ServiceBus
 
 extension OperatorAPI {
-  /// `GET` with `usage` and `container`, `GET /{name}` with `brief`, `DELETE /{name}`, `POST {"name","email","phone","givenName","familyName","password","discoverable"}`, `POST /{name}` with what changes,
-  /// `POST /{name}/password {"password"}`, `POST /{name}/disable`, `POST /{name}/enable`, `POST /{name}/tokens`, `PUT /{name}/quota`.
+  /// `GET` with `usage` and `container`, `GET /{name}` with `brief`, `DELETE /{name}`,
+  /// `POST {"name","email","phone","givenName","familyName","password","discoverable"}`, `POST /{name}` with the
+  /// changes,
+  /// `POST /{name}/password {"password"}`, `POST /{name}/disable`, `POST /{name}/enable`, `POST /{name}/tokens`,
+  /// `PUT /{name}/quota`.
   func users(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count, request.rest.last) {
     case ("GET", 0, _): return try await listUsers(request)
@@ -64,7 +67,7 @@ extension OperatorAPI {
     var user = NewUser(
       name: name, emailAddress: try Self.emailAddress(object), phoneNumber: try Self.phoneNumber(object), givenName: try object.text("givenName"),
       familyName: try object.text("familyName"), isDiscoverable: try object.flag("discoverable") ?? false)
-    // Last, because it takes long.
+    // Last, because hashing a password takes long.
     if let password = try Self.password(object) { user.passwordHash = try await hash(password) }
     return user
   }
@@ -90,7 +93,7 @@ extension OperatorAPI {
     return number
   }
 
-  /// nil when absent.
+  /// The password's bytes; nil when absent.
   private static func password(_ object: RequestObject) throws(RecordError) -> [UInt8]? {
     guard let password = try object.text("password", limit: PasswordHasher.byteLimit) else { return nil }
     let bytes = PasswordText.bytes(of: password)

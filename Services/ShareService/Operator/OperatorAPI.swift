@@ -12,7 +12,7 @@ struct OperatorAnswer: Sendable {
   var status = 200
   var contentType = "application/json"
   var body: [UInt8]
-  /// Seconds, where the same request may succeed later.
+  /// Seconds after which the same request may succeed; nil: none are told.
   var retryAfter: Int?
 
   init(status: Int = 200, contentType: String = "application/json", body: [UInt8]) {
@@ -28,7 +28,7 @@ struct OperatorAnswer: Sendable {
 
   init(text: String) { self.init(contentType: "text/plain; charset=utf-8", body: Array(text.utf8)) }
 
-  /// An object whose members `write` writes.
+  /// An object with the members that `write` writes.
   init(_ write: (inout JSONWriter) throws -> Void) rethrows {
     var writer = JSONWriter()
     writer.beginObject()
@@ -52,7 +52,7 @@ struct OperatorAnswer: Sendable {
   }
 }
 
-/// Carries out what operators ask. Authenticating them is the gateway's business: it asks `Authenticate` first.
+/// Carries out the operators' calls. The gateway has authenticated the operator with `Authenticate` before.
 struct OperatorAPI: Sendable {
   let directory: Directory
   let jobs: StorageJobs
@@ -60,27 +60,27 @@ struct OperatorAPI: Sendable {
   let passwords: PasswordHasher
   let random: any RandomSource
   let log: Log
-  /// Tells everybody that cached answers are stale; returns when all that answer know.
+  /// Tells all peers that cached answers are stale; returns when every peer that answers in time knows.
   let publish: @Sendable (DirectoryChanged) async -> Void
-  /// The status calls: subject and query.
+  /// Answers the status calls from a subject and a query.
   let report: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
-  /// What the workers are to do: subject and query.
+  /// Sends the workers a command with a subject and a query.
   let command: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
 
-  /// One request, as the gateway forwarded it.
+  /// A request as the gateway forwarded it.
   struct Request: Sendable {
     let method: String
-    /// What follows the noun.
+    /// The path's segments behind the call's noun.
     let rest: [String]
     let query: [String: String]
     let body: [UInt8]
-    /// Of this request: in error dictionaries and in the log.
+    /// Identifies the request in error dictionaries and in the log.
     let uuid: String
 
     func flag(_ name: String) -> Bool { query[name] == "true" || query[name] == "1" }
   }
 
-  /// Never throws: what goes wrong is an answer too.
+  /// Answers a request. Errors become answers, so it never throws.
   func answer(_ message: OperatorRequest, body: [UInt8]) async -> OperatorAnswer {
     let uuid = random.uuid()
     do {
@@ -138,7 +138,7 @@ struct OperatorAPI: Sendable {
     }
   }
 
-  /// A misspelt restriction must not become none.
+  /// Refuses unknown parameters, since a misspelt restriction would otherwise apply to everything.
   private func retryQuery(_ query: [String: String]) throws(RecordError) -> [String: String] {
     if let unknown = query.keys.sorted().first(where: { !["container", "environment", "user"].contains($0) }) {
       throw RecordError(.badRequest, "\(unknown): retry takes container, environment and user")
@@ -146,7 +146,7 @@ struct OperatorAPI: Sendable {
     return query
   }
 
-  /// Where an object stands in each of a user's stores, as the worker that has them knows.
+  /// The state of an object in each of a user's stores, as the worker that holds them knows it.
   private func explain(_ request: Request) async throws -> OperatorAnswer {
     guard request.rest.isEmpty, request.method == "GET" else { throw Self.noSuchCall(request) }
     var query: [String: String] = [:]
@@ -163,18 +163,18 @@ struct OperatorAPI: Sendable {
     return answer
   }
 
-  // MARK: pieces
+  // MARK: Parts
 
   static func noSuchCall(_ path: [String]) -> RecordError {
     RecordError(.notFound, "There is no operator call '/\(path.joined(separator: "/"))'")
   }
 
-  /// For a path that exists with other methods or further parts.
+  /// For a path that exists with other methods or a different number of segments.
   static func noSuchCall(_ request: Request) -> RecordError {
     RecordError(.badRequest, "This call takes no \(request.method) with '\(request.rest.joined(separator: "/"))'", httpStatus: 405)
   }
 
-  /// - Throws: `notFound`: a name that is no container's can't be one that exists.
+  /// - Throws: `notFound`, also for an invalid name: no container can have it.
   static func container(_ name: String) throws(RecordError) -> ContainerID {
     guard let id = ContainerID(rawValue: name) else { throw Directory.noContainer(name) }
     return id

@@ -1,4 +1,4 @@
-// The JSON objects operators send, read strictly: what is misspelt is refused, not ignored.
+// Reads the JSON objects of operators strictly: a misspelt member is refused, not ignored.
 
 import JSON
 import Records
@@ -8,7 +8,7 @@ import WebServices
 struct RequestObject {
   private let value: JSONValue
 
-  /// - Throws: `badRequest` for what is no JSON object, or has members that are not in `keys`.
+  /// - Throws: `badRequest` for a body that is no JSON object, or has members that are not in `keys`.
   init(_ body: [UInt8], keys: String...) throws(RecordError) {
     value = try JSONValue.request(body)
     for member in value.members where !keys.contains(member.key) {
@@ -16,11 +16,11 @@ struct RequestObject {
     }
   }
 
-  /// Also when it is null.
+  /// True for a member that is present, even if it is null.
   func has(_ key: String) -> Bool { value[key] != nil }
 
   /// nil when absent or null.
-  /// - Throws: `badRequest` for another kind, an empty text, one over `limit` bytes, or control characters.
+  /// - Throws: `badRequest` for another kind, an empty text, one of more than `limit` bytes, or control characters.
   func text(_ key: String, limit: Int = Limit.nameByteCount, allowsLines: Bool = false) throws(RecordError) -> String? {
     guard let member = value[key], !member.isNull else { return nil }
     guard let text = member.string else { throw RecordError(.badRequest, "'\(key)' must be a string") }
@@ -34,6 +34,7 @@ struct RequestObject {
   }
 
   /// nil when absent or null.
+  /// - Throws: `badRequest` for another kind.
   func flag(_ key: String) throws(RecordError) -> Bool? {
     guard let member = value[key], !member.isNull else { return nil }
     guard let flag = member.bool else { throw RecordError(.badRequest, "'\(key)' must be true or false") }
@@ -41,6 +42,7 @@ struct RequestObject {
   }
 
   /// Empty when absent or null.
+  /// - Throws: `badRequest` for another kind, or more than `limit` texts.
   func texts(_ key: String, limit: Int) throws(RecordError) -> [String] {
     guard let member = value[key], !member.isNull else { return [] }
     guard member.kind == .array, member.count <= limit else { throw RecordError(.badRequest, "'\(key)' must be an array of at most \(limit) strings") }
@@ -53,8 +55,8 @@ struct RequestObject {
     return texts
   }
 
-  /// nil when it is null.
-  /// - Throws: `badRequest` when it is absent, or no whole number from 0 on.
+  /// nil when null.
+  /// - Throws: `badRequest` when it is absent, or not a whole number from 0 on.
   func byteCount(_ key: String) throws(RecordError) -> Int64? {
     guard let member = value[key] else { throw RecordError(.badRequest, "'\(key)' is missing") }
     if member.isNull { return nil }

@@ -1,4 +1,4 @@
-// Backups and scrubs: one of each at a time, shard after shard, while everything runs.
+// Backups and scrubs: at most one of each at a time, shard by shard, while the cluster keeps running.
 
 import Assets
 import JSON
@@ -8,7 +8,7 @@ import Records
 import ServiceBus
 import ServiceKit
 
-/// How a job stands, for operators.
+/// The state of a job, for operators.
 struct StorageJob: Hashable, Sendable {
   enum Kind: String, Sendable, CaseIterable { case backup, scrub }
   enum State: String, Sendable { case running, done, failed }
@@ -17,18 +17,18 @@ struct StorageJob: Hashable, Sendable {
   let startedAt: Int64
   let total: Int
   var state = State.running
-  /// Shards that are dealt with.
+  /// Shards finished so far, with or without success.
   var done = 0
   var recordCount = 0
   var byteCount: Int64 = 0
   var assetCount = 0
-  /// Link records that lead nowhere, and those that were removed.
+  /// Link records without a target, and how many of them were removed.
   var looseLinkCount = 0
   var removedLinkCount = 0
   var problems: [String] = []
-  /// Shards that a backup is without, and why.
+  /// Shards that the backup lacks, with the reasons.
   var missing: [BackupManifest.Missing] = []
-  /// Why it failed.
+  /// The reason for a failure.
   var reason: String?
 
   static let problemLimit = 100
@@ -64,9 +64,9 @@ struct StorageJob: Hashable, Sendable {
   }
 }
 
-/// Runs the jobs. They end with the process: a backup that was under way is none then.
+/// Runs the jobs. They end with the process: a backup that was under way is then invalid.
 actor StorageJobs {
-  /// Files are read, moved and synced here.
+  /// Reads, moves and syncs files on a queue of its own.
   private let executor = BlockingExecutor(label: "storage jobs")
   nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
@@ -78,16 +78,16 @@ actor StorageJobs {
   private var map: @Sendable () async -> ClusterMap? = { nil }
   private var jobs: [StorageJob.Kind: StorageJob] = [:]
   private var tasks: [StorageJob.Kind: Task<Void, Never>] = [:]
-  /// Seconds since 1970, of the last job of a kind that went through.
+  /// Seconds since 1970 at which the last successful job of a kind ended.
   private(set) var successTimes: [StorageJob.Kind: Int64] = [:]
-  /// What scrubs have found.
+  /// The number of problems that all scrubs found.
   private(set) var problemCount = 0
 
-  /// A shard may take so long: terabytes are copied in hours.
+  /// Time limit for one shard: copying terabytes takes hours.
   private static let shardLimit = Duration.seconds(86_400)
-  /// How often a shard is asked for that nobody holds or that has just moved, a second apart.
+  /// Attempts, a second apart, for a shard without a holder or one that has just moved.
   private static let attemptCount = 60
-  /// The same once a shard was given up, so that many without a holder don't take hours.
+  /// Attempts after one shard has failed, so that many shards without a holder don't take hours.
   private static let laterAttemptCount = 5
 
   init(directory: Directory, clock: any WallClock, random: any RandomSource, log: Log) {
@@ -102,10 +102,10 @@ actor StorageJobs {
     self.map = map
   }
 
-  /// The job of that kind that was begun last.
+  /// The latest job of a kind.
   func job(_ kind: StorageJob.Kind) -> StorageJob? { jobs[kind] }
 
-  /// Ends what is under way.
+  /// Cancels the running jobs and waits for their end.
   func close() async {
     for task in tasks.values { task.cancel() }
     for task in tasks.values { await task.value }
@@ -151,7 +151,8 @@ actor StorageJobs {
     }
   }
 
-  /// Shards first, the directory last: it knows at least the models and users that their records need.
+  /// Copies the shards first and the directory last, so that it knows at least the models and users that the records
+  /// need.
   private func backUp(to folder: BackupFolder) async throws {
     let mark = random.hex(byteCount: 16)
     let startedAt = clock.now
@@ -165,7 +166,7 @@ actor StorageJobs {
         jobs[.backup]?.byteCount += copy.byteCount
         jobs[.backup]?.note(copy.problems)
       } catch let error where !(error is CancellationError) {
-        // The others' data are worth a backup all the same.
+        // A backup without this shard is still worth having.
         jobs[.backup]?.missing.append(BackupManifest.Missing(shard: shard, reason: Self.reason(error)))
         log.error("a backup is without a shard", ["shard": .integer(Int64(shard)), "reason": .text(Self.reason(error))])
       }
@@ -182,7 +183,7 @@ actor StorageJobs {
         shardCount: directory.shardCount, directoryByteCount: digest.byteCount, directoryDigest: digest.digest, shards: copies, missing: missing))
   }
 
-  /// Each try has a folder of its own: what writes another may not have heard yet that nobody waits for it.
+  /// Each attempt has a folder of its own: the worker of an earlier attempt may still be writing to its folder.
   private func copy(_ shard: Int, to folder: BackupFolder, _ mark: String) async throws -> ShardCopy {
     var attempt = ""
     let attempts = jobs[.backup]?.missing.isEmpty == true ? Self.attemptCount : Self.laterAttemptCount
@@ -209,7 +210,7 @@ actor StorageJobs {
         jobs[.scrub]?.removedLinkCount += reply.removedLinkCount ?? 0
         note(reply.problems.map { "shard \(shard): \($0)" })
       } catch {
-        // One that can't be read must not hide what is wrong with the others.
+        // One shard that can't be read must not hide the problems of the others.
         note(["shard \(shard): \(Self.reason(error))"])
         failure = failure ?? error
       }

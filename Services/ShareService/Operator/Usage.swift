@@ -1,4 +1,4 @@
-// What users' databases hold, as the workers count it.
+// The usage of users' databases as the workers count it.
 
 import JSON
 import ObjectModel
@@ -6,7 +6,7 @@ import Records
 import ServiceBus
 import WebServices
 
-/// The sum over an environment, or over what a user has.
+/// The usage of an environment or of a user, summed over databases.
 struct Usage: Sendable, Hashable {
   struct Row: Sendable, Hashable {
     let container: String
@@ -20,12 +20,12 @@ struct Usage: Sendable, Hashable {
   }
 
   var rows: [Row] = []
-  /// There may be more: a worker did not answer, or did not come to the end.
+  /// True when rows may be missing: a worker did not answer, or did not finish counting.
   var isPartial = false
 
   var records: Int64 { rows.reduce(0) { $0 + $1.recordCount } }
   var bytes: Int64 { rows.reduce(0) { $0 + $1.byteCount } }
-  /// Private ones.
+  /// The number of private databases.
   var databases: Int { rows.count { !$0.isPublic } }
   var publicRecords: Int64 { rows.reduce(0) { $0 + ($1.isPublic ? $1.recordCount : 0) } }
 
@@ -39,7 +39,7 @@ struct Usage: Sendable, Hashable {
 }
 
 extension OperatorAPI {
-  /// - Parameter query: `container`, `environment`, `owner`; what is not said is not restricted.
+  /// - Parameter query: `container`, `environment` and `owner` restrict the count; absent ones don't.
   func usage(_ query: [String: String]) async -> Usage {
     guard let (rows, isPartial) = await counted("usage", query) else { return Usage(isPartial: true) }
     let read = rows.map { row in
@@ -50,11 +50,11 @@ extension OperatorAPI {
     return Usage(rows: read, isPartial: isPartial)
   }
 
-  /// An environment's, without what its latest reset dropped.
+  /// The usage of an environment, without the records that its latest reset dropped.
   func usage(of key: EnvironmentKey) async throws -> Usage { await usage(try await place(key)) }
 
-  /// How many records have each of some fields.
-  /// - Returns: also whether there may be more.
+  /// The number of records that have a value for each of some fields.
+  /// - Returns: also whether records may be missing from the counts.
   func recordCounts(of fields: [SchemaFieldName], in key: EnvironmentKey) async throws -> (counts: [SchemaFieldName: Int64], isPartial: Bool) {
     var query = try await place(key)
     query["fields"] = fields.compactMap { name in name.field.map { "\(name.recordType)\t\($0)" } }.joined(separator: "\n")
@@ -73,9 +73,9 @@ extension OperatorAPI {
     ]
   }
 
-  /// nil: nobody could be asked.
+  /// nil when no worker could be asked.
   private func counted(_ subject: String, _ query: [String: String]) async -> (rows: [JSONValue], isPartial: Bool)? {
-    // Dropped because a count that can't be read is no count.
+    // Dropped because an unreadable count is no count.
     guard let answer = await report(subject, query), let value = try? JSONValue(parsing: answer.body), let rows = value[subject]?.elements else { return nil }
     return (rows, value["uncountedShards"]?.count != 0 || value["silent"]?.count != 0)
   }

@@ -1,22 +1,22 @@
-// Has every shard remove what it has of users who were deleted, until all have; what was begun before a restart goes on.
+// Makes every shard remove the data of deleted users, until all have done so; it continues after a restart.
 
 import Records
 import ServiceBus
 import ServiceKit
 
-/// Goes by the directory's departures, which last.
+/// Works through the directory's departures, which are durable.
 actor UserRemovals {
   private let directory: Directory
   private let clock: any WallClock
   private let log: Log
   private var bus: (any Bus)?
   private var map: @Sendable () async -> ClusterMap? = { nil }
-  /// Shards that are done with a departure: what is forgotten of it by a restart is asked for again.
+  /// The shards that finished each departure. After a restart they are asked again.
   private var done: [Departure: Set<Int>] = [:]
   private let wake: AsyncStream<Void>.Continuation
   private let wakes: AsyncStream<Void>
 
-  /// A shard with millions of rows is read through.
+  /// Time limit for one shard, which may have to read millions of rows.
   private static let shardLimit = Duration.seconds(600)
   private static let pause = Duration.seconds(1)
 
@@ -32,13 +32,13 @@ actor UserRemovals {
     self.map = map
   }
 
-  /// There is a new one.
+  /// Wakes the loop for a new departure.
   nonisolated func notice() { wake.yield() }
 
-  /// Until the task is cancelled.
+  /// Runs until the task is cancelled.
   func run() async {
     await withTaskGroup(of: Void.self) { group in
-      // For those that come due later, and for shards that nobody held.
+      // Wakes the loop every second for departures that come due, and for shards that had no holder before.
       group.addTask { [wake] in
         while !Task.isCancelled {
           // Dropped because a cancelled sleep ends the loop.
@@ -54,7 +54,7 @@ actor UserRemovals {
     }
   }
 
-  /// Asks for whatever is due.
+  /// Asks the shards to remove the data of every departure that is due.
   func round() async {
     do {
       let now = clock.now

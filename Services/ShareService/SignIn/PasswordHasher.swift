@@ -1,13 +1,13 @@
-// Where passwords are stretched: on threads of their own, few at a time, so that neither the directory nor the memory suffers.
+// Hashes passwords on a few threads of their own, which bounds the memory and keeps the directory responsive.
 
 import Crypto
 import Synchronization
 
 /// Makes and verifies password hashes.
 final class PasswordHasher: Sendable {
-  /// Each needs 64 MiB while it runs.
+  /// Parallel computations; each needs 64 MiB.
   static let laneCount = 2
-  /// Computations that wait for a lane; one more is refused.
+  /// Computations that may wait for a lane; the next one is refused.
   static let waitingLimit = 64
   static let byteLimit = 1024
   static let leastByteCount = 8
@@ -17,10 +17,10 @@ final class PasswordHasher: Sendable {
   let cost: PasswordHash
   private let lanes = (0..<laneCount).map { Lane("passwords-\($0)") }
   private let pending = Mutex([Int](repeating: 0, count: laneCount))
-  /// What nobody's password is verified against, so that an unknown name takes as long as a wrong password.
+  /// A hash that no password matches, so that an unknown name takes as long as a wrong password.
   private let decoy: String
 
-  /// One computation at a time.
+  /// Runs one computation at a time.
   private actor Lane {
     private let executor: BlockingExecutor
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -36,13 +36,13 @@ final class PasswordHasher: Sendable {
     self.decoy = cost.decoy(decoy)
   }
 
-  /// nil when there is no memory for it.
+  /// nil when the memory for the computation is not available.
   func make(_ password: [UInt8]) async throws(Overloaded) -> String? {
     let cost = cost
     return try await compute { cost.make(password) }
   }
 
-  /// - Parameter hash: nil for somebody without a password: takes as long, and is false.
+  /// - Parameter hash: nil for a user without a password: the check takes as long, and fails.
   func isMatch(_ password: [UInt8], _ hash: String?) async throws(Overloaded) -> Bool {
     let text = hash ?? decoy
     let isMatch = try await compute { PasswordHash.isMatch(password, text) }

@@ -1,12 +1,13 @@
-// Passwords as they are hashed: what two keyboards write differently for the same letters is the same password.
+// Normalises passwords before hashing, because keyboards encode the same letters differently.
 
-// The standard library's own normalisation, which Foundation is built on, too: a table of ours would be of another Unicode version than its `==`.
+// The standard library's own normalisation, also used by Foundation: a separate table would follow another Unicode
+// version.
 @_spi(_Unicode) import Swift
 
-/// The profile OpaqueString of RFC 8265: NFC, and every space an ordinary one. No compatibility forms, as that profile has it: NFKC would make one
-/// password of several that people mean as different.
+/// The profile OpaqueString of RFC 8265: NFC, and every space becomes an ordinary one. The profile has no compatibility
+/// forms: NFKC would make passwords equal that people mean as different.
 enum PasswordText {
-  /// - Parameter limit: characters beyond it are nobody's; they are cut, so that no text takes longer than others.
+  /// - Parameter limit: longer passwords are refused anyway; they are cut so that no text takes longer than others.
   static func bytes(of password: String, limit: Int = PasswordHasher.byteLimit) -> [UInt8] {
     var spaced = String.UnicodeScalarView()
     for scalar in password.unicodeScalars.prefix(limit + 1) { spaced.append(scalar.properties.generalCategory == .spaceSeparator ? " " : scalar) }

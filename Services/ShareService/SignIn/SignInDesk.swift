@@ -1,4 +1,4 @@
-// Signing in: counts attempts, has the password verified, opens the session.
+// Sign-ins: counts attempts, has the password verified, and opens the session.
 
 import Crypto
 import Glibc
@@ -7,7 +7,8 @@ import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// Answers `SignIn` and `CheckPassword`. Unknown names, wrong passwords, users without one and disabled users can't be told apart, by time either.
+/// Answers `SignIn` and `CheckPassword`. Unknown names, wrong passwords, users without a password and disabled users
+/// get the same answer after the same time.
 final class SignInDesk: Sendable {
   private let directory: Directory
   private let passwords: PasswordHasher
@@ -24,7 +25,7 @@ final class SignInDesk: Sendable {
     self.log = log
   }
 
-  /// - Throws: `notFound` for the container; what the directory throws.
+  /// - Throws: `notFound` for the container; errors of the directory.
   func signIn(_ message: SignIn) async throws -> SignIn.Reply {
     let grant = message.grant.flatMap { Grant(text: $0) }
     if let hash = grant?.apiToken, try await !directory.isKnown(apiToken: hash, message.container, message.environment) { return SignIn.Reply(isOver: true) }
@@ -39,7 +40,7 @@ final class SignInDesk: Sendable {
     }
   }
 
-  /// - Throws: what the directory throws.
+  /// - Throws: errors of the directory.
   func check(_ message: CheckPassword) async throws -> CheckPassword.Reply {
     let outcome = try await look(at: Entry(name: message.userName, password: message.password, address: message.clientAddress)) { [directory] known in
       try await directory.recordName(ofEnabledUser: known.key, passwordHash: known.hash)
@@ -51,7 +52,7 @@ final class SignInDesk: Sendable {
     }
   }
 
-  /// What was typed, and where.
+  /// A typed name and password, and the client's address.
   private struct Entry {
     let name: String
     let password: String
@@ -59,15 +60,16 @@ final class SignInDesk: Sendable {
   }
 
   private enum Outcome {
-    /// With what the password opens.
+    /// The result of `open`: a session's token or a record name.
     case right(String)
     case wrong
     case wait(seconds: Int)
   }
 
-  /// - Parameter open: asked when the password is right; nil: the user is disabled, or the password another one by now.
+  /// - Parameter open: called when the password is right; returns nil when the user is disabled or the password changed
+  ///   meanwhile.
   private func look(at entry: Entry, open: (_ known: (key: Int64, hash: String)) async throws -> String?) async throws -> Outcome {
-    // Nobody has a longer name; what is remembered of attempts is bounded.
+    // No user has a longer name, and the memory for attempts is bounded.
     guard entry.name.utf8.count <= Limit.nameByteCount else { return .wrong }
     let counted: SignInThrottle.Attempt
     switch throttle.withLock({ $0.begin(name: entry.name, from: Self.origin(of: entry.address), now: clock.now) }) {
@@ -79,19 +81,19 @@ final class SignInDesk: Sendable {
     do {
       return try await attempt(entry, counted, open: open)
     } catch {
-      // Whatever kept the server from looking at it is not the client's fault.
+      // The server failed to check the attempt, which is not the client's fault.
       throttle.withLock { $0.withdraw(counted) }
       if error is PasswordHasher.Overloaded { return .wait(seconds: Self.overloadedSeconds) }
       throw error
     }
   }
 
-  /// An attempt that was counted.
+  /// Checks an attempt that was counted.
   private func attempt(
     _ entry: Entry, _ counted: SignInThrottle.Attempt, open: (_ known: (key: Int64, hash: String)) async throws -> String?
   ) async throws -> Outcome {
     let password = PasswordText.bytes(of: entry.password)
-    // As releases hashed it that took passwords as they were typed. Longer ones are nobody's; they are cut, so that they take no more time.
+    // Earlier releases hashed passwords as typed. Longer ones can't match; they are cut so that they take no more time.
     let typed = Array(entry.password.utf8.prefix(PasswordHasher.byteLimit + 1))
     let known = try await directory.passwordHash(ofUser: entry.name)
     var isMatch = try await passwords.isMatch(password, known?.hash)
@@ -100,7 +102,7 @@ final class SignInDesk: Sendable {
       do {
         isMatch = try await passwords.isMatch(typed, known?.hash)
       } catch {
-        // It stays counted: one guess was looked at.
+        // The attempt stays counted, because one guess was checked.
         return .wait(seconds: Self.overloadedSeconds)
       }
       isAsTyped = isMatch
@@ -114,18 +116,18 @@ final class SignInDesk: Sendable {
     return .right(opened)
   }
 
-  /// Hashes anew what another release hashed with other costs, or as it was typed.
+  /// Replaces a hash that an earlier release made with other costs or of the text as typed.
   private func hashAnew(_ known: (key: Int64, hash: String), _ password: [UInt8]) async {
     do {
       guard let hash = try await passwords.make(password) else { return }
       try await directory.replacePasswordHash(ofUser: known.key, known.hash, with: hash)
     } catch {
-      // Dropped because the old hash is as good as it was; the next sign-in tries again.
+      // Dropped because the old hash still works; the next sign-in tries again.
       log.info("password not hashed anew", ["error": .text(String(describing: error))])
     }
   }
 
-  /// Whose attempts are counted together: an address of IPv4; of IPv6 the usual sizes of a customer's network.
+  /// The networks whose attempts count together: an IPv4 address, or for IPv6 the usual sizes of a customer's network.
   static func origin(of address: String) -> SignInThrottle.Origin {
     var bytes = in6_addr()
     guard address.contains(":"), inet_pton(AF_INET6, address, &bytes) == 1 else { return SignInThrottle.Origin(networks: [address]) }

@@ -1,30 +1,31 @@
-// How often somebody may guess: attempts counted by who makes them and at whose name. A value: it is told the time.
+// Slows down password guessing: counts failed attempts by address and by name. It has no clock: the caller passes the
+// time.
 
-/// Failed sign-ins, and how long the next attempt has to wait.
+/// Failed sign-ins, and the time that the next attempt has to wait.
 ///
-/// What waits is an address: for a name it got wrong, and for guessing at many, it or the network it is in. A name alone never waits, or any
-/// stranger could lock its user out; guesses at one name from many addresses only leave each of them fewer, so that a right password still
-/// passes at the first try.
+/// Only addresses wait: one that guessed wrong at a name, and an address or network that guessed at many. A name alone
+/// never waits, or any stranger could lock its user out. Guesses at one name from many addresses reduce the free
+/// attempts of each address, so a right password still succeeds at the first try.
 struct SignInThrottle: Sendable {
-  /// A row of attempts that failed.
+  /// Limits for a series of failed attempts.
   struct Allowance: Hashable, Sendable {
-    /// Attempts that are looked at without a pause.
+    /// Attempts without a pause.
     let freeCount: Int
-    /// The pause after one more; doubles with each. Unit of times: milliseconds.
+    /// The pause after `freeCount` attempts; it doubles with each further one. Unit of all times: milliseconds.
     let firstPause: Int64
     let longestPause: Int64
-    /// Without an attempt for so long, all is forgotten.
+    /// A series without an attempt for this long is forgotten.
     let memory: Int64
-    /// After so long one attempt less counts; nil: all count until they are forgotten.
+    /// After this time one attempt no longer counts; nil: all count until the series is forgotten.
     var drain: Int64?
 
-    /// One address's at one name.
+    /// Attempts of one address at one name.
     static let pair = Allowance(freeCount: 5, firstPause: 2_000, longestPause: 300_000, memory: 900_000)
-    /// The same while the name is guessed at from everywhere.
+    /// The same while the name is guessed at from many addresses.
     static let strained = Allowance(freeCount: 1, firstPause: 30_000, longestPause: 900_000, memory: 3_600_000)
-    /// At one name, from wherever; nobody waits for these.
+    /// Attempts at one name from all addresses; nobody waits for these.
     static let name = Allowance(freeCount: .max, firstPause: 0, longestPause: 0, memory: 3_600_000)
-    /// Many people share one address, more of them the networks around it: what they mistype in a day must not add up.
+    /// Many people share an address, and more share its networks, so the mistakes of a whole day must not add up.
     static let networks = [30, 120, 480].map {
       Allowance(freeCount: $0, firstPause: 2_000, longestPause: 300_000, memory: 900_000, drain: 900_000 / Int64($0))
     }
@@ -37,12 +38,12 @@ struct SignInThrottle: Sendable {
   }
 
   fileprivate struct Row {
-    /// When it was `latest`; parts of attempts drain, too.
+    /// The count at the time `latest`; it is a fraction because attempts drain continuously.
     var count = 0.0
     var latest: Int64
   }
 
-  /// An attempt that was counted.
+  /// A counted attempt.
   struct Attempt: Sendable {
     fileprivate let earlier: [(key: Key, row: Row?)]
     fileprivate let now: Int64
@@ -50,33 +51,33 @@ struct SignInThrottle: Sendable {
 
   enum Outcome: Sendable {
     case counted(Attempt)
-    /// Nothing was counted: whole seconds, ≥ 1.
+    /// Nothing was counted. Whole seconds, ≥ 1.
     case wait(Int)
   }
 
-  /// What attempts are counted together for.
+  /// The subjects by which attempts are counted.
   fileprivate enum Key: Hashable, Sendable {
     case pair(name: String, address: String)
     case name(String)
     case network(String)
   }
 
-  /// Who makes an attempt.
+  /// The sender of an attempt.
   struct Origin: Hashable, Sendable {
-    /// From the smallest to the largest, at most as many as `Allowance.networks`: an address of IPv4 alone; of IPv6 the networks that one
-    /// customer may be given, within which everybody has very many addresses.
+    /// From the smallest to the largest, at most as many as `Allowance.networks`. For IPv4 the address alone; for IPv6
+    /// the networks that a single customer may own with all their addresses.
     let networks: [String]
   }
 
-  /// Failures at one name, from wherever, until it counts as guessed at from everywhere.
+  /// Failures at one name from all addresses, after which it counts as under attack.
   static let nameBudget = 50
 
-  /// When there are more, those that waited longest are forgotten.
+  /// Beyond this number the older half of the rows is forgotten.
   static let rowLimit = 60_000
 
   private var rows: [Key: Row] = [:]
 
-  /// An attempt, which counts as failed until `succeeded` or `withdraw` says otherwise: many at once are not looked at as one.
+  /// Counts an attempt as failed until `succeeded` or `withdraw`, so that simultaneous attempts all count.
   mutating func begin(name: String, from origin: Origin, now: Int64) -> Outcome {
     let pair = Key.pair(name: name, address: origin.networks.first ?? "")
     let networks = zip(origin.networks.map(Key.network), Allowance.networks)
@@ -90,18 +91,18 @@ struct SignInThrottle: Sendable {
     return .counted(attempt)
   }
 
-  /// The address has nothing to make up for at this name. Of the others only this attempt is forgotten: whoever knows one password may not guess
-  /// others for it, and strangers go on guessing at the name.
+  /// Clears the address's failures at this name. In the other rows only this attempt is withdrawn: the owner of one
+  /// password may not guess others for it, and strangers may still be guessing at the name.
   mutating func succeeded(_ attempt: Attempt) {
     withdraw(attempt)
     for case (let key, _) in attempt.earlier.prefix(1) { rows[key] = nil }
   }
 
-  /// The attempt was not looked at: nothing is as if it had been made.
+  /// Withdraws an attempt that was not checked, as if it had never been made.
   mutating func withdraw(_ attempt: Attempt) {
     for (key, earlier) in attempt.earlier {
       guard let row = rows[key] else { continue }
-      // Others may have counted meanwhile.
+      // Other attempts may have counted meanwhile.
       let isLatest = row.latest == attempt.now && row.count <= (earlier?.count ?? 0) + 1
       rows[key] = isLatest ? earlier : row.count > 1 ? Row(count: row.count - 1, latest: row.latest) : nil
     }
@@ -119,7 +120,7 @@ struct SignInThrottle: Sendable {
     return allowance.pause(after: Int(count(key, allowance, now))) - elapsed(since: row, now)
   }
 
-  /// A clock that was set back must not lock anybody out for long.
+  /// Never negative, so that a clock that was set back locks nobody out for long.
   private func elapsed(since row: Row, _ now: Int64) -> Int64 { max(0, now - row.latest) }
 
   private mutating func makeRoom() {

@@ -1,17 +1,17 @@
-// Signatures that were used, on disk before anybody goes on; what arrives while one commit is under way shares the next.
+// Records used signatures durably. Claims that arrive during a commit share the next one.
 
 import ServiceBus
 
 /// Answers `ClaimSignature`.
 actor SignatureLedger {
   private let directory: Directory
-  /// A continuation gets the outcome, or nil: then it is its caller's turn to write.
+  /// A continuation gets the outcome, or nil when its caller is the next to write.
   private var waiting: [(claim: ClaimSignature, continuation: CheckedContinuation<Bool?, any Error>)] = []
   private var isWriting = false
 
   init(directory: Directory) { self.directory = directory }
 
-  /// - Returns: whether no other request had it.
+  /// - Returns: true when no other request has used the signature.
   func claim(_ claim: ClaimSignature) async throws -> Bool {
     if isWriting, let outcome = try await withCheckedThrowingContinuation({ waiting.append((claim, $0)) }) { return outcome }
     isWriting = true

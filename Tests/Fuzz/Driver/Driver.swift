@@ -1,4 +1,5 @@
-// What libFuzzer calls. Which parser it is about AQUIFER_FUZZ_TARGET says: one program, because linking with sanitizers is dear.
+// The functions that libFuzzer calls. AQUIFER_FUZZ_TARGET names the parser; a single program saves linking with
+// sanitizers.
 
 import Foundation
 
@@ -34,7 +35,7 @@ enum Chosen {
   }()
 }
 
-/// - Parameter aborts: so that libFuzzer keeps the input.
+/// - Parameter aborts: true: aborts, so that libFuzzer keeps the input.
 func end(_ sentence: String, aborts: Bool = false) -> Never {
   FileHandle.standardError.write(Data("aquifer-fuzz: \(sentence)\n".utf8))
   if aborts { abort() }

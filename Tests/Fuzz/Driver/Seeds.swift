@@ -1,9 +1,9 @@
-// Inputs that the targets make themselves, as files that libFuzzer reads.
+// Writes the inputs that the targets make themselves as files for libFuzzer.
 
 import Foundation
 
 enum Seeds {
-  /// `NAME/seed-…` for each target.
+  /// Writes `NAME/seed-…` for each target.
   static func write(below folder: String) throws {
     let folder = URL(filePath: folder)
     for target in FuzzTarget.all {

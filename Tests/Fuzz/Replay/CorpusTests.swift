@@ -1,4 +1,4 @@
-// Everything that fuzzing found worth keeping, read again without a fuzzer.
+// Replays the corpus of the fuzzer as ordinary tests.
 
 import Foundation
 import Testing
@@ -8,7 +8,8 @@ extension FuzzTarget: CustomTestStringConvertible {
 
   private static let corpus = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().appending(path: "Corpus")
 
-  /// The files that people wrote or that once broke something, what was found since (an archive), and what the target makes itself; by names.
+  /// Inputs by name: files written by hand or kept after a failure, the archive of the fuzzer's finds, and the target's
+  /// own seeds.
   func inputs() throws -> [(name: String, bytes: [UInt8])] {
     var inputs = try Self.files(in: Self.corpus.appending(path: name))
     let archive = Self.corpus.appending(path: name + ".tar.gz")

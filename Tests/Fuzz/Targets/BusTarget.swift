@@ -1,11 +1,11 @@
-// What other processes send: a frame's header, and the arguments of every message and of every reply.
+// Messages from other processes: a frame's header, and the arguments of every message and reply.
 
 import MessagePack
 import RecordStore
 @testable import ServiceBus
 
 extension FuzzTarget {
-  /// Input: a header as it goes over the wire, then the arguments; of a reply its header names the message, too.
+  /// Input: a header as on the wire, then the arguments. The header of a reply names the message, too.
   static let bus = FuzzTarget(name: "bus", seeds: { try seeds() }) { bytes in
     guard let frame = bytes.withUnsafeBytes(Frame.init(header:)) else { return }
     try hold(frame.headerByteCount <= bytes.count || frame.isRepaired, "a header is longer than the frame")
@@ -26,10 +26,10 @@ extension FuzzTarget {
     }
   }
 
-  /// A message without its type.
+  /// A message with its type erased.
   private struct Contract: Sendable {
     let name: String
-    /// What is taken is sent on as the same.
+    /// Decodes a request; encoding the result and decoding that must give the same.
     let readRequest: @Sendable ([UInt8]) throws -> Void
     let readReply: @Sendable ([UInt8]) throws -> Void
     let request: @Sendable () throws -> [UInt8]
@@ -99,6 +99,6 @@ extension FuzzTarget {
 }
 
 extension Frame {
-  /// A name or key that was not UTF-8 is longer than it was.
+  /// A name or key that was not valid UTF-8 has become longer.
   fileprivate var isRepaired: Bool { name.contains("\u{FFFD}") || key.contains("\u{FFFD}") }
 }

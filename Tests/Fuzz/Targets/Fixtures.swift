@@ -1,4 +1,4 @@
-// What inputs are read with: one schema, one model, one user.
+// The surroundings in which inputs are read: one schema, one model, one user.
 
 import Crypto
 import History

@@ -1,12 +1,12 @@
-// What is fuzzed: a parser with what must hold of whatever it takes.
+// A fuzzed parser with the properties that must hold for every accepted input.
 
 /// One parser, or several that read the same kind of bytes.
 struct FuzzTarget: Sendable {
-  /// Names its folder of the corpus, too.
+  /// Also the name of its folder in the corpus.
   let name: String
-  /// Inputs that no person would write into a file, made by the product's own encoders.
+  /// Inputs that are hard to write by hand, made by the product's own encoders.
   var seeds: @Sendable () throws -> [[UInt8]] = { [] }
-  /// - Throws: `Broken` when something does not hold; nothing for input that is refused.
+  /// - Throws: `Broken` when a property does not hold; nothing for an input that is refused.
   let run: @Sendable ([UInt8]) throws -> Void
 
   static let all: [FuzzTarget] = [
@@ -14,23 +14,23 @@ struct FuzzTarget: Sendable {
   ]
 }
 
-/// What must hold of a parser does not, for this input.
+/// A property of a parser does not hold for this input.
 struct Broken: Error, CustomStringConvertible {
   let description: String
 }
 
-/// Throws unless something holds.
+/// Throws `Broken` unless the condition is true.
 func hold(_ condition: Bool, _ sentence: @autoclosure () -> String) throws {
   if !condition { throw Broken(description: sentence()) }
 }
 
-/// Throws unless two ways lead to the same.
+/// Throws `Broken` unless the values are equal.
 func holdEqual<Value: Equatable>(_ left: Value, _ right: Value, _ sentence: @autoclosure () -> String) throws {
   if left != right { throw Broken(description: "\(sentence()): \(left) is not \(right)") }
 }
 
-/// What a parser made of the input; nil when it refused it.
-/// - Parameter check: looks at what the refusal says.
+/// The parser's result; nil when it refused the input.
+/// - Parameter check: checks the refusal.
 func taken<Value>(_ read: () throws -> Value, orRefused check: (any Error) throws -> Void = { _ in }) throws -> Value? {
   do {
     return try read()

@@ -1,4 +1,4 @@
-// A request's head and form, as far as this code reads them: libmicrohttpd has taken the lines apart.
+// A request's head and form as far as this code parses them: libmicrohttpd has split the lines.
 
 import Authentication
 import Crypto
@@ -58,7 +58,7 @@ extension FuzzTarget {
     return headers
   }
 
-  /// What a target means does not depend on how it is spelled.
+  /// The meaning of a target does not depend on its spelling.
   private static func checkSpelling(_ parts: RequestTarget) throws {
     let path = "/" + parts.pathSegments.map(escaped).joined(separator: "/")
     let query = parts.query.map { escaped($0.name) + "=" + escaped($0.value) }.joined(separator: "&")
@@ -95,7 +95,7 @@ extension FuzzTarget {
     let credentials = Credentials(of: request)
     for text in [credentials.apiToken, credentials.userToken] { try hold(text?.isEmpty != true, "an empty text became a credential") }
     guard let signature = credentials.signature else { return }
-    // Nobody can sign with a key that is none.
+    // No signature can be valid for a key that is invalid.
     try hold(signature.proof(for: request, by: key, now: 1_795_160_004_123) == nil, "a key that is none has signed")
     if signature.isPlausible { try hold(Hex.decode(signature.keyID)?.count == 32, "a plausible key ID is no digest") }
   }

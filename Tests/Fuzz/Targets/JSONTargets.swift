@@ -1,11 +1,11 @@
-// The two notations that everything else is written in.
+// The two encodings on which the others build: JSON and MessagePack.
 
 import JSON
 import MessagePack
 import Records
 
 extension FuzzTarget {
-  /// What is read and written is read again as the same, and written as the same bytes.
+  /// A value that is read and written is read again as the same value, and written as the same bytes.
   static let json = FuzzTarget(name: "json") { bytes in
     let read = try taken({ try JSONValue(parsing: bytes, maximumDepth: Limit.jsonDepth) }) { error in
       guard let error = error as? JSONError else { throw Broken(description: "refused with \(error)") }
@@ -75,7 +75,7 @@ extension FuzzTarget {
     return writer.bytes
   }
 
-  /// - Returns: false for what the writer has no word for: text that is not UTF-8, and extensions.
+  /// - Returns: false for values that the writer can't express: text that is not UTF-8, and extensions.
   private static func write(_ value: MessagePackValue, to writer: inout MessagePackWriter) -> Bool {
     switch value.kind {
     case .null: writer.null()

@@ -1,11 +1,11 @@
-// Models as Xcode writes them, and schemas as CloudKit does.
+// Models in Xcode's format, and schemas in CloudKit's.
 
 import ObjectModel
 import Records
 import XCDataModel
 
 extension FuzzTarget {
-  /// What is read is indexed, validated and hashed, and its schema printed and read again as the same.
+  /// An accepted model is indexed, validated and hashed; its schema is printed and read again as the same.
   static let model = FuzzTarget(name: "model") { bytes in
     let lineCount = bytes.count { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") } + 1
     let check: (any Error) throws -> Void = { error in
@@ -25,7 +25,7 @@ extension FuzzTarget {
     try checkText(of: SchemaGenerator.schema(for: index))
   }
 
-  /// `.ckdb`: what is read is printed and read again as the same, and printed as the same.
+  /// `.ckdb`: an accepted text is printed and read again as the same schema, and printed as the same text.
   static let schema = FuzzTarget(
     name: "schema", seeds: { [Fixture.schema, SchemaGenerator.schema(for: Fixture.model)].map { Array(SchemaPrinter.text(of: $0).utf8) } }
   ) { bytes in

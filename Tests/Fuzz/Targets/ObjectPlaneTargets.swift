@@ -1,4 +1,4 @@
-// The bodies and queries of the object plane's calls, and what mirroring makes of a save that was taken.
+// The bodies and queries of the object plane's calls, and the mirroring of accepted saves.
 
 import History
 import JSON
@@ -70,7 +70,7 @@ extension FuzzTarget {
 
   // MARK: Queries
 
-  /// `name=value` joined by `&`, decoded.
+  /// `name=value` pairs joined by `&`, decoded.
   private static func readQuery(_ text: String) throws {
     guard !text.hasPrefix("{") else { return }
     let pairs = text.split(separator: "&").map { $0.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init) }
@@ -84,7 +84,7 @@ extension FuzzTarget {
 }
 
 extension FuzzTarget {
-  /// A page of an import. What is taken is exported and imported as the same.
+  /// A page of a zone's import. An accepted page is exported and imported as the same.
   static let zoneLines = FuzzTarget(
     name: "zone-lines", seeds: { [page(of: [Fixture.record])] }
   ) { bytes in
@@ -112,7 +112,7 @@ extension FuzzTarget {
 }
 
 extension FieldValue {
-  /// Whether it is unequal to itself.
+  /// True when the value is unequal to itself.
   var holdsNaN: Bool {
     switch self {
     case .double(let number): number.isNaN

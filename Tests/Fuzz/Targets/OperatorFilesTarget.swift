@@ -1,4 +1,4 @@
-// Files and settings that an operator writes, or keeps: keys, peers, manifests of backups, options.
+// Files and settings of operators: keys, peers, backups' manifests, options.
 
 import Crypto
 import HTTPServer
@@ -41,7 +41,7 @@ extension FuzzTarget {
     for peer in peers.all { try holdEqual(peers[peer.publicKey], peer, "a peer is not found by its key") }
   }
 
-  /// - Parameter secret: what a refusal must not quote.
+  /// - Parameter secret: text that a refusal must not quote.
   private static func checkFileRefusal(_ error: any Error, neverSays secret: String? = nil) throws {
     guard let error = error as? BusError else { throw Broken(description: "refused with \(error)") }
     try hold(error.code == .refused && !error.reason.isEmpty, "refused with \(error)")

@@ -1,4 +1,4 @@
-// The bodies of the record plane's calls. A body is read as each of them: what is not meant for one is refused by it.
+// The bodies of the record plane's calls. Each body is read as every call's; calls that it does not fit refuse it.
 
 import JSON
 import Records
@@ -19,7 +19,7 @@ extension FuzzTarget {
     try readOthers(body)
   }
 
-  /// A refusal is one of the listed errors and says something.
+  /// A refusal must be one of the listed errors and have a reason.
   static func checkRefusal(_ error: any Error) throws {
     guard let error = error as? RecordError else { throw Broken(description: "refused with \(error)") }
     try hold(!error.reason.isEmpty, "refused with \(error.code) and no reason")
@@ -40,7 +40,7 @@ extension FuzzTarget {
     _ = request.undeclaredFields
     _ = request.shareRequests
     for operation in request.operations {
-      // Without a type an operation can be read only by who knows the record's.
+      // An operation without a type can only be read when the record's type is known.
       let isOfNote = operation.recordName == Fixture.name || (try? operation.patch.get())?.recordType != nil
       let existing = [nil] + (isOfNote ? [RecordOperation.Existing(record: Fixture.record, sequence: 2)] : [])
       if case .failure(let error) = operation.patch { try checkRefusal(error) }
@@ -60,7 +60,7 @@ extension FuzzTarget {
       }, orRefused: checkRefusal)
   }
 
-  /// What may be saved is stored, answered, exported and read back as the same.
+  /// A record that may be saved is stored, answered, exported and read back as the same.
   private static func check(_ record: Record) throws {
     let blob = record.encoded()
     try holdEqual(try Record(decoding: blob, recordName: record.recordName, recordType: record.recordType), record, "a record is stored as another")
@@ -82,7 +82,7 @@ extension FuzzTarget {
     try holdEqual(read.map(\.record), [exported], "an exported record is imported as another")
   }
 
-  /// `records/modify` that sends a record as it was answered.
+  /// A `records/modify` body that sends a record back as it was answered.
   private static func answer(_ record: Record, numbersAsStrings: Bool) -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()
@@ -139,7 +139,7 @@ extension FuzzTarget {
     _ = try taken({ try LookupSubscriptionsRequest.identifiers(of: body) }, orRefused: checkRefusal)
   }
 
-  // MARK: The others
+  // MARK: Other calls
 
   private static func readOthers(_ body: JSONValue) throws {
     let readers: [(JSONValue) throws -> Any] = [

@@ -1,10 +1,10 @@
-// Makes a value of any message without being told what is in it, so that every message is a seed, those to come included.
+// Makes a value of any message without knowing its members, so that every message, also a future one, gets a seed.
 
-/// Answers every question of a `Decodable` with something of the right type.
+/// Answers each request of a `Decodable` with a value of the right type.
 struct Sampler: Decoder {
   struct NoSample: Error {}
 
-  /// What texts say: most of the types that take only some of them take one of these.
+  /// Sample texts: most types that accept only certain texts accept one of these.
   private static let words = [
     "a", "iCloud.org.example.notes", "production", "private", "worker", "record", "accept", "share", "Note", "String", "Nullify", "READ", "stores", "password", "users",
   ]
@@ -19,7 +19,7 @@ struct Sampler: Decoder {
   static func sample<Value: Decodable>(_ type: Value.Type, depth: Int = 0) throws -> Value {
     guard depth < 12 else { throw NoSample() }
     for word in words {
-      // Dropped because the next one may do.
+      // Dropped because another word may do.
       if let value = try? Value(from: Sampler(word: word, number: 1, depth: depth)) { return value }
     }
     for number in numbers {
@@ -45,7 +45,7 @@ struct Sampler: Decoder {
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value { try sampler.value(type) }
   }
 
-  /// One element; none where it is deep enough, because types may hold themselves.
+  /// One element; none below a certain depth, because types may contain themselves.
   private struct Unkeyed: UnkeyedDecodingContainer {
     let sampler: Sampler
     var codingPath: [any CodingKey] { [] }
@@ -66,7 +66,7 @@ struct Sampler: Decoder {
   private struct Keyed<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let sampler: Sampler
     var codingPath: [any CodingKey] { [] }
-    /// Of a dictionary, whose keys may be anything.
+    /// For a dictionary, whose keys may be anything.
     var allKeys: [Key] { [Key(stringValue: "a")].compactMap { $0 } }
     func contains(_ key: Key) -> Bool { true }
     func decodeNil(forKey key: Key) -> Bool { false }

@@ -1,4 +1,5 @@
-// What the store keeps: rows that rotted, or that another release wrote. Their checksums are right here, as they are where a release errs.
+// Stored rows that are damaged or come from another release. Their checksums are right, so that the decoders are
+// reached.
 
 import Crypto
 import History
@@ -7,7 +8,7 @@ import Records
 import Sharing
 
 extension FuzzTarget {
-  /// What is taken is written as the same, and nothing sealed opens that was not sealed.
+  /// An accepted row is written as the same bytes, and nothing opens that was not sealed.
   static let storedRows = FuzzTarget(name: "stored-rows", seeds: { try seeds() }) { bytes in
     try readRow(bytes, { try Record(decoding: $0, recordName: "n", recordType: "Note") }, { $0.encoded() })
     try readRow(bytes, { try HistoryTransaction(decoding: $0) }, { $0.encoded() })
@@ -22,7 +23,8 @@ extension FuzzTarget {
     }
   }
 
-  /// A value reads back from what it is written as, and is written as the same; values are compared by their bytes, because some are unequal to themselves.
+  /// An accepted value is written and read back as the same. The bytes are compared, because some values are unequal to
+  /// themselves.
   private static func readRow<Value>(_ bytes: [UInt8], _ read: ([UInt8]) throws -> Value, _ write: (Value) throws -> [UInt8]) throws {
     let value = try taken({ try read(bytes) }) { error in
       guard let error = error as? StoredFormatError else { throw Broken(description: "refused with \(error)") }

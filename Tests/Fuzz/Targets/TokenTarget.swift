@@ -1,4 +1,4 @@
-// What clients carry and bring back: tokens, markers, signed texts and addresses, keys.
+// Values that clients keep and send back: tokens, markers, signed texts and addresses, keys.
 
 import Crypto
 import Indexing
@@ -6,8 +6,8 @@ import Records
 @testable import WebServices
 
 extension FuzzTarget {
-  /// The input is read as every token. Besides it stands for what is inside of one: with a right checksum, or signed or sealed as the server does it, so that
-  /// what reads behind those is reached.
+  /// Reads the input as every kind of token. It is also used as a token's content, with a right checksum, signature or
+  /// seal, so that the code behind those checks is reached.
   static let tokens = FuzzTarget(name: "tokens", seeds: { try seeds() }) { bytes in
     let text = String(decoding: bytes, as: UTF8.self)
     try readSyncTokens(text, bytes)
@@ -44,7 +44,7 @@ extension FuzzTarget {
   private static let marker = QueryMarker(zoneName: "Notes", recordName: Fixture.name, sortKeys: [[0, 1], [255]])
   private static let markerSeal = Seal(key: Fixture.key, purpose: "aquifer query marker")
 
-  /// The input is what a marker says.
+  /// Uses the input as the content of a marker.
   private static func readMarker(_ content: [UInt8]) throws {
     let text = Base64.encode(markerSeal.seal(content, in: markerContext))
     guard let marker = try taken({ try QueryMarker(text, for: query, by: maker) }, orRefused: checkRefusal) else { return }
@@ -107,7 +107,7 @@ extension FuzzTarget {
   // MARK: Seeds
 
   private static func seeds() throws -> [[UInt8]] {
-    // What seals here is what the server seals with, or no marker's content would be reached.
+    // The test's seal must be the server's, or no marker's content would be reached.
     let own = Base64.encode(
       markerSeal.seal(Array((#"["Notes","\#(Fixture.name)","AAE=","/w=="]"# + String(repeating: " ", count: 64)).utf8.prefix(64)), in: markerContext))
     try holdEqual(try QueryMarker(own, for: query, by: maker), marker, "markers are sealed otherwise")

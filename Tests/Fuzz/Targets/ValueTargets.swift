@@ -1,4 +1,4 @@
-// Values that come as text, and composites as bytes.
+// Values that arrive as text, and composites that arrive as bytes.
 
 import History
 @testable import Mirroring
@@ -28,7 +28,7 @@ extension FuzzTarget {
     }
   }
 
-  /// Composites: ours, and the keyed archives that Apple's devices write.
+  /// Composites in this server's encoding, and in the keyed archives that Apple's devices write.
   static let composites = FuzzTarget(
     name: "composites", seeds: { [CompositeCoding.encode(sampleComposite)] + archives }
   ) { bytes in
@@ -72,7 +72,7 @@ extension FuzzTarget {
 }
 
 extension AttributeValue.CompositeElement {
-  /// Whether it is unequal to itself.
+  /// True when the value is unequal to itself.
   fileprivate var holdsNaN: Bool {
     switch value {
     case .double(let number): number.isNaN

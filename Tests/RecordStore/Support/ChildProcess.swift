@@ -1,13 +1,13 @@
-// Child processes of these tests. Not Foundation's: it waits for their ends by select(2), which can't see descriptors beyond 1024, and
-// the shards of tests that run beside each other hold more.
+// Child processes of these tests. Foundation's `Process` waits with select(2), which can't see descriptors beyond 1024;
+// parallel tests' shards hold more.
 
 import Glibc
 
-/// A process that a test started; its standard output and error are dropped.
+/// A process started by a test; its standard output and error are dropped.
 struct ChildProcess {
   struct NotStarted: Error {
     let program: String
-    /// Of errno.
+    /// A value of errno.
     let code: Int32
   }
 
@@ -15,7 +15,7 @@ struct ChildProcess {
 
   /// - Parameters:
   ///   - program: its path, or a name that is looked up in PATH.
-  ///   - environment: what it gets beside this process's own variables.
+  ///   - environment: variables added to this process's own.
   init(_ program: String, _ arguments: [String] = [], environment: [String: String] = [:]) throws {
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
@@ -41,10 +41,11 @@ struct ChildProcess {
     return own + additions.map { "\($0)=\($1)" }
   }
 
-  /// SIGKILL.
+  /// Sends SIGKILL.
   func kill() { _ = Glibc.kill(identifier, SIGKILL) }
 
-  /// - Returns: its exit status, the number of the signal that ended it, or nil while it runs. To be asked until it says how it ended, and not again.
+  /// - Returns: its exit status or the number of the signal that ended it; nil while it runs. Must not be called again
+  ///   after the end.
   func result() -> Int32? { status(options: WNOHANG) }
 
   /// Waits until it has ended.

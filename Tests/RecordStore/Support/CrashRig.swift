@@ -1,4 +1,4 @@
-// Runs the write loop in a process, ends it badly, and checks what is left against its ledger.
+// Runs the write loop in a process, ends it abruptly, and compares the rest with its ledger.
 
 import Assets
 import Foundation
@@ -14,9 +14,9 @@ struct CrashRig {
   var nameLog: String { folder.path + "/names.log" }
 
   static let tool = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "RecordStoreTool").path
-  /// The tools of the shared notes; nil where they are absent.
+  /// The folder of the shared tools; nil where it is absent.
   static let sharedTools: String? = {
-    // Tests/RecordStore/Support/CrashRig.swift, up to the folder that holds the project.
+    // Five levels up from Tests/RecordStore/Support/CrashRig.swift, to the folder that holds the project.
     var folder = URL(filePath: #filePath)
     for _ in 0..<5 { folder.deleteLastPathComponent() }
     let tools = folder.appending(path: "shared/tools").path
@@ -28,7 +28,7 @@ struct CrashRig {
     try FileManager.default.createDirectory(atPath: data, withIntermediateDirectories: true)
   }
 
-  /// Runs the loop until the ledger has `acknowledged` lines more (or the process ends by itself), then kills it.
+  /// Runs the loop until the ledger has `acknowledged` more lines (or the process ends by itself), then kills it.
   /// - Returns: its exit status; 9 when it was killed.
   func run(seed: Int, acknowledged: Int, synchronous: String = "FULL", usesAssets: Bool = false, environment: [String: String] = [:]) throws -> Int32 {
     let target = try acknowledgedKeys().count + acknowledged
@@ -49,15 +49,15 @@ struct CrashRig {
   }
 
   struct Findings: Equatable {
-    /// Acknowledged bodies that are gone.
+    /// Acknowledged bodies that are missing.
     var lost: [String] = []
-    /// What contradicts itself.
+    /// Contradictions within the shard.
     var problems: [String] = []
   }
 
   /// Opens the shard, and compares it with the ledger and with itself.
   func check() async throws -> Findings {
-    // What a power cut leaves of it is nothing; SQLite makes it anew.
+    // A power cut makes this file worthless; SQLite makes it again.
     if FileManager.default.fileExists(atPath: data + "/shard-0.sqlite-shm") { try FileManager.default.removeItem(atPath: data + "/shard-0.sqlite-shm") }
     let store = try SQLiteRecordStore(directory: data, shardCount: 1, assets: AssetStore(directory: data + "/assets"))
     let shard = try await store.open(shard: 0)
@@ -73,7 +73,7 @@ struct CrashRig {
     return findings
   }
 
-  /// Each body is there whole or not at all: history, outcome and records agree.
+  /// Each body must be there completely or not at all: history, outcome and records agree.
   private static func problems(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [String] {
     var problems: [String] = []
     let zone = try #require(try snapshot.zone(named: "zone", in: mirror.databaseKey))

@@ -1,14 +1,15 @@
-// Holds a shard's writer up, so that a test decides what waits behind it.
+// Holds up a shard's writer, so that the test controls the queue behind it.
 
 import Dispatch
 import RecordStore
 
-/// A body that keeps the writer busy until it is opened. The in-memory store runs bodies where they are enqueued: there it does nothing.
+/// A body that keeps the writer busy until the gate is opened. It does nothing in the in-memory store, which runs
+/// bodies at once.
 struct Gate {
   private let semaphore = DispatchSemaphore(value: 0)
   private let passage: PendingCommit<Void>
 
-  /// Returns when the writer stands at the gate.
+  /// Returns when the writer waits at the gate.
   init(_ kind: StoreKind, in shard: any ShardStore) async {
     guard kind == .sqlite else {
       passage = shard.enqueue { _ in }

@@ -1,9 +1,9 @@
-// Names that a power cut forgets: what was linked, renamed or made in a folder that was not synced since.
+// Names lost in a power cut: links, renames and new files in folders without a later sync.
 
 import Foundation
 import Testing
 
-/// A shim like the one that forgets writes, for names. Content that was renamed without having been synced is lost, too.
+/// A shim like the one for unsynced writes, but for names. Content that was renamed without a sync is lost, too.
 struct NameLoss {
   private let folder: TemporaryFolder
   var shim: String { folder.path + "/libnameloss.so" }
@@ -76,8 +76,8 @@ struct NameLoss {
     return library
   }
 
-  /// Undoes what no sync has made durable; files and folders whose names are undone are gone.
-  /// - Returns: how many names were.
+  /// Undoes names that no sync has made durable; their files and folders are gone then.
+  /// - Returns: the number of lost names.
   func cutPower(_ rig: CrashRig) throws -> Int {
     let lines = String(decoding: FileManager.default.contents(atPath: rig.nameLog) ?? Data(), as: UTF8.self).split(separator: "\n")
     var pending: [(folder: String, name: String)] = []
@@ -97,7 +97,7 @@ struct NameLoss {
     }
     for path in torn where FileManager.default.fileExists(atPath: path) { #expect(truncate(path, 0) == 0) }
     for (_, name) in pending.reversed() where FileManager.default.fileExists(atPath: name) { try FileManager.default.removeItem(atPath: name) }
-    // What the journal says is true from here on.
+    // From here on the journal begins anew.
     if FileManager.default.fileExists(atPath: rig.nameLog) { try FileManager.default.removeItem(atPath: rig.nameLog) }
     return pending.count + torn.count
   }

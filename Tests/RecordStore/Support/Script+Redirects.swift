@@ -1,4 +1,4 @@
-// Steps of a script about duplicates' names.
+// A script's steps with redirects of duplicates.
 
 import RecordStore
 import Records
@@ -11,7 +11,7 @@ extension Script {
     case 0: try transaction.removeRedirect(of: names[loser], in: place.zone)
     case 1: try transaction.note(.exported, ofPendingRedirectsBefore: at - 3, in: place.zone)
     default:
-      // What would lead to itself is the caller's mistake, and no body goes on after it.
+      // A redirect that leads to itself is an error of the caller, after which no body continues.
       let end = try transaction.redirect(of: names[survivor], in: place.zone)?.survivor ?? names[survivor]
       if end == names[loser] { return "itself" }
       try transaction.put(

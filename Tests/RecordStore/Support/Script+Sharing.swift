@@ -1,4 +1,4 @@
-// Steps of a script about shares.
+// A script's steps with shares.
 
 import RecordStore
 import Records

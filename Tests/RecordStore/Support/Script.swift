@@ -5,7 +5,7 @@ import Records
 
 @testable import RecordStore
 
-/// SplitMix64: the same seed, the same run.
+/// SplitMix64: the same seed gives the same run.
 struct SeededGenerator: RandomNumberGenerator {
   private var state: UInt64
   init(seed: UInt64) { state = seed }
@@ -19,7 +19,7 @@ struct SeededGenerator: RandomNumberGenerator {
   }
 }
 
-/// One step of a body; places are named, not keyed, so that a script means the same in both stores.
+/// One step of a body. Places have names, not keys, so that a script means the same in both stores.
 enum ScriptStep: Sendable {
   case makeDatabase(owner: Int)
   case makeZone(owner: Int, zone: Int)
@@ -115,7 +115,7 @@ struct Script: Sendable {
   }
 
   /// Runs the steps.
-  /// - Returns: what the body saw, in words.
+  /// - Returns: the results that the body saw, as text.
   func run(in transaction: any ShardTransaction) throws -> [String] { try steps.map { try Self.run($0, in: transaction) } }
 
   static func place(_ owner: Int, _ zone: Int, in transaction: any ShardTransaction) throws -> Place? {
@@ -130,7 +130,7 @@ struct Script: Sendable {
     return try transaction.mirror("mirror \(mirror)", in: database.key)
   }
 
-  /// Without what only one of the stores does: filling in takes the oracle no time.
+  /// A description without differences between the stores: the oracle fills in at once.
   static func comparable(_ database: StoredDatabase?) -> String {
     guard var database else { return "none" }
     if database.placementState != .untracked { database.placementState = .noted }
@@ -255,7 +255,7 @@ struct Script: Sendable {
       if let payload = try transaction.outcome(of: names[key % names.count] + "\(key)") { return "\(payload)" }
       try transaction.putOutcome([UInt8(key)], of: names[key % names.count] + "\(key)", at: at)
       return "stored"
-    // How many is not told: rows of deleted zones wait for their sweep in one store only.
+    // Without the number: rows of deleted zones wait for their sweep in one store only.
     case .forgetPast(let before):
       _ = try transaction.forgetPast(replacedBefore: before, limit: .max)
       return "forgotten"
@@ -288,7 +288,7 @@ struct Script: Sendable {
     }
   }
 
-  /// Everything a snapshot shows, in pages of `limit`.
+  /// The whole content of a snapshot, read in pages of `limit`.
   static func dump(_ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
     var lines = ["\(try snapshot.counts())", "\(try snapshot.mirrorsAwaitingExport(afterKey: 0, limit: 99))"]
     for owner in 0..<3 {
@@ -330,7 +330,7 @@ struct Script: Sendable {
     return lines
   }
 
-  /// What every index says of a zone, upwards and downwards; they must be ready.
+  /// The entries of every index in a zone, upwards and downwards; the indexes must be ready.
   private static func dumpIndexes(of database: Int64, in zone: Int64, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
     var lines = ["\(try snapshot.recordCount(in: zone)) live"]
     for index in try snapshot.indexes(in: database) {

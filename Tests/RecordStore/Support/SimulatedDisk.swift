@@ -1,4 +1,4 @@
-// A disk that forgets what was not synced, and whose steps fail when a test says so.
+// A disk that loses unsynced writes, and whose steps fail on request.
 
 import CSQLite
 import FaultyDisk
@@ -6,18 +6,18 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What the disk holds of the SQLite files below a folder, beside what the kernel would show of them.
+/// The content of SQLite files below a folder: what is on the disk, and what the kernel shows.
 ///
-/// A sync makes durable what was written since the last one. One that fails makes nothing durable, and what it should have is clean
-/// afterwards, as Linux has it: only writing it again brings it to the disk. Names are durable at once; `NameLoss` is about those.
+/// A sync makes earlier writes durable. A failed sync makes nothing durable and leaves its pages clean, as Linux does:
+/// only another write brings them to the disk. Names are durable at once; `NameLoss` covers names.
 final class SimulatedDisk: Sendable {
-  /// Which step fails: the `count`th of those of its kind, or every one from it on.
+  /// A step to fail: the `count`th of its kind, or every one from it on.
   struct Fault: Sendable {
     enum Kind: String, CaseIterable, Sendable { case open, write, halfWrite, sync, truncate }
     let kind: Kind
     let count: Int
     var isLasting = false
-    /// What writes fail with.
+    /// The error code of failing writes.
     var writeError: Int32 = SQLITE_IOERR | 3 << 8
 
     fileprivate var step: UInt32 {
@@ -42,7 +42,7 @@ final class SimulatedDisk: Sendable {
   private struct File {
     var seen: [UInt8]
     var durable: [UInt8]
-    /// Sectors that differ from `durable` as far as the kernel knows.
+    /// Sectors that differ from `durable` in the kernel's view.
     var dirty: Set<Int> = []
 
     mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
@@ -60,7 +60,7 @@ final class SimulatedDisk: Sendable {
 
     mutating func sync() { durable = content(with: dirty, count: seen.count) }
 
-    /// What is on the disk once those sectors are, too.
+    /// The disk's content after these sectors were also written.
     func content(with sectors: some Sequence<Int>, count: Int) -> [UInt8] {
       var content = durable
       if content.count > count { content.removeLast(content.count - count) }
@@ -88,7 +88,7 @@ final class SimulatedDisk: Sendable {
   private let state = Mutex(State())
   private let number: Atomic<Int32> = Atomic(-1)
 
-  /// - Parameter folder: whose files are to be watched; none is open.
+  /// - Parameter folder: its files are watched; none may be open.
   init(_ folder: String) {
     let watcher: faulty_disk_watcher = { context, step, path, bytes, count, offset, done in
       guard let context, let path else { return 0 }
@@ -103,7 +103,7 @@ final class SimulatedDisk: Sendable {
 
   deinit { faulty_disk_unwatch(number.load(ordering: .relaxed)) }
 
-  /// Makes a step fail from now on; nil: none does.
+  /// Makes a step fail from now on; nil: none fails.
   func set(_ fault: Fault?) {
     state.withLock { state in
       state.fault = fault
@@ -112,16 +112,16 @@ final class SimulatedDisk: Sendable {
     }
   }
 
-  /// Whether a step has failed since `set`.
+  /// True when a step has failed since `set`.
   var hasFailed: Bool { state.withLock { $0.hasFailed } }
 
-  /// How often a file was synced.
+  /// The number of syncs of a file.
   func syncCount(of path: String) -> Int { state.withLock { $0.syncs[path, default: 0] } }
 
-  /// How much of a file is lost if the power ends at this moment, at worst.
+  /// The number of sectors of a file that a power cut at this moment could lose.
   func unsyncedSectorCount(of path: String) -> Int { state.withLock { $0.files[path]?.dirty.count ?? 0 } }
 
-  /// Logs that were begun anew or emptied while their files had pages that were not synced: only the logs had those.
+  /// Logs that were restarted or emptied while their files had unsynced pages, which only the logs had.
   var problems: [String] { state.withLock { $0.problems } }
 
   private static func noteLoss(of log: String, in state: inout State) {
@@ -145,7 +145,7 @@ final class SimulatedDisk: Sendable {
         }
       case FAULTY_DISK_WRITE.rawValue:
         let count = failure == nil ? bytes.count : failure?.kind == .halfWrite ? bytes.count / 2 : 0
-        // Written again as it was, it stays.
+        // Writing the same header again loses nothing.
         if offset == 0, count > 0, let file = state.files[path], !file.seen.prefix(32).elementsEqual(bytes.prefix(32)) { Self.noteLoss(of: path, in: &state) }
         state.files[path]?.write(UnsafeRawBufferPointer(rebasing: bytes[..<count]), at: offset)
         written = Int32(count)
@@ -164,10 +164,10 @@ final class SimulatedDisk: Sendable {
     }
   }
 
-  /// What is left when the power ends at this moment: what is durable and, where a seed is given, some sectors of the rest.
+  /// The files after a power cut at this moment: the durable content and, with a seed, some of the other sectors.
   func contentAfterPowerCut(seed: UInt64?) -> [String: [UInt8]] { contentsAfterPowerCut(seeds: [seed])[0] }
 
-  /// The same of several such ends of one moment.
+  /// The files after several different power cuts at the same moment.
   func contentsAfterPowerCut(seeds: [UInt64?]) -> [[String: [UInt8]]] {
     state.withLock { state in
       seeds.map { seed in
@@ -183,7 +183,7 @@ final class SimulatedDisk: Sendable {
     }
   }
 
-  /// Puts that in the place of the files, none of which is open.
+  /// Replaces the files, none of which may be open.
   func restart(with contents: [String: [UInt8]]) throws {
     try state.withLock { state in
       state.files = [:]

@@ -1,4 +1,4 @@
-// A folder that goes away with the test that made it.
+// A folder that is removed with the test that made it.
 
 import Foundation
 
@@ -11,7 +11,7 @@ final class TemporaryFolder: Sendable {
   }
 
   deinit {
-    // Dropped because a test that failed for another reason must not be reported as this.
+    // Dropped because a failed removal must not hide the test's own failure.
     try? FileManager.default.removeItem(atPath: path)
   }
 }

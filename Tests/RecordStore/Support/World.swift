@@ -7,12 +7,12 @@ import Records
 import Synchronization
 import Testing
 
-/// Every implementation that must keep the protocol's promises.
+/// The implementations of the store protocol.
 enum StoreKind: String, CaseIterable, Sendable {
   case inMemory, sqlite
 }
 
-/// A store and what it needs to live.
+/// A store with its folder and assets.
 struct World: Sendable {
   let store: any RecordStore
   private let folder: TemporaryFolder?
@@ -59,13 +59,12 @@ final class Counter: Sendable {
 }
 
 extension ShardStore {
-  /// One body, durable.
+  /// Runs one body and waits until it is durable.
   func write<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) async throws -> Value {
     try await enqueue(body).value
   }
 
-  /// Commits nothing again and again until every index is ready and every object noted: each commit is followed by a slice of what is to be
-  /// filled in.
+  /// Makes empty commits until every index is ready and every object noted: a slice of the fill follows each commit.
   func settleIndexes() async throws {
     for _ in 0..<100_000 {
       let isSettled = try await read { snapshot in
@@ -130,7 +129,7 @@ extension ShardTransaction {
     return stored
   }
 
-  /// Leaves a tombstone.
+  /// Replaces a record by a tombstone.
   @discardableResult func delete(_ recordName: String, in place: Place) throws -> StoredRecord? {
     guard var stored = try record(named: recordName, in: place.zone) else { return nil }
     stored.record.fields = Fields()

@@ -1,4 +1,4 @@
-// What the tests of the record plane's wire share: a zone, a schema, and shortcuts from text to values and back.
+// Shared parts of the record plane tests: a zone, a schema, and shortcuts from text to values and back.
 
 import JSON
 import ObjectModel

@@ -1,4 +1,4 @@
-// What a record passes, compared pair by pair, and what judging it costs: counted, never timed.
+// Checks which records pass a query against a comparison pair by pair, and counts the cost.
 
 import Indexing
 import Records
@@ -7,7 +7,7 @@ import Testing
 @testable import WebServices
 
 extension RecordQuery {
-  /// Whether a record passes, whatever that costs.
+  /// True when a record passes, at any cost.
   func matches(_ record: Record) throws -> Bool { try judged(record).passes }
 
   fileprivate func judged(_ record: Record, limit: Int = .max) throws -> (passes: Bool, cost: Int) {
@@ -27,13 +27,13 @@ extension RecordQuery {
     RecordQuery(recordType: "Note", filters: filters.map { RecordQuery.Filter(key: .field("f"), comparator: $0.0, value: $0.1) })
   }
 
-  // MARK: The same as pair by pair
+  // MARK: The same result as pair by pair
 
   private static func reference(_ name: String, _ zone: String?) -> FieldValue {
     .reference(Reference(recordName: name, action: .none, zoneID: zone.map { Zone.ID(zoneName: $0, ownerName: "_a") }))
   }
 
-  /// Values of one kind each that are easily taken for one another.
+  /// Values of one kind that are easily confused.
   private static let kinds: [(FieldType, [FieldValue])] = [
     (.int64, [.int64(0), .int64(1), .int64(-1), .int64(.max)]),
     (.double, [.double(0), .double(-0.0), .double(.nan), .double(1), .double(.infinity)]),
@@ -92,9 +92,9 @@ extension RecordQuery {
     }
   }
 
-  // MARK: What it costs
+  // MARK: Costs
 
-  /// A hundred filters with as many operands as they take, none of which ends the look at the record before the last.
+  /// A hundred filters with the most operands, none of which decides before the last filter.
   private static func worst(_ comparator: RecordQuery.Comparator, _ operand: (Int, Int) -> FieldValue) -> RecordQuery {
     query((0..<100).map { filter in (comparator, .list(element: operand(0, 0).type, (0..<500).map { operand(filter, $0) })) })
   }
@@ -117,7 +117,7 @@ extension RecordQuery {
     let record = Self.record(.list(element: .string, (0..<500_000 / length).map { .string(text + String($0)) }))
     let query = Self.worst(.notListContainsAny) { .string("\($0)/\($1)") }
     #expect(try query.judged(record).cost <= 4 * 50_000 + 4 * 500_000 / min(length, CostBudget.bytesPerStep))
-    // A text of 800 kB among operands: it is hashed for each filter, and not compared with each operand.
+    // A text of 800 kB among operands is hashed for each filter, and not compared with each operand.
     let among = Self.worst(.notIn) { .string("\($0)/\($1)") }
     #expect(try among.judged(Self.record(.string(String(repeating: "y", count: 800_000)))).cost <= 100 * (800_000 / CostBudget.bytesPerStep + 10))
   }

@@ -18,7 +18,7 @@ import Testing
 
   static let byDate = RecordQuery.Order(key: .field("date"), isAscending: false)
 
-  /// The chosen path in words: its kind and field.
+  /// The chosen path as text: its kind and field.
   static func path(_ plan: QueryPlan, ready: Set<String>, counts: [String: Int], of recordCount: Int = 1_000_000, limit: Int = 100) -> String {
     let path = plan.path(usable: { ready.contains($0.key.schemaName) }, recordCount: recordCount, limit: limit) { access, limit in
       min(counts[access.index.key.schemaName] ?? 0, limit)
@@ -36,16 +36,16 @@ import Testing
     let all: Set<String> = ["a", "b", "date"]
     #expect(Self.path(equal, ready: all, counts: ["a": 500, "b": 20]) == "candidates b")
     #expect(Self.path(equal, ready: all, counts: ["a": 20, "b": 500]) == "candidates a")
-    // Where many pass, the order's index finds a page of them soon.
+    // Where many records pass, the sort order's index fills a page soon.
     #expect(Self.path(equal, ready: all, counts: ["a": 500_000, "b": 500_000]) == "walk date")
     #expect(Self.path(equal, ready: ["a"], counts: ["a": 500_000]) == "candidates a")
     #expect(Self.path(equal, ready: ["date"], counts: [:]) == "walk date")
     #expect(Self.path(equal, ready: [], counts: [:]) == "type")
     let unordered = Self.plan([Self.filter("a", .greaterThan, .int64(1)), Self.filter("b", .equals, .int64(1))])
     #expect(Self.path(unordered, ready: all, counts: ["a": 10, "b": 20]) == "candidates a")
-    // One key's records come by name: the page is full after as many.
+    // One key's records are in the order of names, so the page is full after as many records as it has.
     #expect(Self.path(unordered, ready: all, counts: ["a": 500_000, "b": 500_000]) == "candidates b")
-    // Looking at half of the zone for one page would cost more than the zone by name until the page is full.
+    // Reading half of the zone for one page would cost more than reading the zone by name until the page is full.
     #expect(Self.path(unordered, ready: ["a"], counts: ["a": 500_000]) == "type")
     #expect(Self.path(unordered, ready: ["a"], counts: ["a": 500_000], of: 500_000, limit: 200) == "type")
     #expect(Self.path(Self.plan([], [Self.byDate]), ready: [], counts: [:]) == "type")

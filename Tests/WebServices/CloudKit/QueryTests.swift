@@ -79,7 +79,7 @@ import Testing
     #expect(keys.sorted { $0.1.lexicographicallyPrecedes($1.1) }.map(\.0) == [178.5, -179, 170, 0, nil])
   }
 
-  /// `Note`: n is QUERYABLE, s is SORTABLE, t is SEARCHABLE, and createTime may be asked for.
+  /// `Note`: n is QUERYABLE, s is SORTABLE, t is SEARCHABLE, and createTime may be queried.
   static let declared = SchemaIndex(
     Schema(recordTypes: [
       Schema.RecordType(

@@ -85,7 +85,7 @@ import Testing
 
   @Test(arguments: [(999_996, true), (999_997, false)])
   func `T-L01 a record of 1 000 000 bytes passes, one byte more is refused`(textByteCount: Int, passes: Bool) {
-    // The field's name counts four bytes more.
+    // The field's name counts four more bytes.
     let patch = RecordPatch(recordType: "Note", changes: [.init(name: "text", field: Field(.string(String(repeating: "x", count: textByteCount))), isDeclared: true)])
     let result = Result { () throws(RecordError) in
       try RecordOperation(kind: .create, recordName: "a", patch: .success(patch)).decision(meeting: nil, stamp: Wire.later)

@@ -36,7 +36,7 @@ import WebServices
 @Test func `the calendar agrees with Foundation's over a thousand years and more`() {
   let formatter = ISO8601DateFormatter()
   formatter.formatOptions = [.withInternetDateTime, .withFractionalSeconds]
-  // Every 100 days or so from 1600 to 2700, at odd times of day.
+  // About every 100 days from 1600 to 2700, at odd times of day.
   var milliseconds: Int64 = -11_676_096_000_000
   while milliseconds < 23_000_000_000_000 {
     let text = formatter.string(from: Date(timeIntervalSince1970: Double(milliseconds) / 1000))

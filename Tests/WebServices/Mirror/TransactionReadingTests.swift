@@ -1,4 +1,4 @@
-// Saves in JSON: what is read, and what is refused naming entity and property.
+// Saves in JSON: accepted ones, and refusals that name entity and property.
 
 import History
 import JSON
