@@ -1,4 +1,4 @@
-// The error table, one row per error. HTTP statuses, retry classes, counters and deploy/ERRORS.md derive from it.
+// The error table, one row per error. HTTP statuses, retry classes, counters and docs/operating/ERRORS.md derive from it.
 
 /// An error explained to clients and operators, in a sentence or two for each.
 public struct ErrorAdvice: Hashable, Sendable {

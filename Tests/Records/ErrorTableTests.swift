@@ -3,7 +3,7 @@ import Testing
 
 @testable import Records
 
-/// The text of deploy/ERRORS.md, generated from the table.
+/// The text of docs/operating/ERRORS.md, generated from the table.
 private enum ErrorsPage {
   static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     .appending(path: "docs/operating/ERRORS.md")

@@ -106,7 +106,9 @@ extension JSONValue {
 extension RecordError {
   /// The error with the place in the request before its reason.
   func within(_ place: String) -> RecordError {
-    RecordError(code, "\(place): \(reason)", retryAfter: retryAfter, cocoaErrorCode: cocoaErrorCode, httpStatus: httpStatus, redirectURL: redirectURL)
+    RecordError(
+      code, "\(place): \(reason)", retryAfter: retryAfter, cocoaErrorCode: cocoaErrorCode, httpStatus: httpStatus,
+      specialCKErrorCode: specialCKErrorCode, redirectURL: redirectURL)
   }
 }
 
