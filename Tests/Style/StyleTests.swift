@@ -39,6 +39,8 @@ enum Repository {
 
   static func texts(under folders: String...) -> [SourceFile] { files("txt", under: folders) }
 
+  static func documents(under folders: String...) -> [SourceFile] { files("md", under: folders) }
+
   private static func files(_ pathExtension: String, under folders: [String]) -> [SourceFile] {
     folders.flatMap { folder in
       let enumerator = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
@@ -143,7 +145,7 @@ struct BannedCall: CustomTestStringConvertible {
   .compactMap { path in
     (try? Repository.text(path)).map { SourceFile(path: path, text: $0) }
   }
-  for file in Repository.swiftFiles(under: "Shared", "Services", "Tests") + texts {
+  for file in Repository.swiftFiles(under: "Shared", "Services", "Tests") + Repository.documents(under: "docs") + texts {
     for (index, line) in file.lines.enumerated() {
       for word in words where line.contains(word) { Issue.record("\(file.path):\(index + 1) says \(word)") }
     }
