@@ -145,7 +145,7 @@ struct BannedCall: CustomTestStringConvertible {
   .compactMap { path in
     (try? Repository.text(path)).map { SourceFile(path: path, text: $0) }
   }
-  for file in Repository.swiftFiles(under: "Shared", "Services", "Tests") + texts {
+  for file in Repository.swiftFiles(under: "Shared", "Services", "Tests") + Repository.documents(under: "docs") + texts {
     for (index, line) in file.lines.enumerated() {
       for word in words where line.contains(word) { Issue.record("\(file.path):\(index + 1) says \(word)") }
     }
