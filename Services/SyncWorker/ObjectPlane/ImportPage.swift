@@ -63,6 +63,7 @@ struct ImportBatch {
   private var delivered: [String: StoredZone] = [:]
   private var deliveredCount = 0
   private var scannedCount = 0
+  private var propertyListByteCount = 0
   private let wasComplete: Bool
   /// Where the store last had everything: a run's progress counts from there.
   private let runStart: Int64
@@ -71,6 +72,8 @@ struct ImportBatch {
 
   /// Records looked at in one call, most of which may be echoes.
   private static let scanLimit = 5000
+  /// Bytes of binary property lists that one call reads: a page of them would keep a reader from everybody else.
+  private static let propertyListByteLimit = 512 * 1024
   /// Of a store: what is left out beyond them is told and not remembered.
   static let unimportedLimit = 10_000
 
@@ -208,7 +211,7 @@ struct ImportBatch {
     visit: (inout ImportBatch, ZoneCursor.Row, ZoneCursor) throws -> Bool
   ) throws -> Bool {
     var cursors = zones.filter { $0.sequence > start }.map { ZoneCursor($0, of: database.id.owner, as: guest, after: start, in: snapshot) }
-    while scannedCount < Self.scanLimit {
+    while scannedCount < Self.scanLimit, propertyListByteCount < Self.propertyListByteLimit {
       var next: (cursor: Int, row: ZoneCursor.Row)?
       for index in cursors.indices {
         guard let row = try cursors[index].peek(snapshot), next.map({ row.sequence < $0.row.sequence }) ?? true else { continue }
@@ -303,6 +306,7 @@ struct ImportBatch {
       page.savedCount += 1
       return true
     }
+    propertyListByteCount += stored.record.propertyListByteCount
     let outcome = try reader.outcome(of: stored, in: cursor.source)
     let isRead = if case .change = outcome { true } else { false }
     let move = isAgain || stored.isDeleted ? nil : move(of: stored.record, to: cursor.zone, mayBeUnknown: !isRead)

@@ -1,6 +1,6 @@
 // Reads binary property lists, as far as keyed archives need them: object by object, trusting nothing.
 
-import Records
+public import Records
 
 /// A property list that begins with `bplist00`. A class, because it caches objects: any number of places may refer to
 /// one.
@@ -136,5 +136,15 @@ final class PropertyList {
   private static func text(_ bytes: ArraySlice<UInt8>) -> String? {
     let units = stride(from: bytes.startIndex, to: bytes.endIndex, by: 2).map { UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]) }
     return String(validating: units, as: UTF16.self)
+  }
+}
+
+extension Record {
+  /// Bytes of the binary property lists among the values, which take longer to read than other values of their size.
+  public var propertyListByteCount: Int {
+    fields.reduce(0) { count, element in
+      guard case .bytes(let bytes) = element.field.value, PropertyList.isOne(bytes) else { return count }
+      return count + bytes.count
+    }
   }
 }
