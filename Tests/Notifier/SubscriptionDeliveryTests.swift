@@ -167,7 +167,7 @@ struct SubscriptionDeliveryTests {
     }
     let own = try await world.client.send("GET", try world.courierURL("ann"), timeout: .seconds(90)).body
     #expect(try summary(own) == "1 Z ann t2")
-    // Bob gets a ping for a zone shared with him: his subscriptions are not the owner's.
+    // Bob gets a ping for the shared zone, because bob's subscriptions are not the owner's.
     let shared = try await world.client.send("GET", try world.courierURL("bob"), timeout: .seconds(90)).body
     #expect(try summary(shared) == "2 Z ann t2")
     await world.stop()

@@ -211,7 +211,7 @@ import Testing
       for guest in [cast.bob, cast.carol] { #expect(try await guest.device("new", in: "shared").importedGraph().graph == Graph()) }
     }
 
-    /// Carol accepts without a kill; bob imports the graph that he will write to.
+    /// Carol accepts without a kill; bob imports the graph for the later writes.
     func letCarolIn(_ shape: StepGraph) async throws -> StepGraph {
       var shape = shape
       _ = try await cast.carols.device.repeated("POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]])
