@@ -20,9 +20,9 @@ struct UserRemoval: Sendable {
   func run(on store: any ShardStore) async throws -> ForgetUser.Reply {
     // Stores first: one that still has something to export would make its zone again.
     let storeCount = try await removeStores(store)
+    let subscriptionCount = try await removeSubscriptions(store)
     let zoneCount = try await endZones(store)
     let shareCount = try await leaveShares(store)
-    let subscriptionCount = try await removeSubscriptions(store)
     return ForgetUser.Reply(zoneCount: zoneCount, shareCount: shareCount, storeCount: storeCount, subscriptionCount: subscriptionCount)
   }
 
@@ -72,7 +72,7 @@ struct UserRemoval: Sendable {
     var count = 0
     try await forEachDatabase(in: store, where: { [user] in $0.id.owner == user }) { database in
       let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)
-      let terms = CommitTerms(.removeUser, stamp, EnvironmentSchema.none, shard: store.shard, context)
+      let terms = CommitTerms(.removeUser, stamp, try await schema(of: database.id) ?? .none, shard: store.shard, context)
       for zone in try await Self.liveZones(of: database, in: store) {
         let effects = try await store.enqueue { transaction -> ZoneEffects? in
           guard let row = try transaction.zone(key: zone.key), !row.isDeleted else { return nil }
@@ -87,6 +87,16 @@ struct UserRemoval: Sendable {
       try await store.enqueue { try $0.deleteConflicts(of: database.key, inZone: nil) }.value
     }
     return count
+  }
+
+  /// - Returns: nil for a container that was deleted.
+  private func schema(of database: DatabaseID) async throws -> EnvironmentSchema? {
+    do throws(RecordError) {
+      return try await context.schemas.schema(of: database.container, database.environment)
+    } catch {
+      if error.code == .notFound { return nil }
+      throw error
+    }
   }
 
   // MARK: Others'
@@ -110,14 +120,8 @@ struct UserRemoval: Sendable {
   }
 
   private func leave(_ name: String, _ zone: StoredZone, _ database: StoredDatabase, _ store: any ShardStore) async throws -> Bool {
-    let schema: EnvironmentSchema
-    do throws(RecordError) {
-      schema = try await context.schemas.schema(of: database.id.container, database.id.environment)
-    } catch {
-      // Of a container that was deleted nobody reaches anything.
-      if error.code == .notFound { return false }
-      throw error
-    }
+    // Nobody reaches anything of a container that was deleted.
+    guard let schema = try await schema(of: database.id) else { return false }
     let known = KnownUser(userRecordName: user)
     let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)
     let terms = CommitTerms(.shareAct, stamp, schema, shard: store.shard, context)

@@ -52,11 +52,11 @@ final class Calls: Sendable {
       do throws(HTTPClientError) {
         let response = try await http.send(method, gateways[gateway % gateways.count] + path, headers: headers, body: body, timeout: Self.attemptLimit)
         // Dropped because an answer that is no JSON counts as no answer.
-        if let json = try? JSONValue(parsing: response.body) {
-          let later = response.status == 503 || response.status == 200 && isLater(json)
-          if !later { return Answer(status: response.status, json: json, attemptCount: attemptCount) }
+        let json = try? JSONValue(parsing: response.body)
+        if let json, response.status != 503, response.status != 200 || !isLater(json) {
+          return Answer(status: response.status, json: json, attemptCount: attemptCount)
         }
-        reason = "later"
+        reason = "\(response.status) \(json?["reason"]?.string ?? (json == nil ? "without JSON" : "for a record"))"
       } catch {
         reason = "\(error.kind)"
         // This gateway may be gone, so the next attempt asks the other one.

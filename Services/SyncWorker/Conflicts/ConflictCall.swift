@@ -135,9 +135,10 @@ struct ConflictCall: ShardCall {
     let restoration = RestoredChanges(call: self, at: at)
     let commit = store.enqueue { transaction -> Settled in
       let (database, stored, entry) = try find(number, in: transaction)
-      var wanted = entry.isSettled ? [] : try changes(entry.loss)
-      if let ownZone, !wanted.isEmpty { wanted = try RestoredChanges.connected(wanted, in: transaction.makeZone(named: ownZone, in: database.key), transaction) }
-      let effects = wanted.isEmpty ? ZoneEffects() : try restoration.write(wanted, to: ownZone ?? stored.zoneName, of: database, in: transaction)
+      let wanted = entry.isSettled ? [] : try changes(entry.loss)
+      let effects =
+        wanted.isEmpty
+        ? ZoneEffects() : try restoration.write(wanted, to: ownZone ?? stored.zoneName, makesZone: ownZone != nil, of: database, in: transaction)
       if !entry.isSettled { try transaction.settleConflict(number, in: database.key, as: state.rawValue, at: at) }
       let settled = try transaction.conflict(number, in: database.key).flatMap { try self.entry($0, in: transaction) } ?? entry
       return Settled(entry: settled.json(values: values), effects: effects)
@@ -176,7 +177,13 @@ struct RestoredChanges: Sendable {
 
   /// - Throws: the reason why one of them can't be written; nothing is then.
   /// - Returns: what is to be published once the commit is durable.
-  func write(_ changes: [HistoryChange], to zoneName: String, of database: StoredDatabase, in transaction: any ShardTransaction) throws -> ZoneEffects {
+  func write(
+    _ changes: [HistoryChange], to zoneName: String, makesZone: Bool = false, of database: StoredDatabase, in transaction: any ShardTransaction
+  ) throws -> ZoneEffects {
+    var stamp = call.stamp
+    stamp.timestamp = at
+    let commit = try CommitTerms(.conflictRestore, stamp, call.schema, quota: call.quota, shard: call.store.shard, call.context).begin(in: database, transaction)
+    let changes = makesZone ? try Self.connected(changes, in: commit.makeZone(named: zoneName), transaction) : changes
     let former = try transaction.zone(named: zoneName, in: database.key).flatMap { $0.isDeleted ? nil : $0 }
     // Objects that were moved since are restored where they are.
     guard let zone = try former.map({ former in try changes.first.map { try transaction.presentZone(of: $0.objectID, from: former) } ?? former }) else {
@@ -184,9 +191,6 @@ struct RestoredChanges: Sendable {
     }
     let (context, schema, random) = (call.context, call.schema, call.context.random)
     let source = ZoneSource(zone, in: transaction)
-    var stamp = call.stamp
-    stamp.timestamp = at
-    let commit = try CommitTerms(.conflictRestore, stamp, schema, quota: call.quota, shard: call.store.shard, context).begin(in: database, transaction)
     var exporter = Exporter(
       model: call.model.index, links: call.model.links, source: source,
       serializer: Serializer(

@@ -45,8 +45,9 @@ extension ExportRun {
   /// The same for all zones but the default one. One that is wanted again, because objects are made in it, is made again.
   /// - Returns: nil: every zone is what the store takes it for.
   func leaveOutOfEndedZones(
-    _ batch: inout ExportBatch, _ retried: inout [RetriedObject], of mirror: StoredMirror, in transaction: any ShardTransaction
+    _ batch: inout ExportBatch, _ retried: inout [RetriedObject], of mirror: StoredMirror, _ commit: ZoneCommit
   ) throws -> Unwritten? {
+    let transaction = commit.transaction
     let locator = try ObjectLocator(of: mirror, in: transaction)
     if locator.isSingle { return nil }
     var unwritten: Unwritten?
@@ -57,7 +58,7 @@ extension ExportRun {
           try Exporter.exports(author: transaction.author)
             && transaction.changes.contains { try $0.changeType == .insert && locator.lastZone(of: $0.objectID)?.key == zone.key }
         }
-        if zone.isDeleted, isWanted { _ = try transaction.makeZone(named: zone.zoneName, in: mirror.databaseKey) }
+        if zone.isDeleted, isWanted { _ = try commit.makeZone(named: zone.zoneName) }
         continue
       }
       unwritten = Unwritten(

@@ -120,21 +120,21 @@ struct ExportRun: Sendable {
     guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, mirror.defaultZoneName != nil || mirror.isGuest else {
       return try finish(mirror, [], problems, ZoneEffects(), from: startNumber, moreDue: false, in: transaction)
     }
+    let commit = try terms(of: mirror).begin(in: transaction.row(ofDatabase: mirror.databaseKey), transaction)
     let left: Unwritten?
     if let zoneName = mirror.defaultZoneName {
       left = try leaveOut(&batch, &retried, from: transaction.zone(named: zoneName, in: mirror.databaseKey), of: mirror, in: transaction)
-      if left == nil { _ = try transaction.makeZone(named: zoneName, in: mirror.databaseKey) }
+      if left == nil { _ = try commit.makeZone(named: zoneName) }
     } else {
       left = try leaveOutUnreachable(&batch, &retried, of: mirror, in: transaction)
     }
-    let leftElsewhere = try mirror.isGuest ? nil : leaveOutOfEndedZones(&batch, &retried, of: mirror, in: transaction)
+    let leftElsewhere = try mirror.isGuest ? nil : leaveOutOfEndedZones(&batch, &retried, of: mirror, commit)
     problems += (left?.problems ?? []) + (leftElsewhere?.problems ?? [])
     let locator = try ObjectLocator(of: mirror, in: transaction)
     let again = try retried.map { try retry(of: $0, locator, in: transaction) }
     let missed = try unrecorded(locator)
     let sent = again + missed + batch.transactions
     let lost = try (left?.lost ?? []) + (leftElsewhere?.lost ?? []) + edits(ofEnded: sent, locator)
-    let commit = try terms(of: mirror).begin(in: transaction.row(ofDatabase: mirror.databaseKey), transaction)
     var zones: [ZoneExport] = []
     for zone in try locator.zones(of: sent, lost: lost) {
       zones.append(try export(batch, after: again + missed, sent: sent, lost: lost, of: mirror, to: zone, locator, commit))

@@ -37,15 +37,17 @@ struct RecordExecution {
     if let visible = sharing?.visible, !visible.seesEverything { mayName = visible.isVisible }
     judge = ZoneJudge(
       .edit, in: zone, of: modification.database, modification.schema, quota: modification.terms.quota, .allThatGrow, mayName: mayName, transaction)
-    writer = try zone.map(open)
+    writer = try zone.map { try open($0) }
   }
 
-  /// A commit's writer to the zone, which the request may have made.
-  private func open(_ zone: StoredZone) throws -> ZoneWriter {
-    let commit = try modification.terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)
+  /// A commit's writer to the zone.
+  /// - Parameter zone: nil: it is made.
+  private func open(_ zone: StoredZone?) throws -> ZoneWriter {
+    let database = try zone.map { try transaction.row(ofDatabase: $0.databaseKey) } ?? transaction.makeDatabase(modification.database)
+    let commit = try modification.terms.begin(in: database, transaction)
     if let permissions = modification.permissions { commit.mayMerge = permissions.mayWrite }
     if let sharing, !sharing.visible.seesEverything { commit.mayMerge = sharing.mayMerge }
-    return commit.writer(to: zone)
+    return commit.writer(to: try zone ?? commit.makeZone(named: modification.zone.zoneName))
   }
 
   /// To be called after the last unit.
@@ -147,7 +149,7 @@ struct RecordExecution {
     case .success(.save) where isGoing: result.items.append(.deleted)
     case .success(.save(let record)):
       // The default zone is made by its first record.
-      let opened = try writer ?? open(makeZone())
+      let opened = try writer ?? open(nil)
       if writer == nil { judge.open(opened.zone) }
       writer = opened
       let stored = try opened.save(record, replacing: step.existing)
@@ -160,10 +162,6 @@ struct RecordExecution {
       result.items.append(.deleted)
     case .failure: throw StoreError.corrupt("a failed operation was to be executed")
     }
-  }
-
-  private func makeZone() throws -> StoredZone {
-    try transaction.makeZone(named: modification.zone.zoneName, in: try transaction.makeDatabase(modification.database).key)
   }
 
   private mutating func delete(_ existing: StoredRecord) throws -> StoredRecord {

@@ -36,7 +36,7 @@ enum ZoneWrite: CaseIterable, Hashable, Sendable {
 enum WriteRule: CaseIterable, Hashable, Sendable {
   /// The database's owner has room for it.
   case quota
-  /// The author may write the record.
+  /// The author may write the record: decided by the planes, before a commit begins or as they plan it.
   case permission
   /// Targets exist and stay; sources go with their targets.
   case references
@@ -90,7 +90,7 @@ struct WriteRules: Sendable {
       WriteRules(quota: .whole, permission: .each, references: .each, uniqueness: .each, merge: .whole, firing: .whole)
     case .restore:
       WriteRules(
-        quota: .whole, permission: callersOwn, references: .exempt("the state that comes back was whole"),
+        quota: .whole, permission: callersOwn, references: .exempt("the state that comes back was whole, and later records keep their pointers"),
         uniqueness: .exempt("the zone had these records at once, as it had those from before a rule"), merge: .whole, firing: .whole)
     case .import:
       WriteRules(
@@ -116,11 +116,12 @@ struct WriteRules: Sendable {
         quota: noNewValues, permission: .whole, references: noNewValues, uniqueness: noNewValues, merge: noNewValues, firing: .whole)
     case .looseLinks:
       WriteRules(
-        quota: .exempt("records go"), permission: serversOwn, references: .exempt("nothing points to a link"),
+        quota: .exempt("records go"), permission: serversOwn, references: .exempt("a link that leads nowhere goes, whatever points to it"),
         uniqueness: .exempt("records go"), merge: .exempt("records go"), firing: .whole)
     case .makeZone:
       WriteRules(
-        quota: noRecords, permission: callersOwn, references: noRecords, uniqueness: noRecords, merge: noRecords, firing: .whole)
+        quota: noRecords, permission: .exempt("an empty zone holds nothing of anybody's"), references: noRecords, uniqueness: noRecords,
+        merge: noRecords, firing: .whole)
     case .endZone:
       WriteRules(
         quota: noRecords, permission: callersOwn, references: .exempt("sources and targets go together"), uniqueness: noRecords, merge: noRecords,
@@ -128,7 +129,7 @@ struct WriteRules: Sendable {
     case .removeUser:
       WriteRules(
         quota: noRecords, permission: serversOwn, references: .exempt("sources and targets go together"), uniqueness: noRecords, merge: noRecords,
-        firing: .exempt("the subscriptions go with the user"))
+        firing: .exempt("the user's subscriptions go first, and participants lose their access"))
     }
   }
 

@@ -52,8 +52,7 @@ struct CommitTerms: Sendable {
   /// - Parameter database: as it is before the first write: growth counts from there.
   func begin(in database: StoredDatabase, _ transaction: any ShardTransaction) throws -> ZoneCommit {
     let rules = WriteRules.rules(of: write)
-    let firing = rules.firing.applies ? try watch.firing(in: database.key, transaction) : nil
-    return try ZoneCommit(terms: self, rules: rules, database: database, firing: firing, transaction)
+    return try ZoneCommit(terms: self, rules: rules, database: database, firing: watch.firing(in: database.key, transaction), transaction)
   }
 }
 
@@ -223,7 +222,11 @@ final class ZoneCommit {
     for changed in zones {
       effects.add(changed.zone, of: database.id, by: changed.isAuthors ? terms.author : nil, hasSubscriptions: database.subscriptionEdition != 0)
     }
-    if let firing { effects.add(try firing.finish()) }
+    // Subscriptions to zones that ended are deleted, also where none is told.
+    if let firing {
+      let fired = try firing.finish()
+      if rules.firing.applies { effects.add(fired) }
+    }
     return effects
   }
 }
