@@ -74,28 +74,45 @@ public struct GatewayService: Service {
       limits: uploadLimits(context.options), obstacle: { folders.obstacle }, freeByteCount: { folder.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
       metrics: context.metrics)
     return { bus in
-      let service = try GatewayService(context, state, metrics, uploads, folders, keys, bus)
+      let publicAddress = PublicAddress(configured: context.options.url("public-url"))
+      let gateway = Self.gateway(context, state, metrics, uploads, publicAddress, keys, bus)
+      let claiming: Task<Void, Never> = Task { [secrets = gateway.secrets] in
+        // Dropped because only a stopping gateway ends the attempts, and it needs no folder any more.
+        try? await folders.claim(on: bus) { InstallationID(signingKey: try await secrets.signingKey()) }
+      }
+      // The gateway listens after that: an upload that came before would be told that assets are out of service.
       await folders.settle(within: folderPatience)
-      return service
+      do {
+        return try GatewayService(context, gateway, publicAddress, folders, claiming)
+      } catch {
+        claiming.cancel()
+        throw error
+      }
     }
   }
 
-  private init(
-    _ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads, _ folders: DataFolders, _ keys: KeyRing,
+  private static func gateway(
+    _ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads, _ publicAddress: PublicAddress, _ keys: KeyRing,
     _ bus: any Bus
-  ) throws {
-    self.folders = folders
+  ) -> Gateway {
     let options = context.options
-    let configuration = try ClientListening.configuration(context)
-    let publicAddress = PublicAddress(configured: options.url("public-url"))
     let log = context.log
-    gateway = Gateway(
+    return Gateway(
       options: Gateway.Options(
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
-        requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: Self.rate(options),
-        places: Self.placeLimits(options), parts: PartBudget.Limits(memoryByteCount: MemoryLimit(options, role: context.role).byteCount)),
+        requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: rate(options),
+        places: placeLimits(options), parts: PartBudget.Limits(memoryByteCount: MemoryLimit(options, role: context.role).byteCount)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
       log: log, findFile: { path throws(RecordError) in try ServedFile.find(path, keys: keys, log: log) })
+  }
+
+  private init(
+    _ context: ServiceContext, _ gateway: Gateway, _ publicAddress: PublicAddress, _ folders: DataFolders, _ claiming: Task<Void, Never>
+  ) throws {
+    self.gateway = gateway
+    self.folders = folders
+    self.claiming = claiming
+    let configuration = try ClientListening.configuration(context)
     do throws(HTTPServer.StartError) {
       server = try HTTPServer(configuration: configuration, handler: gateway)
     } catch {
@@ -114,10 +131,6 @@ public struct GatewayService: Service {
     context.log.connectionLimit(of: server, wanted: configuration.connectionLimit)
     listeningURL = ClientListening.url(configuration, port: server.port)
     publicAddress.listens(at: listeningURL)
-    claiming = Task { [secrets = gateway.secrets] in
-      // Dropped because only a stopping gateway ends the attempts, and it needs no folder any more.
-      try? await folders.claim(on: bus) { InstallationID(signingKey: try await secrets.signingKey()) }
-    }
   }
 
   private static func addParts(of parts: PartBudget, to metrics: Metrics) {

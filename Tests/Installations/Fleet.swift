@@ -87,8 +87,11 @@ package actor Fleet {
   /// True when every member that should run answers.
   package func isWhole() async -> Bool {
     for (name, member) in members.sorted(by: { $0.key < $1.key }) where !member.isReady {
-      guard !member.isLeaving, let pid = member.pid, !member.isStopped, await Installation.answers(member.specification.readyFile, pid: pid, http) else { return false }
-      if members[name]?.pid == pid { members[name]?.isReady = true }
+      // One that was told to stop still answers while it drains.
+      guard !member.isLeaving, member.expectedEnd == nil, let pid = member.pid, !member.isStopped,
+        await Installation.answers(member.specification.readyFile, pid: pid, http)
+      else { return false }
+      if let now = members[name], now.pid == pid, now.expectedEnd == nil { members[name]?.isReady = true }
     }
     return true
   }
