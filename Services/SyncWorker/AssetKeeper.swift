@@ -1,20 +1,20 @@
-// Removes content that nobody uses any more, a slice at a time between saves.
+// Removes assets that no record uses any more, a slice at a time between saves.
 
 import Assets
 import RecordStore
 import ServiceKit
 
-/// Keeps a shard's assets, and the spool, from growing for ever.
+/// Keeps a shard's assets, and the spool of uploads, from growing without bound.
 struct AssetKeeper: ShardWork {
   let assets: AssetStore
-  /// How long unused content is kept: a record that is restored, or a device that saves late, may use it again.
+  /// How long unused content is kept. A restored record, or a device that saves late, may use it again.
   let grace: Duration
   let clock: any WallClock
   let log: Log
   /// Returns after that time, or early when its task is cancelled.
   let pause: @Sendable (Duration) async -> Void
 
-  /// Files a commit removes; each costs a few system calls on the thread that saves wait for.
+  /// Files that one commit removes. Each costs a few system calls on the writer thread, and saves wait for that thread.
   private static let sliceCount = 64
   private static let slicePause = Duration.milliseconds(50)
   private static let longestRound = Duration.seconds(600)
@@ -28,7 +28,7 @@ struct AssetKeeper: ShardWork {
     }
   }
 
-  /// What commits left behind that failed or never came, since before this worker held the shard.
+  /// Removes files that commits left behind when they failed or never came, before this worker held the shard.
   private func removeUnknownFiles(of store: any ShardStore) async {
     do {
       for folder in try assets.folders(of: store.shard) where !Task.isCancelled {
@@ -55,7 +55,7 @@ struct AssetKeeper: ShardWork {
     }
   }
 
-  /// Every shard's keeper sees to it: whoever comes first.
+  /// Removes uploads that no record came for. The keeper of every shard does this; the first one finds the work.
   private func sweepSpool() {
     do throws(AssetError) {
       let count = try assets.sweepSpool(now: clock.now / 1000)

@@ -1,12 +1,12 @@
-// Zone changes to notifiers and waiting gateways, and subscriptions' notifications to notifiers: merged while a push is under way, so that
-// a slow one holds up nobody.
+// Pushes zone changes to notifiers and gateways, and notifications of subscriptions to notifiers. Changes merge
+// while a push is under way, so that a slow receiver delays nobody.
 
 import Records
 import ServiceBus
 import Synchronization
 
-/// Pushes every change to all notifiers and gateways that are connected, those of shared zones to the other workers, too (`SharedDatabaseFiring`), and
-/// every notification to all notifiers.
+/// Pushes every zone change to all connected notifiers and gateways, and every notification to all notifiers.
+/// Changes of shared zones also go to the other workers (`SharedDatabaseFiring`).
 final class ConflatedChangePublisher: ChangePublisher {
   private struct ZoneKey: Hashable {
     let database: DatabaseID
@@ -21,13 +21,13 @@ final class ConflatedChangePublisher: ChangePublisher {
   private let fired = Atomic<Int>(0)
 
   private static let deadline = Duration.seconds(2)
-  /// A push costs its receivers as much as a save costs the worker: under load one for every few saves is enough.
+  /// A push costs its receivers as much as a save costs the worker. Under load, one push for several saves is enough.
   private static let spacing = Duration.milliseconds(10)
-  /// How long a notifier or gateway that is lost may come back and be told what it missed: who listens to it never notices.
+  /// How long the changes for a lost notifier or gateway are kept. One that returns within this time misses nothing.
   private static let absence = Duration.seconds(60)
-  /// Notifications that wait for one notifier at most; the oldest is dropped.
+  /// The most notifications that wait for one notifier. Beyond that the oldest is dropped.
   static let notificationLimit = 50_000
-  /// So that a batch stays far below the bus's message limit, however much the notifications carry.
+  /// Keeps a batch far below the bus's message limit, however much the notifications carry.
   static let notificationBatchCount = 100
 
   init(bus: any Bus) {
@@ -66,7 +66,7 @@ final class ConflatedChangePublisher: ChangePublisher {
     notifications.push(notification)
   }
 
-  /// Follows who is there, until the bus closes or the task is cancelled.
+  /// Follows the connected peers until the bus closes or the task is cancelled.
   func run() async {
     for await peers in bus.peerChanges() {
       pushes.subscribers(peers.filter { $0.role == .notifier || $0.role == .gateway })
@@ -80,10 +80,10 @@ final class ConflatedChangePublisher: ChangePublisher {
     stores.close()
   }
 
-  /// How many changes wait, by the subscriber's name.
+  /// The number of waiting changes, by the subscriber's name.
   var pendingCounts: [String: Int] {
     pushes.pendingCounts.merging(notifications.pendingCounts, uniquingKeysWith: +).merging(stores.pendingCounts, uniquingKeysWith: +)
   }
-  /// Notifications since the start, and those that were dropped because a notifier did not take them.
+  /// Notifications fired since the start, and those dropped because a notifier did not take them.
   var notificationCounts: (fired: Int, dropped: Int) { (fired.load(ordering: .relaxed), notifications.droppedCount) }
 }

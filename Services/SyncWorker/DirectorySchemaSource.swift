@@ -1,10 +1,10 @@
-// Schemas and models from the share service, kept so that saves go on while it is away.
+// Caches schemas and models of the share service, so that saves go on while that service is away.
 
 import Records
 import ServiceBus
 import ServiceKit
 
-/// A cache over the directory. What it says is at most `freshness` old, or as old as the directory has been silent.
+/// A cache over the directory. Its schemas are at most `freshness` old, or as old as the directory's silence.
 actor DirectorySchemaSource: SchemaSource {
   private struct Key: Hashable {
     let container: ContainerID
@@ -15,7 +15,7 @@ actor DirectorySchemaSource: SchemaSource {
 
   private struct Entry {
     var schema: EnvironmentSchema
-    /// Milliseconds since 1970: asked again from then on; the past for what is known to be stale.
+    /// Milliseconds since 1970. From then on the directory is asked again. A stale entry has a time in the past.
     var freshUntil: Int64
   }
 
@@ -23,7 +23,7 @@ actor DirectorySchemaSource: SchemaSource {
 
   /// A question to the directory that is under way.
   private struct Fetch {
-    /// `changeCount` when it began: later changes may be missing in its answer.
+    /// `changeCount` when the question began. Its answer may lack later changes.
     let changeCount: Int
     /// Requests that wait for the same answer.
     var waiters: [AsyncStream<Answer>.Continuation] = []
@@ -34,12 +34,12 @@ actor DirectorySchemaSource: SchemaSource {
   private let log: Log
   private var entries: [Key: Entry] = [:]
   private var fetches: [Key: Fetch] = [:]
-  /// How many changes of schemas this worker was told of or made itself.
+  /// Changes of schemas that this worker heard of or made itself.
   private var changeCount = 0
 
-  /// A change whose publication was lost is seen after that time, in milliseconds.
+  /// Milliseconds. After that time a change is seen even if its publication was lost.
   private static let freshness: Int64 = 30_000
-  /// How long a silent directory is left alone, in milliseconds.
+  /// Milliseconds during which a silent directory is not asked again.
   private static let silence: Int64 = 1000
   private static let deadline = Duration.seconds(2)
 
@@ -59,7 +59,7 @@ actor DirectorySchemaSource: SchemaSource {
       if running.changeCount >= changesToSee || Task.isCancelled { return try answer.get() }
     }
     fetches[key] = Fetch(changeCount: changeCount)
-    // Off the caller's executor, which may be the bus's own thread: models and schemas take their time to decode.
+    // Leaves the caller's executor, which may be the bus's own thread: models and schemas take time to decode.
     let answer = await withTaskExecutorPreference(globalConcurrentExecutor) { await fetch(key) }
     for waiter in fetches.removeValue(forKey: key)?.waiters ?? [] {
       waiter.yield(answer)
@@ -68,7 +68,7 @@ actor DirectorySchemaSource: SchemaSource {
     return try answer.get()
   }
 
-  /// Waits for what somebody else asked.
+  /// Waits for the answer to another request's question.
   private func answer(of key: Key) async -> Answer {
     let (stream, continuation) = AsyncStream.makeStream(of: Answer.self, bufferingPolicy: .bufferingNewest(1))
     fetches[key]?.waiters.append(continuation)
@@ -81,7 +81,7 @@ actor DirectorySchemaSource: SchemaSource {
     let freshUntil = clock.now + Self.freshness
     do {
       let reply = try await bus.call(FetchSchema(container: key.container, environment: key.environment), to: .role(.share), within: Self.deadline)
-      // An answer that is older than what is known crossed a later one.
+      // A later answer overtook this one: the entry has a higher version.
       if let entry = entries[key], entry.schema.version > reply.version { return .success(entry.schema) }
       let schema = if let entry = entries[key], entry.schema.version == reply.version { entry.schema } else { EnvironmentSchema(reply) }
       entries[key] = Entry(schema: schema, freshUntil: changesSeen == changeCount ? freshUntil : 0)
@@ -91,7 +91,7 @@ actor DirectorySchemaSource: SchemaSource {
       return .failure(RecordError(.notFound, "The container \(key.container.rawValue) does not exist"))
     } catch {
       guard let entry = entries[key] else { return .failure(RecordError(.tryAgainLater, "The directory does not answer", retryAfter: 1)) }
-      // The client gave up, which says nothing about the directory.
+      // The client gave up, which does not show that the directory is silent.
       if error.code == .cancelled { return .success(entry.schema) }
       log.warning("the directory does not answer; its last schema is used", ["code": .text(error.code.rawValue), "version": .integer(entry.schema.version)])
       entries[key]?.freshUntil = clock.now + Self.silence
@@ -104,7 +104,7 @@ actor DirectorySchemaSource: SchemaSource {
     do {
       _ = try await bus.call(ExtendSchema(container: container, fields: fields), to: .role(.share), within: Self.deadline)
     } catch  where error.code == .refused {
-      // Dropped because somebody declared a field otherwise meanwhile: whoever reads the schema again sees how.
+      // Dropped because another caller declared a field otherwise meanwhile. The schema, read again, shows how.
     } catch  where error.code == .notFound {
       throw RecordError(.notFound, "The container \(container.rawValue) does not exist")
     } catch {
@@ -114,7 +114,8 @@ actor DirectorySchemaSource: SchemaSource {
     entries[key]?.freshUntil = 0
   }
 
-  /// Not kept: asked for exports that no request brought along, which are few. While the directory is away the workers' own quota holds.
+  /// Not cached: only exports without a waiting request ask, and those are few. Without an answer the workers'
+  /// own quota holds.
   func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding? {
     do {
       let message = FetchStanding(userRecordName: userRecordName, container: container, environment: environment)
@@ -125,7 +126,7 @@ actor DirectorySchemaSource: SchemaSource {
     }
   }
 
-  /// Forgets that what it knows of these is fresh.
+  /// Marks the schemas that a change names as stale.
   func invalidate(_ change: DirectoryChanged) {
     changeCount += 1
     let stale = Set(change.schemas)

@@ -1,4 +1,5 @@
-// Resets of development: databases of an earlier generation begin anew before anybody is served from them, whoever held them when it happened.
+// Applies resets of the development environment: a database of an earlier generation begins anew before it serves
+// a request, on any worker.
 
 import RecordStore
 import Records
@@ -6,15 +7,15 @@ import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// Compares the generation of development's databases with that of their environment, which rises with every `schema reset`.
+/// Compares the generation of development databases with that of their environment. Every `schema reset` raises it.
 ///
-/// A reset is told by `DirectoryChanged`; when that is lost it is noticed when the schema is asked for again, and what was saved meanwhile goes
-/// with the rest.
+/// `DirectoryChanged` tells of a reset. If that message is lost, the worker notices when it asks for the schema again;
+/// records that were saved meanwhile are removed with the rest.
 final class EnvironmentGenerations: Sendable {
   private struct State {
-    /// What is known of development, and until when.
+    /// The generation of each container's development environment, and how long that answer counts (ms since 1970).
     var known: [ContainerID: (generation: Int64, freshUntil: Int64)] = [:]
-    /// The generation that databases were seen to have.
+    /// The generation that each database was last seen to have.
     var settled: [DatabaseID: Int64] = [:]
   }
 
@@ -22,13 +23,13 @@ final class EnvironmentGenerations: Sendable {
   private let changes: any ChangePublisher
   private let clock: any WallClock
   private let log: Log
-  /// Returns after that time, or early when its task is cancelled.
+  /// Pauses for that time, or until its task is cancelled.
   private let pause: @Sendable (Duration) async -> Void
   private let state = Mutex(State())
 
-  /// When there are more, all are looked at again.
+  /// Above this number of databases the worker forgets all of them and looks at each again.
   private static let databaseLimit = 100_000
-  /// Milliseconds; as old as a schema may get.
+  /// Milliseconds; the same as the greatest age of a schema.
   private static let freshness: Int64 = 30_000
   private static let roundPause = Duration.seconds(60)
 
@@ -40,7 +41,7 @@ final class EnvironmentGenerations: Sendable {
     self.pause = pause
   }
 
-  /// Whether a request may be served at once.
+  /// True if a request for this database needs no call of `settle`.
   func isSettled(_ database: DatabaseID) -> Bool {
     if database.environment == .production { return true }
     let now = clock.now
@@ -50,16 +51,16 @@ final class EnvironmentGenerations: Sendable {
     }
   }
 
-  /// Asks for the environment's generation and lets the database begin anew if it has an earlier one; durable when it returns.
-  /// - Parameter isGuest: whoever asks is not the owner: nothing is made for an owner whose name may be guessed.
-  /// - Throws: what is wrong with the container, or with the shard.
+  /// Asks for the environment's generation, and lets a database of an earlier one begin anew. Durable when it returns.
+  /// - Parameter isGuest: the caller is not the owner. Nothing is made then, because the owner's name may be guessed.
+  /// - Throws: the error of the container or of the shard.
   func settle(_ database: DatabaseID, in store: any ShardStore, isGuest: Bool = false) async throws(RecordError) {
     let start = clock.now
     let generation: Int64
     do {
       generation = try await schemas.schema(of: database.container, .development).generation
     } catch {
-      // Dropped because who can't be asked has told of no reset; whatever else needs the directory says so itself.
+      // Dropped because a silent directory tells of no reset. Later steps that need the directory report its absence.
       if error.code == .tryAgainLater { return }
       throw error
     }
@@ -88,7 +89,7 @@ final class EnvironmentGenerations: Sendable {
     let zones: [StoredZone]
     do {
       zones = try await store.enqueue { transaction in
-        // One that is made later would look like one of an earlier generation.
+        // Makes the row now: a row made later would look like one of an earlier generation.
         let row = try transaction.makeDatabase(database)
         return row.generation < generation ? try transaction.restart(row.key, generation: generation) : []
       }.value
@@ -102,7 +103,7 @@ final class EnvironmentGenerations: Sendable {
     }
   }
 
-  /// Development may have been reset: it is asked about again.
+  /// Forgets the known generations of the environments that a change names.
   func note(_ change: DirectoryChanged) {
     let stale = Set(change.schemas)
     state.withLock { state in state.known = state.known.filter { !stale.contains("\($0.key.rawValue)/\(Environment.development.rawValue)") } }
@@ -110,7 +111,7 @@ final class EnvironmentGenerations: Sendable {
 }
 
 extension EnvironmentGenerations: ShardWork {
-  /// Sees to databases that nobody asks for: their records are to go, too.
+  /// Settles databases that get no requests, because a reset must remove their records, too.
   func run(on store: any ShardStore) async {
     while !Task.isCancelled {
       await round(store)
@@ -129,14 +130,14 @@ extension EnvironmentGenerations: ShardWork {
           do throws(RecordError) {
             try await settle(row.id, in: store)
           } catch {
-            // Dropped because a container that is gone has nobody to serve, and whatever else it is the next round meets it again.
+            // Dropped because nobody uses a container that is gone, and the next round meets any other error again.
             continue
           }
         }
         last = end.key
       }
     } catch {
-      // Dropped because the shard is somebody else's by now, or the next round tells.
+      // Dropped because another worker holds the shard now, or the next round reports the error.
       return
     }
   }

@@ -1,4 +1,4 @@
-// An environment's schema and models, made ready once for all requests that are served with them.
+// An environment's schema and models, prepared once for all requests that use them.
 
 import Indexing
 import Mirroring
@@ -8,7 +8,7 @@ import Records
 import ServiceBus
 import WebServices
 
-/// An environment's schema and models, as the directory last told.
+/// An environment's schema and models as the directory last gave them.
 struct EnvironmentSchema: Sendable {
   let version: Int64
   let schema: Schema
@@ -22,13 +22,13 @@ struct EnvironmentSchema: Sendable {
   let modelIndexes: [String: ModelIndex]
   /// `models` for mirroring, by hash.
   let mirrorModels: [String: MirrorModel]
-  /// What the latest model says of conflicts.
+  /// The latest model's rules for conflicts.
   let conflictRules: ConflictRules
   /// The to-one fields of all models.
   let relationshipFields: RelationshipFields
   /// How often the environment was reset.
   let generation: Int64
-  /// What is unique; nil where nothing is.
+  /// The unique constraints; nil if there are none.
   let uniqueRules: UniqueRules?
   /// The custom roles of users, by record name.
   let userRoles: [String: [String]]
@@ -56,17 +56,17 @@ struct EnvironmentSchema: Sendable {
   /// No records, no models, no rules: for writes that need none.
   static let none = EnvironmentSchema(version: 0, schema: .initial)
 
-  /// The pointers out of a record, for the index of references: relationships of any model, and CloudKit references within the zone.
+  /// The pointers out of a record for the index of references: relationships of any model, and references in the zone.
   func references(of record: Record) -> [OutgoingReference] {
     var references = relationshipFields.references(of: record).map { OutgoingReference(field: $0.field, target: $0.target) }
-    // For what hangs below a record that is shared: nobody else has parents.
+    // The hierarchy below a shared record needs parents; no other record has one.
     if let parent = record.parent { references.append(OutgoingReference(field: ReservedName.parentReference, target: parent)) }
     for element in record.fields {
       switch element.field.value {
       case .reference(let reference) where reference.zoneID == nil:
         references.append(OutgoingReference(field: element.name, target: reference.recordName, action: reference.action))
       case .list(element: .reference, let values):
-        // A list may name a record twice, the index holds it once.
+        // A list may name a record twice; the index holds it once.
         var seen: Set<Reference> = []
         for case .reference(let reference) in values where reference.zoneID == nil && seen.insert(reference).inserted {
           references.append(OutgoingReference(field: element.name, target: reference.recordName, action: reference.action))
@@ -77,10 +77,10 @@ struct EnvironmentSchema: Sendable {
     return references
   }
 
-  /// The latest model, or another where that is none that is known.
+  /// The latest model, or some known model if the latest is not known.
   var anyModel: MirrorModel? { latestModelHash.flatMap { mirrorModels[$0] } ?? mirrorModels.min { $0.key < $1.key }?.value }
 
-  /// Whether a store may keep an index: the schema or the rules declare it.
+  /// True if the schema or the unique constraints declare the index, so that a store may keep it.
   func declares(_ index: FieldIndex, in environment: Environment) -> Bool {
     index.kind == .unique ? uniqueRules?.indexes.contains(index) ?? false : schemaIndex.declares(index, in: environment)
   }

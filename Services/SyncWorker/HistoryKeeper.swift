@@ -1,23 +1,23 @@
-// Purges history that is older than it has to be kept, never above the low-water mark, a slice at a time between saves (H8).
+// Purges history beyond its retention, never above the low-water mark, a slice at a time between saves (H8).
 
 import RecordStore
 import ServiceKit
 
-/// Keeps stores' history from growing for ever.
+/// Keeps the history of stores from growing without bound.
 struct HistoryKeeper: ShardWork {
-  /// Zero: history is kept for ever.
+  /// Zero keeps history without end.
   let retention: Duration
   let clock: any WallClock
   let log: Log
   /// Returns after that time, or early when its task is cancelled.
   let pause: @Sendable (Duration) async -> Void
 
-  /// Transactions a commit purges.
+  /// The most transactions that one commit purges.
   private static let sliceCount: Int64 = 500
   private static let slicePause = Duration.milliseconds(50)
   private static let longestRound = Duration.seconds(3600)
   private static let pageCount = 100
-  /// A consumer that was not heard of for so many retentions is dropped: one dead extension must not keep a history for ever.
+  /// A consumer silent for this many retentions is dropped, so that one dead extension does not keep all history.
   private static let consumerPatience: Int64 = 4
 
   func run(on store: any ShardStore) async {
@@ -54,7 +54,7 @@ struct HistoryKeeper: ShardWork {
     var total = 0
     while !Task.isCancelled {
       let (count, dropped, isDone) = try await store.enqueue { transaction -> (Int, [String], Bool) in
-        // Gone since it was looked up.
+        // The store was removed after the read.
         guard let mirror = try transaction.mirror(key: mirror.key) else { return (0, [], true) }
         let dropped = try transaction.consumers(of: mirror.key).filter { $0.seenAt < unseen }.map(\.name)
         for name in dropped { try transaction.deleteConsumer(named: name, of: mirror.key) }
@@ -71,7 +71,7 @@ struct HistoryKeeper: ShardWork {
     if total > 0 { log.info("old history was purged", ["store": .text(mirror.identifier), "transactions": .integer(Int64(total))]) }
   }
 
-  /// The last transaction that may go: older than the cutoff, and dealt with by everybody.
+  /// The last transaction that may be purged: older than the cutoff, and processed by every consumer.
   private static func end(of mirror: StoredMirror, before cutoff: Int64, in snapshot: any ShardSnapshot) throws -> Int64 {
     guard mirror.purgedTransactionNumber < mirror.lastTransactionNumber else { return mirror.purgedTransactionNumber }
     let next = try snapshot.firstTransaction(of: mirror.key, appendedAtOrAfter: cutoff) ?? mirror.lastTransactionNumber + 1

@@ -1,4 +1,4 @@
-// Link records that lead nowhere: found by a scrub, and removed when an operator asks for it.
+// Link records that lead nowhere: a scrub finds them, and removes them if the operator asks for it.
 
 import Mirroring
 import RecordStore
@@ -6,10 +6,10 @@ import Records
 import ServiceBus
 import ServiceKit
 
-/// Looks through a shard for link records one of whose objects is not there.
+/// Finds a shard's link records with a missing object.
 ///
-/// A client holds such a link until its object arrives, and each new device is sent it. One that is young, or whose object's changes are held
-/// back, may still lead somewhere.
+/// A client holds such a link until its object arrives, and every new device receives it. A young link, or one whose
+/// object has quarantined changes, may still get its object.
 struct LooseLinks: Sendable {
   let store: any ShardStore
   let context: PlaneContext
@@ -19,13 +19,13 @@ struct LooseLinks: Sendable {
     var removedCount = 0
   }
 
-  /// So old is a link at least whose object will not arrive any more. Unit: milliseconds.
+  /// The least age of a loose link, in milliseconds: after that time its object does not arrive any more.
   static let age: Int64 = 86_400_000
-  /// Link records that are looked at in one read.
+  /// Link records that one read looks at.
   private static let pageCount = 500
   private static let databaseCount = 100
 
-  /// - Parameter removes: the server deletes what it finds: every store imports that.
+  /// - Parameter removes: the server deletes the loose links, and every store imports the deletions.
   func run(removes: Bool) async throws -> Report {
     var report = Report()
     var last: Int64 = 0
@@ -66,7 +66,7 @@ struct LooseLinks: Sendable {
     }
   }
 
-  /// Whether a store of the database holds changes of an object back: it may still be made.
+  /// True if a store of the database has quarantined changes of the object, which may still make it.
   private static func isExpected(_ name: String, in database: Int64, _ snapshot: any ShardSnapshot) throws -> Bool {
     var last: Int64 = 0
     while true {
@@ -79,7 +79,7 @@ struct LooseLinks: Sendable {
     }
   }
 
-  /// - Returns: how many went: some may lead somewhere by now.
+  /// - Returns: the number of removed links. Links that lead somewhere by now stay.
   private func remove(_ names: [String], in zone: StoredZone, of database: StoredDatabase, before time: Int64) async throws -> Int {
     let schema = try await context.schemas.schema(of: database.id.container, database.id.environment)
     let terms = CommitTerms(

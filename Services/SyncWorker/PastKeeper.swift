@@ -1,24 +1,24 @@
-// Forgets what records were before, and what conflicts cost, when it is older than it has to be kept, a slice at a time between saves.
+// Forgets old states of records and old conflicts beyond their retention, a slice at a time between saves.
 
 import RecordStore
 import ServiceKit
 
-/// Keeps a shard's past from growing for ever.
+/// Keeps a shard's past states and conflicts from growing without bound.
 struct PastKeeper: ShardWork {
-  /// What grows.
+  /// The table that the keeper empties.
   enum Subject: String, Sendable {
     case states, conflicts
   }
 
   var subject = Subject.states
-  /// Zero: nothing is kept, and what an earlier configuration kept is forgotten.
+  /// Zero keeps nothing, and forgets rows that an earlier configuration kept.
   let retention: Duration
   let clock: any WallClock
   let log: Log
   /// Returns after that time, or early when its task is cancelled.
   let pause: @Sendable (Duration) async -> Void
 
-  /// How many a commit forgets: a few milliseconds on the thread that saves wait for.
+  /// Rows that one commit forgets: a few milliseconds on the writer thread that saves wait for.
   private static let sliceCount = 200
   private static let slicePause = Duration.milliseconds(20)
   private static let longestRound = Duration.seconds(600)
@@ -35,7 +35,7 @@ struct PastKeeper: ShardWork {
     var total = 0
     do {
       while !Task.isCancelled {
-        // A commit of its own only where there is something to forget.
+        // Reads first, so that a shard with nothing to forget pays no commit.
         guard try await store.read({ try oldest(in: $0) }).map({ $0 < cutoff }) ?? false else { break }
         let count = try await store.enqueue { try forget(before: cutoff, in: $0) }.value
         total += count

@@ -1,4 +1,4 @@
-// What the worker's two planes share: the world they stand in, and how they answer.
+// The types that the worker's two planes share: their context, their answers and their protocol.
 
 import Assets
 import RecordStore
@@ -12,21 +12,21 @@ protocol SchemaSource: Sendable {
   func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema
   /// Adds to a development schema; returns when the directory has it.
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError)
-  /// What a user was given who is not there to be asked; nil: nothing, or nobody can tell now.
+  /// The quota of a user whose request is not at hand; nil if the user has none, or the directory is silent.
   func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding?
 }
 
-/// Takes what happened after its commit and pushes it on: zone changes conflated, notifications as they merge.
+/// Publishes the effects of a commit: zone changes conflated, notifications merged.
 protocol ChangePublisher: Sendable {
   func publish(_ change: ZoneChange)
   func publish(_ notification: SubscriptionNotification)
   func publish(_ change: StoreChange)
 }
 
-/// What a plane's handlers are given.
+/// The services and limits that a plane's handlers work with.
 struct PlaneContext: Sendable {
   let clock: any WallClock
-  /// By which leases run, whatever becomes of the wall clock (`SteadyClock`); nil: by that.
+  /// The clock of leases (`SteadyClock`), which does not follow the wall clock's jumps; nil: the wall clock.
   var steadyClock: (any WallClock)?
   let random: any RandomSource
   let log: Log
@@ -35,49 +35,50 @@ struct PlaneContext: Sendable {
   let assets: AssetStore
   /// Signs asset URLs (`FetchSecrets`).
   let signingKey: [UInt8]
-  /// Values of attributes with at least so many bytes become assets (`ckAssetThresholdBytes`); nil: only what a record has no room for.
+  /// An attribute's value of at least this many bytes becomes an asset (`ckAssetThresholdBytes`); nil: only a value
+  /// that the record has no room for.
   var assetThresholdByteCount: Int?
-  /// Bytes that a database of a user without a quota of his own may hold; 0: any number.
+  /// Bytes that a database may hold if its user has no quota of their own; 0: no limit.
   var userQuota: Int64 = 0
-  /// Mirrored stores that a user may have of one database; 0: any number.
+  /// Mirrored stores that a user may have of one database; 0: no limit.
   var storeLimit = 0
-  /// What one page of a query costs (`QuerySearch.pageCost`).
+  /// The most that one page of a query may cost (`QuerySearch.pageCost`).
   var queryPageCost = QuerySearch.pageCost
-  /// Queries that cost more than one answer may: one for all planes of a worker.
+  /// Counts queries over the cost limit of one answer; one for all planes of a worker.
   var queryCounts = QueryCounts()
-  /// What is known of databases' subscriptions: one for all planes of a worker.
+  /// The cached subscriptions of databases; one for all planes of a worker.
   var subscriptions = SubscriptionIndexes()
-  /// What commits fire: one for all planes of a worker.
+  /// Fires the subscriptions that commits match; one for all planes of a worker.
   let lateFirings: LateFirings
   /// Returns after that time, or early when its task is cancelled.
   var pause: @Sendable (Duration) async -> Void = { _ in await Task.yield() }
-  /// Who waits for which store: one for all planes of a worker.
+  /// The requests that wait for a store; one for all planes of a worker.
   var watches = StoreWatches()
-  /// Which run exported what: one for all planes of a worker.
+  /// Remembers the run that exported each transaction; one for all planes of a worker.
   var recentExports = RecentExports()
-  /// Where more duplicates are left than one commit may merge.
+  /// Databases with more duplicates than one commit may merge.
   var duplicates = DuplicateBacklog()
-  /// Whom invitations mean.
+  /// Finds the users that invitations name.
   var people: any PeopleSource = NoDirectory()
-  /// Who tried to come to what is not his: one for all planes of a worker.
+  /// Records refused attempts at other users' data; one for all planes of a worker.
   var audit = AccessAudit(.silent)
-  /// Whom changes of shared zones are told to: one for all planes of a worker.
+  /// Finds the users that a change of a shared zone concerns; one for all planes of a worker.
   var audiences = ShareAudiences(.silent)
-  /// Told of commits that change who has access to what.
+  /// Hears of commits that change access.
   var shareNews = ShareNewsSignals()
-  /// Where objects of the shared database are.
+  /// Finds the owners of objects in the shared database.
   var owners: any Owners = NoOwners()
 }
 
-/// Queries that were answered in part, or not.
+/// Counts queries with a partial answer, and queries without one.
 final class QueryCounts: Sendable {
-  /// Pages that ended because of what they cost.
+  /// Pages that ended early because of their cost.
   let cutPages = Counter()
-  /// Searches that could not end so, and cost too much.
+  /// Searches that cost too much and could not end with a partial page.
   let givenUp = Counter()
 }
 
-/// An HTTP answer a plane made.
+/// A plane's HTTP answer.
 struct PlaneAnswer: Sendable {
   var status = 200
   /// nil: JSON.
@@ -89,13 +90,13 @@ struct PlaneAnswer: Sendable {
 
 /// Background work on a shard that this worker holds.
 protocol ShardWork: Sendable {
-  /// Started when the shard is open, cancelled before it is let go of, which waits for the return. Returning early is fine.
+  /// Runs from the shard's opening until cancellation. The shard closes after the return. An early return is fine.
   func run(on store: any ShardStore) async
 }
 
 extension ShardWork {
-  /// Tells of a round of work that failed. A shard that was fenced or closed is somebody else's to look after; anything else is tried again in the
-  /// next round.
+  /// Logs a failed round of work. A fenced or closed shard belongs to another worker and is not logged; the next round
+  /// tries again after any other error.
   func report(_ message: StaticString, _ error: any Error, on store: any ShardStore, to log: Log) {
     switch error {
     case is CancellationError, StoreError.fenced, StoreError.closed: break
@@ -104,7 +105,7 @@ extension ShardWork {
   }
 }
 
-/// One call on one shard. What its store throws becomes a `RecordError`.
+/// One call on one shard. Errors of its store become a `RecordError`.
 protocol ShardCall: Sendable {
   var store: any ShardStore { get }
   var context: PlaneContext { get }
@@ -133,16 +134,16 @@ extension ShardCall {
   }
 }
 
-/// A plane: turns a request that was routed to a shard it holds into an answer.
+/// A plane answers a request for a shard that this worker holds.
 ///
-/// What stores throw becomes a `RecordError` by `RecordError(storing:)`; the shard's host recognises `RecordError.shardMoved`.
+/// `RecordError(storing:)` turns errors of the store into a `RecordError`. `ShardHost` recognises `.shardMoved`.
 protocol Plane: ShardWork {
-  /// - Parameter startNext: to be called once the request has its place in the shard's writer queue.
+  /// - Parameter startNext: called once the request has its place in the shard's writer queue.
   /// - Throws: `RecordError` for a failure of the whole request; the caller renders it as the error dictionary.
   func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer
-  /// Told that environments may have other schemas than before.
+  /// Called when environments may have other schemas than before.
   func schemasChanged() async
 }
 
@@ -155,7 +156,7 @@ extension DatabaseRequest {
   /// The request's identifier as answers show it.
   var uuid: String {
     if let traceID { return traceID }
-    // Of a gateway that says nothing else: without what it put before the client's own.
+    // A gateway of an earlier release sends no trace identifier: drops the prefix that it put before the client's own.
     guard let colon = requestID.firstIndex(of: ":") else { return requestID }
     return String(requestID[requestID.index(after: colon)...])
   }

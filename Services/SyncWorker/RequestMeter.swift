@@ -1,15 +1,15 @@
-// How many requests a worker served, how they ended and how long they took.
+// Counts a worker's requests with their outcome and duration.
 
 import Records
 import ServiceBus
 import ServiceKit
 
-/// Counts requests by route and outcome. A route is a path without anybody's names in it.
+/// Counts requests by route and outcome. A route is a path without identifiers.
 final class RequestMeter: Sendable {
   private struct Ending: Hashable {
     let plane: DatabaseRequest.Plane
     let route: String
-    /// nil: it was answered.
+    /// nil: the request succeeded.
     let code: ServerErrorCode?
 
     var label: String { code?.rawValue ?? "OK" }
@@ -20,7 +20,7 @@ final class RequestMeter: Sendable {
   private let log: Log
   private let clock: any WallClock
   private let pace = LogPace()
-  /// Those that were counted before: to put their labels together again costs more than to count.
+  /// The counters of known endings: building their labels again costs more than counting.
   private let known = Memo<Ending, (requests: Counter, latencies: Histogram)>()
 
   init(_ metrics: Metrics, log: Log, clock: any WallClock) {
@@ -30,11 +30,11 @@ final class RequestMeter: Sendable {
     latencies = metrics.histograms("worker_request_seconds", "Time from a request's arrival to its answer.", labels: ["plane", "route"])
   }
 
-  /// Worth a line, unless the client waits for an export.
+  /// A slower request gets a log line, unless the client waits for an export.
   private static let slowLimit = Duration.seconds(1)
 
-  /// Counts a request that was answered, after what it wrote was committed; logs it at the level debug, and at the usual one if the server failed or
-  /// took long, not more than some a second.
+  /// Counts an answered request after its writes are committed. Logs it at debug level; server failures and slow
+  /// requests become warnings, limited to a few a second.
   /// - Parameter error: of a failed request; nil for one that was answered.
   func count(_ request: DatabaseRequest, inShard shard: Int, error: RecordError?, took duration: Duration) {
     let route = Self.route(of: request)
@@ -68,7 +68,7 @@ final class RequestMeter: Sendable {
     if let count = pace.admit(at: clock.now) { write(Int64(count)) }
   }
 
-  /// Names that paths of the two planes are made of; anything else in a path is somebody's identifier or no route at all.
+  /// The words in paths of the two planes. Anything else in a path is an identifier, or no route at all.
   private static let words: Set<String> = [
     "records", "changes", "zones", "modify", "lookup", "query", "list", "database", "zone", "stores", "transactions", "history", "events", "status",
     "objects", "reset", "permissions", "shares", "accept", "purge", "forward", "locate",

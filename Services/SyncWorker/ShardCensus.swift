@@ -1,20 +1,20 @@
-// What a worker's metrics say of what is stored: looked up behind the requests, so that a scrape reads nothing.
+// Gathers the worker's metrics of stored data in the background, so that a scrape reads no shard.
 
 import RecordStore
 import ServiceKit
 import Synchronization
 
-/// Looks at every open shard again and again, if anything was written to it since or something waited.
+/// Looks at every open shard repeatedly if it was written to since, or if transactions waited.
 final class ShardCensus: ShardWork {
-  /// Of one shard.
+  /// The figures of one shard.
   struct Figures: Hashable, Sendable {
-    /// Objects whose changes no export could write yet.
+    /// Objects with changes that no export could write yet.
     var quarantinedCount = 0
-    /// Saved transactions that are not exported.
+    /// Saved transactions that await export.
     var waitingCount = 0
-    /// When the oldest of them was saved: milliseconds since 1970.
+    /// When the oldest waiting transaction was saved, in milliseconds since 1970.
     var oldestWaitingAt: Int64?
-    /// Conflicts that were ever forgotten because a user had too many.
+    /// Conflicts forgotten so far because a user had too many.
     var evictedCount = 0
   }
 
@@ -24,9 +24,9 @@ final class ShardCensus: ShardWork {
   private let evictions: Counter
   private let figures = Mutex<[Int: Figures]>([:])
 
-  /// Between two looks at a shard.
+  /// Time between two looks at a shard.
   static let interval = Duration.seconds(5)
-  /// Stores of a shard that are looked at; what waits beyond is not counted.
+  /// The most stores of a shard that are looked at. Transactions of other stores are not counted.
   private static let storeLimit = 200
 
   /// - Parameter pause: returns after that time, or early when its task is cancelled.
@@ -48,7 +48,7 @@ final class ShardCensus: ShardWork {
     }
   }
 
-  /// Of all shards that are open here, as they were found last.
+  /// The sum over all open shards, as each was last seen.
   var sum: Figures {
     figures.withLock { figures in
       figures.values.reduce(into: Figures()) { sum, next in

@@ -1,17 +1,18 @@
-// What epochs shards are known to have: the directory keeps them, so that no worker makes a shard anew that is missing, or serves an older copy.
+// The directory keeps the last known epoch of each shard, so that no worker makes a missing shard anew or serves an
+// older copy.
 
 import RecordStore
 import ServiceBus
 import ServiceKit
 
-/// Asks the directory before a shard is opened, and tells it afterwards.
+/// Asks the directory for a shard's epoch before the shard is opened, and reports the new epoch afterwards.
 actor ShardEpochs: ShardWork {
   private let bus: any Bus
   private let log: Log
   private let pause: @Sendable (Duration) async -> Void
-  /// As the directory said last, or as they were opened here.
+  /// The epoch that the directory last gave, or the one a shard was opened with here.
   private var known: [Int: Int64] = [:]
-  /// Told to the directory with the next message, which is one for all that wait.
+  /// Epochs that the next message reports; one message carries all that wait.
   private var waiting: [Int: Int64] = [:]
   private var waiters: [CheckedContinuation<Bool, Never>] = []
   private var isSending = false
@@ -26,7 +27,7 @@ actor ShardEpochs: ShardWork {
     self.pause = pause
   }
 
-  /// Learns of all shards; while the share service is away what is known then counts. Returns when the directory answered, or the task is cancelled.
+  /// Fetches the epochs of all shards. Returns when the directory answered, or the task is cancelled.
   func fetch() async {
     while !Task.isCancelled {
       if let epochs = await ask(nil) {
@@ -37,13 +38,13 @@ actor ShardEpochs: ShardWork {
     }
   }
 
-  /// The epoch below which a shard's file is not the one that was in use; 0: it was never opened.
+  /// The least epoch that a shard's file may have; 0: it was never opened. Without an answer the known one counts.
   func least(ofShard shard: Int) async -> Int64 {
     if let answer = await ask(shard) { known[shard] = answer.first ?? 0 }
     return known[shard] ?? 0
   }
 
-  /// nil: the share service is away.
+  /// nil: the share service does not answer.
   private func ask(_ shard: Int?) async -> [Int64]? {
     do throws(BusError) {
       return try await bus.call(FetchShardEpochs(shard: shard), to: .role(.share), within: Self.deadline).epochs
@@ -53,13 +54,13 @@ actor ShardEpochs: ShardWork {
     }
   }
 
-  /// A shard that was just made serves nobody before the directory knows: another one could be made for it elsewhere.
+  /// A new shard serves only after the directory knows it. Otherwise another worker could make the same shard.
   func noteFirst(_ store: any ShardStore) async {
     known[store.shard] = store.epoch
     if store.epoch == 1 { await noteUntilKnown(store) }
   }
 
-  /// Any other is told of beside the requests: until then its epoch is known to be one less, or so.
+  /// Reports the epoch of any other shard in the background. Until then the directory knows a slightly lower one.
   nonisolated func run(on store: any ShardStore) async { await noteUntilKnown(store) }
 
   private func noteUntilKnown(_ store: any ShardStore) async {
@@ -72,7 +73,7 @@ actor ShardEpochs: ShardWork {
     }
   }
 
-  /// On a disk that was full: a commit of nothing says it, if there is space.
+  /// Stores the epoch after a full disk prevented it: an empty commit does so once there is space.
   private func storeEpoch(of store: any ShardStore) async {
     do {
       let pending: PendingCommit<Void> = store.enqueue { _ in }
@@ -82,14 +83,14 @@ actor ShardEpochs: ShardWork {
     }
   }
 
-  /// - Returns: whether the directory knows.
+  /// - Returns: true if the directory knows the epoch.
   private func note(_ shard: Int, _ epoch: Int64) async -> Bool {
     waiting[shard] = max(waiting[shard] ?? 0, epoch)
     return await withCheckedContinuation { continuation in
       waiters.append(continuation)
       if !isSending {
         isSending = true
-        // Ends with what waits.
+        // Ends once nothing waits.
         Task { await self.send() }
       }
     }

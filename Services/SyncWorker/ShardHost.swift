@@ -1,4 +1,4 @@
-// Which shards this worker holds: opens what the cluster map assigns to it, lets go of what moved, and hands stores to requests.
+// The shards that this worker holds: opens those that the cluster map assigns, closes moved ones, gives out stores.
 
 import RecordStore
 import Records
@@ -7,13 +7,13 @@ import ServiceKit
 
 /// Holds the shards that the map assigns to this worker.
 ///
-/// An assigned shard is opening (its previous owner may still hold it), open, or failed (tried again after a pause). Requests wait for
-/// an opening shard; those for a shard that is not assigned are `notMine`. One whose disk fails or whose pages are damaged is out of service,
-/// alone: it is closed, and opened anew after a pause. After damage its whole structure is checked first.
+/// An assigned shard is opening (its previous owner may still hold it), open, or failed (tried again after a pause).
+/// Requests wait for an opening shard; an unassigned shard answers `notMine`. A failing disk or a damaged page closes
+/// only its own shard, which is reopened after a pause. After damage the host first checks its whole structure.
 actor ShardHost {
-  /// What an opening shard tells the requests that wait for it.
+  /// A message from an opening shard to its waiting requests.
   private enum Opening: Sendable {
-    /// Only asks whether somebody still waits.
+    /// Finds out whether the waiter is still there.
     case underWay
     case done(any ShardStore)
     case refused(any Error)
@@ -22,54 +22,54 @@ actor ShardHost {
   private struct Shard {
     var isAssigned = true
     var store: (any ShardStore)?
-    /// What requests are told while it is not open and there is no point in waiting.
+    /// The answer to requests while the shard is not open and a wait is useless.
     var failure: RecordError?
-    /// Why it could not be opened, for operators; kept while it is tried again.
+    /// Why it could not be opened, for operators. Kept during further tries.
     var problem: String?
-    /// Why it is out of service, in the store's words; until it serves again.
+    /// Why it is out of service, as the store reported. Kept until it serves again.
     var outage: StoreError?
-    /// An outage that its store told of, and that `hold` has not dealt with yet.
+    /// An outage that the store reported and `hold` has not processed yet.
     var news: StoreError?
-    /// It has served for long.
+    /// True once it has served for `steadyTime`.
     var isSteady = false
     var waiters: [AsyncStream<Opening>.Continuation] = []
-    /// Ends the wait of the task that holds the shard, which then looks at the state above.
+    /// Wakes the task that holds the shard, which then looks at the state above.
     var wake: AsyncStream<Never>.Continuation?
   }
 
-  /// The worker's name, as maps have it.
+  /// The worker's name in cluster maps.
   private let name: String
   private let recordStore: any RecordStore
-  /// nil: nobody keeps account of epochs.
+  /// nil: epochs are not tracked.
   private let epochs: ShardEpochs?
   private let work: [any ShardWork]
   private let log: Log
   private let checksFirst: Bool
   private let pause: @Sendable (Duration) async -> Void
   private let patience: @Sendable (Duration) async -> Void
-  /// Those that are assigned, and those that are being let go of.
+  /// The assigned shards, and those that are being closed.
   private var shards: [Int: Shard] = [:]
-  /// What shards counted that were let go of: totals must never fall.
+  /// The counts of closed shards, because totals must never fall.
   private var departed = ShardTotals()
 
-  /// Requests that may wait for a shard to open, so that one that never does collects no more.
+  /// The most requests that wait for one shard to open, so that a shard that never opens collects no more.
   static let waiterLimit = 2048
   private static let firstPause = Duration.milliseconds(100)
   private static let longestPause = Duration.seconds(5)
   private static let slowOpening = Duration.seconds(5)
-  /// After an outage: what failed may fail again, and a check of all its pages is work.
+  /// The longest pause after an outage: the fault may return, and a check of all pages is costly.
   private static let longestOutagePause = Duration.seconds(60)
-  /// What has served for so long is no longer what failed.
+  /// A shard that serves for this long counts as recovered.
   private static let steadyTime = Duration.seconds(120)
-  /// A full disk is tried more often: clients are back when there is space.
+  /// A full disk is tried more often, so that clients are served soon after there is space.
   private static let fullPause = Duration.seconds(1)
 
   /// - Parameters:
-  ///   - epochs: what shards are known to have had.
-  ///   - work: what runs on every open shard.
-  ///   - checksFirst: a shard is checked before it serves; one whose structure is damaged does not.
-  ///   - pause: returns after that time, or early when its task is cancelled.
-  ///   - patience: the same, before it is said that a shard does not open.
+  ///   - epochs: the least epochs that shard files may have.
+  ///   - work: runs on every open shard.
+  ///   - checksFirst: checks every shard before it serves. A shard with a damaged structure does not serve.
+  ///   - pause: pauses for that time, or until its task is cancelled.
+  ///   - patience: the same, for the time after which a slow opening is logged.
   init(
     name: String, store: any RecordStore, epochs: ShardEpochs? = nil, work: [any ShardWork], log: Log, checksFirst: Bool = false,
     pause: @escaping @Sendable (Duration) async -> Void,
@@ -87,16 +87,16 @@ actor ShardHost {
 
   // MARK: State
 
-  /// Assigned shards that are not open yet; those out of service are not on their way.
+  /// Assigned shards that are not open yet, without those out of service.
   var openingCount: Int { shards.values.count { $0.isAssigned && $0.store == nil && $0.outage == nil } }
 
-  /// How many shards there are, wherever.
+  /// The number of shards in the installation.
   nonisolated var shardCount: Int { recordStore.shardCount }
 
   /// The open shards, ascending.
   var openStores: [any ShardStore] { shards.sorted { $0.key < $1.key }.compactMap { $0.value.isAssigned ? $0.value.store : nil } }
 
-  /// Shards that don't serve, and why, ascending.
+  /// The shards that don't serve, with the reason, ascending.
   var problems: [(shard: Int, problem: String)] {
     shards.sorted { $0.key < $1.key }.compactMap { number, shard in
       guard shard.isAssigned else { return nil }
@@ -106,20 +106,20 @@ actor ShardHost {
     }
   }
 
-  /// Shards that could not be opened, or are not served because something of theirs failed.
+  /// Shards that can't be opened, or take no writes after a failure.
   var outOfServiceCount: Int { shards.values.count { $0.isAssigned && ($0.store == nil ? $0.problem != nil : $0.store?.failure != nil) } }
 
-  /// Those of them whose files are not the ones that were in use.
+  /// Shards out of service because their file is not the one that was in use.
   var refusedCount: Int { shards.values.count { if $0.isAssigned, case .foreign = $0.outage { true } else { false } } }
 
-  /// What all shards counted that were held since the start.
+  /// The totals of all shards held since the start.
   var totals: ShardTotals {
     var totals = departed
     for store in openStores { totals.add(store, isOpen: true) }
     return totals
   }
 
-  /// How an assigned shard stands, for operators.
+  /// The state of an assigned shard, for operators.
   struct Standing: Sendable {
     enum State: String, Sendable { case open, opening, outOfService }
     let shard: Int
@@ -138,14 +138,14 @@ actor ShardHost {
     }
   }
 
-  /// How often shards went out of service, by why.
+  /// The number of outages, by cause.
   private(set) var outageCounts: (damaged: Int, failing: Int) = (0, 0)
 
   // MARK: Requests
 
   /// The store of the shard that holds a database.
-  /// - Throws: `BusError.notMine` for a shard that is not assigned to this worker, `.overloaded` when too many wait for it to open;
-  ///   `RecordError` when it can't be opened.
+  /// - Throws: `BusError.notMine` for an unassigned shard, `.overloaded` if too many requests wait for it to open,
+  ///   `RecordError` if it can't be opened.
   func store(of database: DatabaseID) async throws -> any ShardStore { try await store(ofShard: database.shard(of: recordStore.shardCount)) }
 
   /// The same for a shard by its number.
@@ -175,14 +175,14 @@ actor ShardHost {
     return stream
   }
 
-  /// Told when a store turned out to belong to somebody else, or to be closed: it is opened anew if it is still assigned.
+  /// Closes a store that is closed or belongs to another worker. It is reopened if it is still assigned.
   func lost(_ store: any ShardStore) {
     guard shards[store.shard]?.store?.epoch == store.epoch else { return }
     shards[store.shard]?.store = nil
     shards[store.shard]?.wake?.finish()
   }
 
-  /// A store is out of service: it said so, or a look over it did.
+  /// Takes a store out of service after it reported a failure, or a check found damage.
   func failed(_ store: any ShardStore, _ failure: StoreError) {
     guard shards[store.shard]?.store?.epoch == store.epoch else { return }
     if case .fenced = failure { return lost(store) }
@@ -218,7 +218,7 @@ actor ShardHost {
     }
   }
 
-  /// - Returns: the shards that are new to this worker.
+  /// - Returns: the shards that this worker did not hold before.
   private func follow(_ map: ClusterMap) -> [Int] {
     guard recordStore.shardCount == map.shardCount else {
       log.error("a cluster map of another installation was ignored", ["shards": .integer(Int64(map.shardCount))])
@@ -256,7 +256,7 @@ actor ShardHost {
           throw error
         }
         let isSteady = await serve(store)
-        // Before it closes, which takes a while: totals must not fall meanwhile.
+        // Before the close, which takes a while: totals must not fall meanwhile.
         departed.add(store, isOpen: false)
         await store.close()
         log.info("shard closed", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
@@ -275,7 +275,7 @@ actor ShardHost {
     shards[number] = nil
   }
 
-  /// Says so when that takes long.
+  /// Opens a shard, and logs a warning if that takes long.
   private func openWatched(_ number: Int) async throws -> (any ShardStore)? {
     // Cancelled when this returns.
     async let _: Void = warnIfSlow(number)
@@ -289,8 +289,8 @@ actor ShardHost {
       "a shard can't be opened yet: another process has it", ["shard": .integer(Int64(number)), "pid": .integer(Int64(recordStore.holder(ofShard: number) ?? 0))])
   }
 
-  /// Notes why a shard is not served.
-  /// - Returns: how long to wait before the next try.
+  /// Records why a shard is not served.
+  /// - Returns: the pause before the next try.
   private func refuse(_ number: Int, _ error: any Error, _ wait: Duration) -> Duration {
     let log = log.with(["shard": .integer(Int64(number))])
     let failure: RecordError
@@ -332,7 +332,7 @@ actor ShardHost {
 
   private static let reportedProblemLimit = 10
 
-  /// Looks a shard over, unless it is assigned to somebody else meanwhile: then it is closed.
+  /// Checks a shard. If another worker gets the shard meanwhile, the shard is closed, which ends the check.
   private func verify(_ store: any ShardStore) async throws -> VerificationReport {
     let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
     shards[store.shard]?.wake = wake
@@ -340,7 +340,7 @@ actor ShardHost {
     return try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask {
         for await _ in wakes {}
-        // The check is done.
+        // Cancelled because the check is done.
         if Task.isCancelled { return }
         await store.close()
       }
@@ -349,8 +349,8 @@ actor ShardHost {
     }
   }
 
-  /// Waits for the previous owner to let go, unless the shard is assigned to somebody else meanwhile.
-  /// - Returns: nil when there is no point any more.
+  /// Waits until the previous owner closes the shard, unless another worker gets the shard meanwhile.
+  /// - Returns: nil if the shard is not this worker's any more.
   private func open(_ number: Int) async throws -> (any ShardStore)? {
     let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
     shards[number]?.wake = wake
@@ -373,8 +373,8 @@ actor ShardHost {
     }
   }
 
-  /// Hands the store to requests and lets the background work go on until it is lost, moved or the task is cancelled.
-  /// - Returns: whether it served for long.
+  /// Gives the store to requests and runs the background work until it is lost or moved, or the task is cancelled.
+  /// - Returns: true if it served for `steadyTime`.
   private func serve(_ store: any ShardStore) async -> Bool {
     let number = store.shard
     guard shards[number]?.isAssigned == true else { return false }

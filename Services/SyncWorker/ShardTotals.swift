@@ -1,13 +1,13 @@
-// What shards count, summed: 64 of them with 30 names each would only be read as sums.
+// Sums of shards' statistics: 64 shards with 30 names each would only be read as sums.
 
 import RecordStore
 
-/// Statistics of several shards. Totals and distributions are of all that were added, gauges of those that are open.
+/// Statistics of several shards. Totals and distributions cover all added shards, gauges only the open ones.
 struct ShardTotals: Sendable {
-  /// By the store's name of it.
+  /// By the store's name of the statistic.
   private(set) var values: [String: Double] = [:]
   private(set) var distributions: [String: StoreDistribution] = [:]
-  /// Writes that wait at the shard where most do.
+  /// The length of the longest writer queue.
   private(set) var longestQueue = 0.0
 
   mutating func add(_ store: any ShardStore, isOpen: Bool) {

@@ -1,4 +1,4 @@
-// What a worker does with a whole shard for an operator: copies it for a backup, looks it over, removes what it has of a user.
+// An operator's calls about a whole shard: copies it for a backup, scrubs it, removes a user's data.
 
 import MessagePack
 import RecordStore
@@ -43,7 +43,7 @@ extension Worker {
         if report.isStructureDamaged {
           await (try openParts()).host.failed(store, .corrupt("shard \(store.shard): \(report.problems.first ?? "damaged"); restore it from a backup"))
         }
-        // What a damaged shard says of links is not to be believed.
+        // A damaged shard may miss the objects of good links.
         let links = report.problems.isEmpty ? try await LooseLinks(store: store, context: try openParts().planeContext).run(removes: message.mendsLinks == true) : nil
         return Answer(
           ScrubShard.Reply(
@@ -53,7 +53,7 @@ extension Worker {
     }
   }
 
-  /// - Throws: `BusError`: `refused` with a reason for the operator, or what makes the caller ask again or elsewhere.
+  /// - Throws: `BusError`: `refused` with a reason for the operator, or a code that makes the caller try again.
   private func withStore<Reply: Sendable>(of shard: Int, _ body: (any ShardStore) async throws -> Answer<Reply>) async throws -> Answer<Reply> {
     do {
       return try await body(try await openParts().host.store(ofShard: shard))

@@ -1,4 +1,4 @@
-// The one place where the store's refusals become errors that clients see.
+// The one place where errors of the store become errors that clients see.
 
 import Assets
 import Mirroring
@@ -7,16 +7,16 @@ import Records
 import ServiceKit
 
 extension RecordError {
-  /// The shard is another worker's now: the host lets go of it and the caller is told to ask elsewhere. Never shown to a client.
+  /// Another worker holds the shard. The host closes it and sends the caller elsewhere. Clients never see this error.
   static let shardMoved = RecordError(.tryAgainLater, "The shard has moved to another worker", retryAfter: 1)
 
-  /// The shard's file is damaged or its disk fails. The operator hears why where it was noticed, clients never.
+  /// The shard's file is damaged or its disk fails. The place that notices it logs the reason; clients never see it.
   static let outOfService = RecordError(.tryAgainLater, "The database is out of service; its operator has been told why", retryAfter: 10)
 
-  /// What a read costs is more than one request may: it looks at too much, or takes too long.
+  /// A read costs more than one request may: it looks at too much, or takes too long.
   static let tooMuch = RecordError(.tryAgainLater, "The request looks at more than the server reads for one; ask for less at once", retryAfter: 30)
 
-  /// What an error thrown by a store, or out of a body it ran, means to the client. What the operator must know is logged here, once.
+  /// The client's view of an error that a store, or a body that it ran, throws. Logs the operator's part, once.
   init(storing error: any Error, log: Log) {
     switch error {
     case let error as RecordError: self = error
@@ -59,7 +59,7 @@ extension RecordError {
       self.init(.internalError, "The stored data of this database is damaged")
     case .newerFormat(let found, let known):
       log.error("the store was written by a newer release", ["found": .integer(Int64(found)), "known": .integer(Int64(known))])
-      // Whoever asked looks for a worker of that release, as for one that a shard moved to.
+      // The caller looks for a worker of that release, as after a move of the shard.
       self = .shardMoved
     case .missingKey(let reason):
       log.error("an encryption key is missing", ["reason": .text(reason)])
@@ -74,6 +74,6 @@ extension RecordError {
     }
   }
 
-  /// Until an operator has done something.
+  /// Seconds; an operator must act first.
   private static let keyRetrySeconds = 60
 }

@@ -1,11 +1,11 @@
-// Who waits for a store to do something: a store that nobody watches pays one comparison for it.
+// The requests that wait for a change of a store. A store without a waiting request pays one comparison.
 
 import Records
 import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// Stores whose events or state somebody was asked for with `wait`, and how long that was.
+/// Stores with requests that wait for events or state (`wait`), and how long they do.
 final class StoreWatches: Sendable {
   private struct Watch {
     let change: StoreChange
@@ -15,7 +15,7 @@ final class StoreWatches: Sendable {
 
   private let watches = Mutex<[MirrorID: Watch]>([:])
   private let count = Atomic<Int>(0)
-  /// More stores than this are not remembered: whoever waits for one of them looks again when its time is over.
+  /// Further stores are not remembered: their waiting requests look again when their time is over.
   private static let limit = 100_000
 
   /// - Parameter end: milliseconds since 1970.
@@ -27,7 +27,7 @@ final class StoreWatches: Sendable {
     }
   }
 
-  /// What is to be told of a store that did something; nil when nobody waits.
+  /// The change to publish for a store; nil if no request waits for it.
   func change(of mirror: MirrorID, now: Int64) -> StoreChange? {
     if count.load(ordering: .relaxed) == 0 { return nil }
     return watches.withLock { watches in
@@ -41,7 +41,7 @@ final class StoreWatches: Sendable {
 }
 
 extension PlaneContext {
-  /// Tells whoever waits for a store that there is news of it; to be called when the commit is durable.
+  /// Tells the requests that wait for a store that it changed. Called when the commit is durable.
   func noticed(_ mirror: MirrorID) {
     guard let change = watches.change(of: mirror, now: clock.now) else { return }
     changes.publish(change)

@@ -1,19 +1,19 @@
-// Forgets transactions whose history is gone, when nobody sends them again any more, a slice at a time between saves.
+// Forgets transactions without history once no client may send them again, a slice at a time between saves.
 
 import RecordStore
 import ServiceKit
 
-/// Keeps what is known of purged transactions from growing for ever.
+/// Keeps the table of purged transactions from growing without bound.
 struct TransactionKeeper: ShardWork {
   let clock: any WallClock
   let log: Log
   /// Returns after that time, or early when its task is cancelled.
   let pause: @Sendable (Duration) async -> Void
 
-  /// How long a transaction is known after it was saved, however soon its history goes: so long a client may send it again. Those of a store that
-  /// was removed are known so long after that. Unit: milliseconds.
+  /// Milliseconds for which a transaction stays known after its save, because a client may send it again that long.
+  /// For a removed store the time runs from its removal.
   static let memory: Int64 = 365 * 86_400_000
-  /// How many a commit forgets.
+  /// The most transactions that one commit forgets.
   private static let sliceCount = 500
   private static let slicePause = Duration.milliseconds(50)
   private static let roundPause = Duration.seconds(3600)
@@ -40,7 +40,7 @@ struct TransactionKeeper: ShardWork {
       let page = try await store.read { try $0.mirrors(afterKey: after, limit: Self.pageCount) }
       for mirror in page where mirror.forgottenTransactionNumber < mirror.purgedTransactionNumber {
         total += try await slices(of: store) { transaction, limit in
-          // Gone since it was looked up.
+          // The store was removed after the read.
           guard try transaction.mirror(key: mirror.key) != nil else { return 0 }
           return try transaction.forgetTransactions(of: mirror.key, appendedBefore: cutoff, limit: limit)
         }
