@@ -12,7 +12,7 @@ protocol SchemaSource: Sendable {
   func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema
   /// Adds to a development schema; returns when the directory has it.
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError)
-  /// The quota of a user whose request is not at hand; nil if the user has none, or the directory is silent.
+  /// The standing of a user without a request; nil if there is none, or the directory is silent.
   func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding?
 }
 

@@ -1,16 +1,16 @@
-// What users' databases hold, and how many records have a field: for an operator who is about to change or drop something.
+// Reports the size of users' databases and the use of fields, for an operator who plans a change or a removal.
 
 import JSON
 import RecordStore
 import Records
 import ServiceBus
 
-/// Which databases an operator means; without any restriction: all.
+/// The databases that an operator asks about; all of them if the query has no restriction.
 struct DatabaseFilter: Sendable {
   private let container: String?
   private let environment: String?
   private let owner: String?
-  /// Databases of earlier generations are as good as empty.
+  /// Databases of earlier generations count as empty and do not match.
   private let generation: Int64
 
   init(_ query: [String: String]) {
@@ -27,7 +27,7 @@ struct DatabaseFilter: Sendable {
   }
 }
 
-/// What one report may look at: whoever asked waits for two seconds.
+/// The work that one report may do: its caller waits for two seconds.
 struct ReportBudget: Sendable {
   static let databaseLimit = 10_000
   static let recordLimit = 50_000
@@ -53,7 +53,7 @@ extension WorkerReports {
     output.key("usage")
     output.beginArray()
     for store in stores {
-      // Dropped because a shard that can't be read is not among those that were.
+      // Dropped because `covered` leaves out a shard that can't be read.
       guard let rows = try? await Self.usage(in: store, filter, &budget) else { continue }
       for row in rows.rows { output.raw(row) }
       if rows.isWhole { covered.append(store.shard) }
@@ -99,7 +99,7 @@ extension WorkerReports {
     }
   }
 
-  /// How many records have each of the fields in `fields`, a line each with record type and field, divided by a tab.
+  /// Counts the records with each field in `fields`: one line each, with record type and field, divided by a tab.
   func writeFieldCounts(_ query: [String: String], _ budget: ReportBudget = ReportBudget(), to output: inout JSONWriter) async {
     let filter = DatabaseFilter(query)
     var fields: [String: [String]] = [:]
@@ -111,7 +111,7 @@ extension WorkerReports {
     var counts: [String: [String: Int]] = [:]
     var covered: [Int] = []
     for store in stores {
-      // Dropped because a shard that can't be read is not among those that were.
+      // Dropped because `covered` leaves out a shard that can't be read.
       guard let found = try? await Self.counts(of: fields, in: store, filter, &budget) else { continue }
       for (type, byField) in found.counts { counts[type, default: [:]].merge(byField) { $0 + $1 } }
       if found.isWhole { covered.append(store.shard) }
@@ -162,7 +162,7 @@ extension WorkerReports {
     return keys
   }
 
-  /// - Returns: whether all of the zone was looked at.
+  /// - Returns: true if the whole zone was counted.
   private static func count(
     _ fields: [String: [String]], in zone: Int64, of store: any ShardStore, _ budget: inout ReportBudget, _ counts: inout FieldCounts
   ) async throws -> Bool {
@@ -186,7 +186,7 @@ extension WorkerReports {
     return false
   }
 
-  /// The shards that were looked at from end to end.
+  /// Writes the numbers of the shards that were read from end to end.
   private static func write(_ shards: [Int], to output: inout JSONWriter) {
     output.key("shards")
     output.beginArray()

@@ -1,4 +1,4 @@
-// What a shard has of a user who was deleted, and how it goes: his own databases, and what is his in others'.
+// Removes a shard's data of a deleted user: their own databases, and their rows in databases of others.
 
 import RecordStore
 import Records
@@ -6,10 +6,11 @@ import ServiceBus
 import ServiceKit
 import Sharing
 
-/// Each zone, share, store and subscription goes in a commit of its own, and what is gone is passed over: whoever is interrupted begins anew.
+/// Each zone, share, store and subscription is removed in a commit of its own. A run skips rows that are gone, so that
+/// an interrupted removal can simply start again.
 ///
-/// Zones end as if their owner had deleted them, so those who shared them are told. What he made in others' zones and in the public database stays: it
-/// is theirs.
+/// A zone ends as if its owner had deleted it, so its participants are told. Records that the user made in zones of
+/// others and in the public database stay.
 struct UserRemoval: Sendable {
   let context: PlaneContext
   let user: String
@@ -18,7 +19,7 @@ struct UserRemoval: Sendable {
   private static let pageCount = 500
 
   func run(on store: any ShardStore) async throws -> ForgetUser.Reply {
-    // Stores first: one that still has something to export would make its zone again.
+    // Stores first: a store with changes left to export would make its zone again.
     let storeCount = try await removeStores(store)
     let subscriptionCount = try await removeSubscriptions(store)
     let zoneCount = try await endZones(store)
@@ -26,7 +27,7 @@ struct UserRemoval: Sendable {
     return ForgetUser.Reply(zoneCount: zoneCount, shareCount: shareCount, storeCount: storeCount, subscriptionCount: subscriptionCount)
   }
 
-  /// His own databases' and the public one's, and the guests by which he works in others'.
+  /// Removes the user's stores of their own and the public database, and their guests in databases of others.
   private func removeStores(_ store: any ShardStore) async throws -> Int {
     var (count, last) = (0, Int64(0))
     while true {
@@ -41,7 +42,7 @@ struct UserRemoval: Sendable {
     }
   }
 
-  /// - Parameter isWanted: databases that are of interest.
+  /// - Parameter isWanted: selects the databases that `body` gets.
   private func forEachDatabase(
     in store: any ShardStore, where isWanted: @escaping @Sendable (StoredDatabase) -> Bool, _ body: (StoredDatabase) async throws -> Void
   ) async throws {
@@ -66,7 +67,7 @@ struct UserRemoval: Sendable {
     }
   }
 
-  // MARK: His own
+  // MARK: The user's own databases
 
   private func endZones(_ store: any ShardStore) async throws -> Int {
     var count = 0
@@ -99,7 +100,7 @@ struct UserRemoval: Sendable {
     }
   }
 
-  // MARK: Others'
+  // MARK: Databases of others
 
   private func leaveShares(_ store: any ShardStore) async throws -> Int {
     var count = 0
@@ -120,7 +121,7 @@ struct UserRemoval: Sendable {
   }
 
   private func leave(_ name: String, _ zone: StoredZone, _ database: StoredDatabase, _ store: any ShardStore) async throws -> Bool {
-    // Nobody reaches anything of a container that was deleted.
+    // Nobody reaches data of a deleted container.
     guard let schema = try await schema(of: database.id) else { return false }
     let known = KnownUser(userRecordName: user)
     let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)

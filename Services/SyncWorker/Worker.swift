@@ -1,4 +1,4 @@
-// The worker's parts put together: built by the command, and by tests over a bus in memory.
+// Puts the worker's parts together, for the command and for tests over a bus in memory.
 
 import Assets
 import Crypto
@@ -46,7 +46,7 @@ public final class Worker: Sendable {
   /// The newest stored format that shards are brought to.
   public static let shardFormat = SQLiteRecordStore.format
 
-  /// What exists once the share service has answered.
+  /// The parts that exist once the share service has answered.
   struct Parts: Sendable {
     let host: ShardHost
     let epochs: ShardEpochs
@@ -69,7 +69,7 @@ public final class Worker: Sendable {
   private let folders: DataFolders
   private let keys: KeyRing
   private let meter: RequestMeter
-  /// Of short GUIDs.
+  /// Counts calls about short GUIDs.
   let shareCalls: Family<Counter>
   private let makeStore: @Sendable (_ shardCount: Int, _ installation: InstallationID) throws -> any RecordStore
   private let makePlanes: @Sendable (PlaneContext) -> Planes
@@ -78,8 +78,8 @@ public final class Worker: Sendable {
   /// - Throws: `ExitError` when the key file can't be used.
   public convenience init(_ context: ServiceContext) throws { try self.init(context, through: { $0 }) }
 
-  /// - Parameter through: what stands between the worker and its files: where tests decide when its process dies.
-  /// - Throws: as above.
+  /// - Parameter through: wraps the record store. Tests use it to choose the moment at which the process dies.
+  /// - Throws: `ExitError` for an unusable key file, or an asset threshold that is too low.
   package convenience init(_ context: ServiceContext, through: @escaping @Sendable (any RecordStore) -> any RecordStore) throws {
     let dataPath = context.options.requiredText("data")
     let keys = try EncryptionKeys.ring(context.options)
@@ -119,14 +119,14 @@ public final class Worker: Sendable {
   /// Bytes (docs/protocol/mirroring.md#names-and-limits).
   private static let lowestAssetThreshold = 100
 
-  /// nil: none.
+  /// Bytes; nil: no threshold.
   private var assetThreshold: Int? { context.options.integer("asset-threshold").flatMap { $0 == 0 ? nil : $0 } }
 
   private static func recordRetention(_ context: ServiceContext) -> Duration { context.options.duration("record-retention") ?? .seconds(604_800) }
 
   // MARK: Life
 
-  /// What the worker answers; to be given to the bus that `start` is called with.
+  /// Registers the messages that the worker answers, on the bus that `start` is called with.
   public func register(in handlers: inout BusHandlers) {
     registerStorage(in: &handlers)
     handlers.on(DatabaseRequest.self, isBrief: Self.isBrief) { [self] request, body, context in try await respond(to: request, body: body, context).onBus }
@@ -215,7 +215,7 @@ public final class Worker: Sendable {
     let audit = AccessAudit(context.log)
     let sleep = context.timing.sleep
     let pause: @Sendable (Duration) async -> Void = { duration in
-      // Dropped because whoever pauses looks at its task's cancellation itself.
+      // Dropped because a caller that pauses checks the cancellation of its task itself.
       try? await sleep(duration)
     }
     let audiences = ShareAudiences(context.log, pause: pause)
@@ -260,7 +260,7 @@ public final class Worker: Sendable {
 
   // MARK: Requests
 
-  /// Small writes: they wait for the shard's writer, and what they do before and after is short. Reads answer whole pages.
+  /// Small writes: they wait for the shard's writer and do little before and after. Reads may answer whole pages.
   private static let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool = { key, byteCount in !key.isEmpty && byteCount <= 16 * 1024 }
 
   func openParts() throws -> Parts {
@@ -268,7 +268,7 @@ public final class Worker: Sendable {
     return parts
   }
 
-  /// Has a plane answer.
+  /// Lets a plane answer a request.
   private typealias Answering =
     @Sendable (_ plane: any Plane, _ store: any ShardStore, _ startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer
 
@@ -299,7 +299,7 @@ public final class Worker: Sendable {
     }
   }
 
-  /// - Throws: `BusError` for what the gateway must know rather than the client: ask elsewhere, or later.
+  /// - Throws: `BusError` for the gateway, which then asks another worker or asks later.
   private func outcome(
     of request: DatabaseRequest, _ plane: any Plane, _ parts: Parts, _ call: CallContext, _ answering: Answering
   ) async throws -> Result<PlaneAnswer, RecordError> {
@@ -307,7 +307,7 @@ public final class Worker: Sendable {
     do {
       store = try await parts.host.store(of: request.database)
     } catch let error as RecordError {
-      // Of a newer release's file: a worker of that release will have it.
+      // The file is of a newer release: a worker of that release will hold the shard.
       if error == .shardMoved { throw BusError(.notMine, "a shard's file is of a newer release than this worker") }
       return .failure(error)
     }
@@ -323,7 +323,7 @@ public final class Worker: Sendable {
     }
   }
 
-  /// The one place where errors of whole requests are rendered.
+  /// The one place that renders errors of whole requests.
   private static func refusal(_ error: RecordError, of request: DatabaseRequest) -> PlaneAnswer {
     let body = request.plane == .object ? error.mirrorDictionary(uuid: request.uuid) : error.dictionary(uuid: request.uuid)
     return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: body)
@@ -335,7 +335,7 @@ private final class RunningWorker: Service {
   private let parts: Worker.Parts
   private let cluster: Cluster
   private let name: String
-  /// The process's background work; the service's end is theirs.
+  /// The process's background work, which ends with the service.
   private let holding: Task<Void, Never>
   private let publishing: Task<Void, Never>
   private let firing: Task<Void, Never>
@@ -361,7 +361,7 @@ private final class RunningWorker: Service {
     ]
   }
 
-  /// Shards move by the maps that follow; what still comes for them is answered until the bus has drained.
+  /// Shards move with the maps that follow. Until the bus has drained, requests for them are answered.
   func drain() async {}
 
   func close() async {

@@ -1,4 +1,4 @@
-// What an operator has this worker do on the shards it holds.
+// An operator's commands for the shards that this worker holds.
 
 import JSON
 import RecordStore
@@ -6,11 +6,11 @@ import Records
 import ServiceBus
 import ServiceKit
 
-/// Carries out `WorkerCommand`s; each is answered with one JSON object.
+/// Executes `WorkerCommand`s. Each answer is one JSON object.
 struct WorkerCommands: Sendable {
   let stores: [any ShardStore]
   let clock: any WallClock
-  /// Told that a store has something to export.
+  /// Called for a store that has changes to export.
   let wake: @Sendable (_ mirrorKey: Int64, _ shard: Int) async -> Void
 
   func answer(_ command: WorkerCommand) async throws -> [UInt8] {
@@ -20,7 +20,7 @@ struct WorkerCommands: Sendable {
     }
   }
 
-  /// Stores looked at in one commit.
+  /// Stores that one commit looks at.
   private static let pageCount = 100
 
   private func retryQuarantine(_ filter: QuarantineFilter) async throws -> [UInt8] {
@@ -54,7 +54,7 @@ struct WorkerCommands: Sendable {
   }
 }
 
-/// Which stores an operator means; without any restriction: all.
+/// The stores that an operator asks about; all of them if the query has no restriction.
 private struct QuarantineFilter: Sendable {
   let container: String?
   let environment: String?

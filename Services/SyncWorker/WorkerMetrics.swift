@@ -1,11 +1,11 @@
-// What /metrics says of a worker beside its requests: shards, and what their stores count.
+// A worker's metrics besides its requests: shards, and the statistics of their stores.
 
 import RecordStore
 import ServiceBus
 import ServiceKit
 
 enum WorkerMetrics {
-  /// The store's statistics by name, with what they mean; what a store adds to these is not shown until it is listed here.
+  /// The store's statistics with their help texts. A statistic that is not listed here is not shown.
   private static let storeStatistics: [(name: String, help: String)] = [
     ("commits_total", "Commits of the shard's writer."),
     ("bodies_total", "Writes that were committed, in groups."),
@@ -99,7 +99,7 @@ enum WorkerMetrics {
     addTotals(to: metrics, parts.host)
   }
 
-  /// What the shards' stores count, read once a scrape.
+  /// Adds the totals of the shards' stores, which each scrape reads once.
   private static func addTotals(to metrics: Metrics, _ host: ShardHost) {
     let values = storeStatistics.map { Metrics.Description("store_" + $0.name, $0.help, $0.name.hasSuffix("_total") ? .counter : .gauge) }
     let distributions = storeDistributions.map { Metrics.Description("store_" + $0.name, $0.help, .histogram) }

@@ -1,4 +1,4 @@
-// What a worker tells an operator of the shards it holds.
+// A worker's reports to an operator about the shards it holds.
 
 import JSON
 import Mirroring
@@ -8,31 +8,31 @@ import ServiceBus
 import ServiceKit
 import WebServices
 
-/// Answers `WorkerReport`s as one JSON object each; lists are bounded, the newest or first rows of each shard.
+/// Answers `WorkerReport`s with one JSON object each. Lists hold the newest or the first rows of each shard.
 struct WorkerReports: Sendable {
   let stores: [any ShardStore]
   let openingCount: Int
   let pendingPingCount: Int
   var standings: [ShardHost.Standing] = []
-  /// What an operator has to know besides.
+  /// Further state of the worker for the summary.
   var condition = Condition()
 
   struct Condition: Sendable {
-    /// Shards that don't serve, and why.
+    /// The shards that don't serve, with the reason.
     var problems: [(shard: Int, problem: String)] = []
     var figures = ShardCensus.Figures()
-    /// Writes that wait, in all shards and in the one where most do.
+    /// Waiting writes: the sum over all shards, and the most of any shard.
     var queue: (sum: Int, longest: Int) = (0, 0)
     var disk: DiskSpace?
   }
-  /// What is known of a store's exports besides what is stored.
+  /// Gives the facts about a store's exports that are not stored.
   var facts: @Sendable (StoredDatabase, StoredMirror, MirrorID) async -> StoreFacts = { _, mirror, _ in
     StoreFacts(pendingCount: mirror.lastTransactionNumber - mirror.exportedTransactionNumber)
   }
 
-  /// Rows of one shard in a list.
+  /// The most rows of one shard in a list.
   static let rowLimit = 1000
-  /// Events of one mirrored store in a list.
+  /// The most events of one mirrored store in a list.
   private static let eventLimit = 20
 
   func answer(_ report: WorkerReport) async throws -> [UInt8] {
@@ -60,7 +60,7 @@ struct WorkerReports: Sendable {
     return output.bytes
   }
 
-  /// Of a worker that takes no work because of its folder.
+  /// The answer of a worker that takes no work because of its data folder.
   static func refusal(_ reason: String) -> [UInt8] {
     var output = JSONWriter()
     output.beginObject()
@@ -72,7 +72,7 @@ struct WorkerReports: Sendable {
   private func writeSummary(to output: inout JSONWriter) async throws {
     var counts = ShardCounts(databases: 0, zones: 0, records: 0, mirrors: 0)
     for store in stores {
-      // Dropped because a shard that can't be read is among the problems below.
+      // Dropped because the summary's problems name a shard that can't be read.
       guard let shard = try? await store.read({ try $0.counts() }) else { continue }
       counts.databases += shard.databases
       counts.zones += shard.zones
@@ -127,7 +127,7 @@ struct WorkerReports: Sendable {
     output.endArray()
   }
 
-  /// A list under its subject's name; each row is one JSON object. Shards that can't be read are named in `unread`, and don't hide the others.
+  /// Writes a list under its subject's name, each row one JSON object. `unread` names the shards that can't be read.
   private func writeRows(_ name: String, to output: inout JSONWriter, _ rows: @escaping @Sendable (any ShardSnapshot) throws -> [[UInt8]]) async throws {
     output.key(name)
     output.beginArray()
@@ -147,7 +147,7 @@ struct WorkerReports: Sendable {
     output.endArray()
   }
 
-  /// Where an object of a user's private database, or of the public one, stands in each of his stores that has heard of it.
+  /// Explains the state of an object of a private or the public database in each of the user's stores that knows it.
   private func writeExplanations(_ query: [String: String], to output: inout JSONWriter) async throws {
     output.key("explain")
     output.beginArray()
@@ -198,7 +198,7 @@ struct WorkerReports: Sendable {
     return output.bytes
   }
 
-  /// The first stores of databases that are meant, each with its database.
+  /// The first stores in the filter's databases, each with its database.
   private static func mirrors(
     in snapshot: any ShardSnapshot, of filter: DatabaseFilter, _ page: (_ after: Int64) throws -> [StoredMirror]
   ) throws -> [(database: StoredDatabase, mirror: StoredMirror)] {
@@ -213,7 +213,7 @@ struct WorkerReports: Sendable {
     return found
   }
 
-  /// The first databases that are meant.
+  /// The first databases that match the filter.
   private static func databases(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [StoredDatabase] {
     var (found, last) = ([StoredDatabase](), Int64(0))
     while found.count < rowLimit, case let databases = try snapshot.databases(afterKey: last, limit: rowLimit), let end = databases.last?.key {
@@ -269,7 +269,7 @@ struct WorkerReports: Sendable {
             output.member("scope", subscription.scope.rawValue)
             output.member("user", subscription.userRecordName)
             output.member("subscription", subscription.identifier)
-            // Dropped because what a row says that can't be read is for `verify` to report.
+            // Dropped because `verify` reports a subscription that can't be read.
             let dictionary = try? JSONValue(parsing: subscription.payload)
             output.member("type", dictionary?["subscriptionType"]?.string ?? "")
             if let recordType = dictionary?["query"]?["recordType"]?.string { output.member("recordType", recordType) }

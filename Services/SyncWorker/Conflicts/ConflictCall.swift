@@ -1,4 +1,4 @@
-// Conflicts listed, and settled: what was lost is brought back by a change of the server's own, which every device imports.
+// Lists and settles conflicts. A change of the server's own brings lost values back, and every device imports it.
 
 import History
 import JSON
@@ -11,26 +11,26 @@ import ServiceKit
 import Sharing
 import WebServices
 
-/// A call on a database's journal, made by one of its stores or for a zone.
+/// A call on a database's conflict journal, for one of its stores or for a zone.
 struct ConflictCall: ShardCall {
   let request: DatabaseRequest
   let store: any ShardStore
   let context: PlaneContext
   let model: MirrorModel
   let schema: EnvironmentSchema
-  /// Whose entries are seen; nil: everybody's.
+  /// The user with the visible entries; nil: the entries of all users.
   let visibleUser: String?
   /// nil: entries of all zones.
   let zoneName: String?
-  /// A shared store's: only what it lost in others' zones is seen; of any other, only what is not.
+  /// True for a shared store, which sees only its losses in zones of others. Any other store sees only the rest.
   var isShared = false
-  /// Who settles, from which device.
+  /// The user and device that settle a conflict.
   let stamp: Stamp
-  /// How values are told.
+  /// Writes values into answers.
   let values: MirrorValueWriter
-  /// Of the database's owner; nil: none.
+  /// The quota of the database's owner; nil: none.
   var quota: StorageQuota?
-  /// The participant for whom a guest writes; nil: the database is the caller's.
+  /// The participant that a guest writes for; nil: the database is the caller's.
   var guest: String?
 
   // MARK: Listing
@@ -71,22 +71,22 @@ struct ConflictCall: ShardCall {
 
   // MARK: Settling
 
-  /// Has what was lost again, under the same name. Done twice is done once.
+  /// Brings lost values back under the same name. A second call changes nothing.
   func restore(_ number: Int64, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     try await settle(number, as: .restored, startNext: startNext) { $0.lost }
   }
 
-  /// Has a new object that was lost to somebody else's zone in a zone of the caller's own, connected with what is there.
+  /// Makes a new object, lost to another owner's zone, in a zone of the caller's own, with its links to objects there.
   func restore(_ number: Int64, to zoneName: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     try await settle(number, as: .restored, to: zoneName, startNext: startNext) { $0.lost }
   }
 
-  /// Notes that what was lost is there again.
+  /// Marks an entry as restored without writing anything.
   func noteRestored(_ number: Int64, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     try await settle(number, as: .restored, startNext: startNext) { _ in [] }
   }
 
-  /// What an entry lost; empty: it is settled.
+  /// The changes that an entry lost; empty if it is settled.
   func lost(_ number: Int64) async throws(RecordError) -> [HistoryChange] {
     try await read { snapshot in
       let entry = try find(number, in: snapshot).entry
@@ -154,13 +154,13 @@ extension ConflictEntry {
   fileprivate var isSettled: Bool { state == .restored || state == .resolved }
 }
 
-/// Changes that the server makes for somebody: all of them or none.
+/// Changes that the server makes on behalf of a caller: all of them or none.
 struct RestoredChanges: Sendable {
   let call: ConflictCall
   /// Milliseconds since 1970.
   let at: Int64
 
-  /// Changes with what they connect with objects of a zone, and nothing else.
+  /// The changes, with references only to each other and to objects that exist in the zone.
   static func connected(_ changes: [HistoryChange], in zone: StoredZone, _ snapshot: any ShardSnapshot) throws -> [HistoryChange] {
     let made = Set(changes.map(\.objectID))
     var present: Set<String> = []
@@ -169,14 +169,14 @@ struct RestoredChanges: Sendable {
     return changes.map { change in change.without { !kept.contains($0) } }
   }
 
-  /// What the caller may do in a zone; nil: everything.
+  /// The caller's permissions in a zone; nil: unrestricted.
   private func access(to zone: StoredZone, in snapshot: any ShardSnapshot) throws -> (any RecordAccess)? {
     guard let guest = call.guest else { return call.schema.permissions(of: call.request.caller, in: call.request.database) }
     return VisibleRecords(ZoneAccess(try snapshot.members(guest, inZone: zone.zoneName, of: zone.databaseKey)), to: zone.key, in: snapshot)
   }
 
-  /// - Throws: the reason why one of them can't be written; nothing is then.
-  /// - Returns: what is to be published once the commit is durable.
+  /// - Throws: the reason why one of the changes can't be written; then none is.
+  /// - Returns: the effects to publish once the commit is durable.
   func write(
     _ changes: [HistoryChange], to zoneName: String, makesZone: Bool = false, of database: StoredDatabase, in transaction: any ShardTransaction
   ) throws -> ZoneEffects {
@@ -185,7 +185,7 @@ struct RestoredChanges: Sendable {
     let commit = try CommitTerms(.conflictRestore, stamp, call.schema, quota: call.quota, shard: call.store.shard, call.context).begin(in: database, transaction)
     let changes = makesZone ? try Self.connected(changes, in: commit.makeZone(named: zoneName), transaction) : changes
     let former = try transaction.zone(named: zoneName, in: database.key).flatMap { $0.isDeleted ? nil : $0 }
-    // Objects that were moved since are restored where they are.
+    // Objects that have moved are restored in their present zone.
     guard let zone = try former.map({ former in try changes.first.map { try transaction.presentZone(of: $0.objectID, from: former) } ?? former }) else {
       throw RecordError(.zoneNotFound, "Zone '\(zoneName)', which the object was in, does not exist any more")
     }
@@ -195,7 +195,7 @@ struct RestoredChanges: Sendable {
       model: call.model.index, links: call.model.links, source: source,
       serializer: Serializer(
         contents: AssetVault(assets: context.assets, shard: call.store.shard, expiry: AssetLifetime.uploadExpiry(at: at), recent: [:])), stamp: stamp,
-      // Whoever decides has seen everything.
+      // A caller who decides has seen all changes, so the judge finds no conflict.
       judge: ConflictJudge(rules: schema.conflictRules, store: 0, stamp: stamp), makeRecordName: { random.uuid() })
     var restored = HistoryTransaction(transactionID: "", timestamp: at, changes: changes)
     restored.edit = HistoryTransaction.Edit(base: .max, time: at)

@@ -1,4 +1,4 @@
-// `conflicts`, `conflicts/{n}/restore` and `conflicts/{n}/resolve`: of a store, and of a zone for its owner and for operators.
+// Serves `conflicts`, `conflicts/{n}/restore` and `conflicts/{n}/resolve` for stores, zone owners and operators.
 
 import JSON
 import Mirroring
@@ -39,7 +39,7 @@ extension StoreCall {
     return (call, mirror)
   }
 
-  /// Whose conflicts the caller sees: in the public database his own.
+  /// The user with the visible conflicts: in the public database the caller; nil elsewhere, for all users.
   var conflictUser: String? { request.scope == .public ? user : nil }
 }
 
@@ -85,7 +85,7 @@ extension ConflictCall {
 }
 
 extension ShardSnapshot {
-  /// Numbers of the conflicts of an object that wait for a decision, ascending.
+  /// Numbers of an object's conflicts that await a decision, ascending, at most 100.
   func openConflicts(of objectID: String, for mirror: StoredMirror) throws -> [Int64] {
     let filter = ConflictFilter(
       recordName: objectID, state: ConflictState.open.rawValue, userRecordName: mirror.scope == .public ? mirror.userRecordName : nil)

@@ -1,30 +1,30 @@
-// Writes down what is lost, in the commit that loses it.
+// Records lost changes in the commit that loses them.
 
 import History
 import Mirroring
 import RecordStore
 import Records
 
-/// The journal of one database, for the body of a commit. Exports, purges and roll-backs write into it; nobody else reads it but
-/// `ConflictCall`.
+/// The conflict journal of one database, for the body of a commit. Exports, purges and roll-backs append to it;
+/// `ConflictCall` alone reads it.
 struct ConflictJournal {
   let transaction: any ShardTransaction
   let databaseKey: Int64
   /// Milliseconds since 1970.
   let now: Int64
 
-  /// What an entry holds at most: what is longer becomes several.
+  /// The most bytes in an entry. A larger loss becomes several entries.
   private static let entryByteCount = 4_194_304
 
-  /// - Parameter zoneName: where the object is, or was.
-  /// - Returns: the entry's number; the first one's, where there are several.
+  /// - Parameter zoneName: the object's zone, also if the object is gone.
+  /// - Returns: the number of the entry, or of the first of several.
   @discardableResult
   func append(_ loss: ConflictLoss, inZone zoneName: String) throws -> Int64 {
     let zone = try transaction.zone(named: zoneName, in: databaseKey)
     return try append(loss.compacted, zoneName, zone?.incarnation ?? 0)
   }
 
-  /// What is held back for a store that goes: nobody is going to export it any more.
+  /// Records the quarantined changes of a store that is being removed, because nothing will export them.
   func appendHeld(of mirror: StoredMirror) throws {
     guard mirror.quarantinedCount > 0, let zoneName = mirror.defaultZoneName else { return }
     var last: Int64 = 0
@@ -38,17 +38,17 @@ struct ConflictJournal {
               kind: .unexported, objectID: row.name, entity: row.entity, lost: held.changes,
               edit: Stamp(timestamp: held.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)), inZone: zoneName)
         } catch is StoredFormatError {
-          // Dropped because what can't be read can't be restored either.
+          // Dropped because changes that can't be read can't be restored either.
           continue
         } catch StoreError.corrupt {
-          // Dropped because what can't be read can't be restored either.
+          // Dropped because changes that can't be read can't be restored either.
           continue
         }
       }
     }
   }
 
-  /// The same for what may have been written down before: an entry that says the same of the object stands for it.
+  /// Appends a loss that may be in the journal already: an entry of the object with the same content stands for it.
   func appendOnce(_ loss: ConflictLoss, inZone zoneName: String) throws {
     var known: [StoredConflict] = []
     var last: Int64 = 0
@@ -68,7 +68,7 @@ struct ConflictJournal {
       return first
     }
     if let same = try known.first(where: { try transaction.conflictContent($0.number, in: databaseKey) == payload }) { return same.number }
-    // What nobody has any more can't be counted; that is told when it is to be restored.
+    // Content that is gone can't be counted. A restore reports its absence.
     let assets = try content.assets.filter { try transaction.hasContent(of: $0) }
     return try transaction.appendConflict(
       StoredConflict(
@@ -79,8 +79,8 @@ struct ConflictJournal {
 }
 
 extension ConflictLoss {
-  /// nil for an entry that is gone, or of a kind that a later release wrote.
-  /// - Throws: `StoreError.corrupt` or `StoredFormatError` for content that is not what was written.
+  /// nil if the entry is gone, or a later release wrote its kind.
+  /// - Throws: `StoreError.corrupt` or `StoredFormatError` for damaged content.
   init?(_ stored: StoredConflict, in snapshot: any ShardSnapshot) throws {
     guard let kind = ConflictKind(rawValue: stored.kind), let content = try snapshot.conflictContent(stored.number, in: stored.databaseKey) else { return nil }
     self.init(

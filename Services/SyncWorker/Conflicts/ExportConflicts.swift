@@ -1,4 +1,4 @@
-// What an export writes into the journal of conflicts, and what its event tells of it.
+// Records an export's conflicts in the journal, and reports them in the export's event.
 
 import History
 import Mirroring
@@ -7,8 +7,8 @@ import Records
 import ServiceKit
 
 extension ExportRun {
-  /// Writes down what somebody loses by a batch, but for what was refused and is judged again when it is tried again.
-  /// - Returns: what was written down, and what the event is to say: of what waits for a decision, and of what was deleted and edited at once.
+  /// Records the losses of a batch, except those of refused writes, which are judged again on the next try.
+  /// - Returns: the recorded losses, and the event's problems: open decisions, and objects both deleted and edited.
   func journal(
     _ losses: [ConflictLoss], _ refused: [ExportWrites.Refusal], of mirror: StoredMirror, in zone: StoredZone, _ transaction: any ShardTransaction
   ) throws -> (losses: [ConflictLoss], problems: [MirroringProblem]) {

@@ -1,4 +1,4 @@
-// Duplicates in the background: those from before their rule, those of groups too large for a commit, and what waits to be moved or removed.
+// Merges duplicates in the background: older than their rule, in groups too large for a commit, or due for removal.
 
 import Indexing
 import ObjectModel
@@ -8,10 +8,10 @@ import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// Sees to a shard's duplicates, a little a commit, between saves.
+/// Processes a shard's duplicates between saves, a few in each commit.
 ///
-/// What is stored says what is to be done: a worker that dies goes on where it was. Only which indexes were looked through is remembered, and
-/// looked through again by the next worker.
+/// The stored data says what is left to do, so a restarted worker continues. The list of finished indexes is in memory
+/// only; the next worker looks through them again.
 final class DuplicateKeeper: ShardWork {
   private struct State {
     var settled: Set<Settled> = []
@@ -19,7 +19,7 @@ final class DuplicateKeeper: ShardWork {
     var edition = 0
   }
 
-  /// An index that was looked through for a rule.
+  /// An index that was searched for a rule.
   private struct Settled: Hashable {
     let shard: Int
     let epoch: Int64
@@ -33,16 +33,16 @@ final class DuplicateKeeper: ShardWork {
 
   private static let roundPause = Duration.seconds(2)
   private static let slicePause = Duration.milliseconds(20)
-  /// Rounds after which databases are looked at though nobody told of other rules.
+  /// Rounds after which databases are looked at even without a change of rules.
   private static let longRound = 30
   private static let pageCount = 200
   private static let keyCount = 50
-  /// When there are more, all are looked through again.
+  /// Above this number of finished indexes, all are searched again.
   private static let settledLimit = 100_000
 
   init(_ context: PlaneContext) { self.context = context }
 
-  /// Environments may have other rules than before.
+  /// Called when environments may have other rules.
   func schemasChanged() { state.withLock { $0.edition += 1 } }
 
   func run(on store: any ShardStore) async {
@@ -62,11 +62,11 @@ final class DuplicateKeeper: ShardWork {
     }
   }
 
-  /// Looks through all indexes of a shard again.
+  /// Makes the next round search all indexes of a shard again.
   private func forget(_ shard: Int) { state.withLock { state in state.settled = state.settled.filter { $0.shard != shard } } }
 
-  /// One round.
-  /// - Returns: whether nothing is left that could be done now.
+  /// Runs one round.
+  /// - Returns: true if nothing is left that could be done now.
   @discardableResult func advance(_ store: any ShardStore, looksAtDatabases: Bool = true) async -> Bool {
     var isDone = true
     do {
@@ -83,9 +83,9 @@ final class DuplicateKeeper: ShardWork {
     return isDone
   }
 
-  // MARK: What waits
+  // MARK: Pending redirects
 
-  /// - Parameter releases: looks for databases without stores, too.
+  /// - Parameter releases: also handles databases without stores.
   private func advancePending(in store: any ShardStore, releases: Bool) async throws {
     var last: Int64 = 0
     while !Task.isCancelled {
@@ -97,7 +97,7 @@ final class DuplicateKeeper: ShardWork {
         }
       }
       for (zone, database, isFree, isDue) in page where isDue {
-        // Where no device has a store there is nobody to wait for: duplicates of record clients go as soon as nothing points to them.
+        // Without a store there is nobody to wait for: a record client's duplicate goes once nothing points to it.
         if isFree { try await store.enqueue { try $0.note([.exported, .imported], ofPendingRedirectsBefore: .max, in: zone.key) }.value }
         if let database, let schema = try await schema(of: database) { try await advance(zone, schema.merging(database, on: store.shard, context), in: store) }
       }
@@ -106,7 +106,7 @@ final class DuplicateKeeper: ShardWork {
     }
   }
 
-  /// Whether a commit of the zone's would find anything to do.
+  /// True if a commit for the zone would find work.
   private static func isAnythingDue(in zone: StoredZone, _ snapshot: any ShardSnapshot) throws -> Bool {
     var last: String?
     while true {
@@ -134,8 +134,8 @@ final class DuplicateKeeper: ShardWork {
 
   // MARK: Indexes
 
-  /// Takes indexes into use and out of use as the rules say, and looks through those that are ready.
-  /// - Returns: whether all are ready and were looked through.
+  /// Makes and drops unique indexes as the rules demand, and searches those that are ready.
+  /// - Returns: true if all are ready and were searched.
   private func sweep(_ store: any ShardStore) async throws -> Bool {
     var last: Int64 = 0
     var isDone = true
@@ -148,7 +148,7 @@ final class DuplicateKeeper: ShardWork {
         do {
           if try await !sweep(row, schema, in: store) { isDone = false }
         } catch StoreError.corrupt(let reason) {
-          // The others are seen to all the same.
+          // The other databases are still processed.
           context.log.error("duplicates of a database can't be merged", ["shard": .integer(Int64(store.shard)), "reason": .text(reason)])
         }
       }
@@ -168,12 +168,12 @@ final class DuplicateKeeper: ShardWork {
     return found
   }
 
-  /// - Returns: nil while nobody can say what holds there: the next round asks again.
+  /// - Returns: nil if the schema is not known; the next round asks again.
   private func schema(of database: DatabaseID) async throws -> EnvironmentSchema? {
     do {
       return try await context.schemas.schema(of: database.container, database.environment)
     } catch {
-      // Dropped because a container that is gone has nobody to serve, and a directory that is silent is asked again.
+      // Dropped because nobody uses a container that is gone, and the next round asks a silent directory again.
       return nil
     }
   }
@@ -190,7 +190,7 @@ final class DuplicateKeeper: ShardWork {
       }.value
     }
     var isDone = missing.isEmpty
-    // In the public database only who may write to the records merges them.
+    // In the public database a merge needs a caller with write access to the records.
     for rule in schema.uniqueRules?.all ?? [] where rule.policy == .mergeLowestUUID && !database.id.isPublic {
       guard let index = known.first(where: { $0.index == rule.index }) else { continue }
       let settled = Settled(shard: store.shard, epoch: store.epoch, index: index.key, schemaVersion: schema.version, rule: rule.declaration.text)
@@ -220,8 +220,8 @@ final class DuplicateKeeper: ShardWork {
     return false
   }
 
-  /// Merges what shares a key in any zone of the database.
-  /// - Returns: false when there is more.
+  /// Merges the records of every zone that share a key.
+  /// - Returns: false if duplicates are left.
   private func merge(by rule: UniqueRule, _ index: StoredIndex, _ removal: DuplicateRemoval, in store: any ShardStore) async throws -> Bool {
     let zones = try await store.read { try $0.allZones(in: index.databaseKey, after: 0) }.filter { !$0.isDeleted }
     var isDone = true
@@ -248,18 +248,18 @@ final class DuplicateKeeper: ShardWork {
 }
 
 extension EnvironmentSchema {
-  /// Merging and removing in the owner's name.
+  /// Merges and removes in the owner's name.
   fileprivate func merging(_ database: DatabaseID, on shard: Int, _ context: PlaneContext) -> DuplicateRemoval {
     DuplicateRemoval(database: database, shard: shard, schema: self, context: context, userRecordName: database.owner)
   }
 }
 
-/// Shards in which a commit left more duplicates than it could merge: one for all planes of a worker.
+/// Shards where a commit left more duplicates than it could merge; one for all planes of a worker.
 final class DuplicateBacklog: Sendable {
   private let shards = Mutex<Set<Int>>([])
 
   func note(_ shard: Int) { shards.withLock { _ = $0.insert(shard) } }
 
-  /// Whether there were any since the last look.
+  /// True if a commit left duplicates since the last call.
   func take(_ shard: Int) -> Bool { shards.withLock { $0.remove(shard) != nil } }
 }

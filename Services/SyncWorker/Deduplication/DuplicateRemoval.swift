@@ -1,5 +1,5 @@
-// Removes duplicates when every store had the time to hear of the merge: after an export and an import that both
-// began later (D4).
+// Removes a duplicate once every store could hear of the merge: after an export and an import that both began after
+// it (D4).
 
 import Mirroring
 import RecordStore
@@ -7,19 +7,19 @@ import Records
 import ServiceBus
 import ServiceKit
 
-/// What the end of an event lets happen to the duplicates of its database, in the commit that stores it.
+/// Processes a database's duplicates when an event ends, in the commit that stores the event.
 struct DuplicateRemoval {
   let database: DatabaseID
   let shard: Int
   let schema: EnvironmentSchema
   let context: PlaneContext
-  /// Whose event it is: what goes is the server's doing all the same.
+  /// The user of the event. The removals count as the server's all the same.
   let userRecordName: String
 
-  /// Zones that are looked at for one event; the rest, and what is more than a commit may, is left to `DuplicateKeeper`.
+  /// Zones processed for one event. `DuplicateKeeper` does the rest, and the work beyond one commit.
   private static let zoneLimit = 20
 
-  /// - Returns: what is to be published once the commit is durable.
+  /// - Returns: the effects to publish once the commit is durable.
   func note(_ event: StoredEvent, of databaseKey: Int64, in transaction: any ShardTransaction) throws -> ZoneEffects {
     var effects = ZoneEffects()
     guard try transaction.hasRedirects(in: databaseKey), let progress = event.duplicateProgress else { return effects }
@@ -30,20 +30,20 @@ struct DuplicateRemoval {
     return effects
   }
 
-  /// Where a look through a zone's duplicates stands.
+  /// The progress of a pass over a zone's duplicates.
   struct Step: Sendable {
     var effects = ZoneEffects()
-    /// The last duplicate that was looked at.
+    /// The last duplicate that was processed.
     var last: String?
-    /// There is more to be looked at, or to be done.
+    /// True if duplicates or writes are left.
     var moreComing = false
   }
 
-  /// Moves and removes what may be in one zone.
+  /// Moves pointers and removes due duplicates of one zone.
   func advance(_ zone: StoredZone, after name: String?, in transaction: any ShardTransaction) throws -> Step {
     let (effects, step) = try merging(in: zone, transaction) { merge in
       let (outcome, last) = try merge.advance(after: name)
-      // What nothing can be done about must not be tried for ever.
+      // Without a write another attempt would change nothing, so the pass ends.
       return (outcome, (last: last, moreComing: last != nil || outcome.isUnfinished && !outcome.writes.isEmpty))
     }
     return Step(effects: effects, last: step.last, moreComing: step.moreComing)
@@ -73,7 +73,7 @@ struct DuplicateRemoval {
 }
 
 extension StoredEvent {
-  /// What it means for duplicates that a store's event has ended; nil: nothing.
+  /// The progress that a store's ended event means for duplicates; nil for none.
   fileprivate var duplicateProgress: StoredRedirect.Progress? {
     guard succeeded, endedAt != nil else { return nil }
     return switch kind {

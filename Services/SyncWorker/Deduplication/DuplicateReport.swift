@@ -1,4 +1,4 @@
-// What an operator is told of duplicates: groups of records that share what a rule says is unique.
+// An operator's report on duplicates: groups of records that violate a unique constraint.
 
 import Indexing
 import JSON
@@ -10,11 +10,11 @@ struct DuplicateGroup: Sendable {
   let database: StoredDatabase?
   let zoneName: String
   let index: FieldIndex
-  /// The first of them, ascending; without those that are merged.
+  /// The first names, ascending, without merged records.
   let names: [String]
-  /// How many there are, at most `DuplicateGroup.countLimit`.
+  /// The number of records in the group, at most `DuplicateGroup.countLimit`.
   let count: Int
-  /// Those that wait to be removed, because another stands for them.
+  /// Merged records that await their removal.
   let mergingCount: Int
 
   static let countLimit = 1000
@@ -49,7 +49,7 @@ struct DuplicateGroup: Sendable {
           let found = try snapshot.indexedRecords(IndexScan(index: index.key, zone: zone.key, range: IndexRange(key: key)), limit: countLimit)
           names = found.map(\.stored.record.recordName)
         } catch StoreError.corrupt {
-          // Dropped because `verify` tells of damaged records, and the other groups are to be seen.
+          // Dropped because `verify` reports damaged records, and the report must show the other groups.
           continue
         }
         let kept = try names.filter { try snapshot.redirect(of: $0, in: zone.key)?.isPending != true }

@@ -1,4 +1,4 @@
-// A move from end to end: what is saved is exported, the graph is planned beside the writer, and written by it if the plan still holds.
+// Runs a move: exports saved changes, plans the graph in a snapshot, and writes it if the plan still holds.
 
 import Mirroring
 import RecordStore
@@ -7,20 +7,20 @@ import ServiceBus
 import ServiceKit
 import WebServices
 
-/// What a move did.
+/// The result of a move.
 struct MovedGraph<Value: Sendable>: Sendable {
-  /// Objects, links apart.
+  /// Names of the moved objects, without links.
   let objectIDs: [String]
   let zone: StoredZone
   let value: Value
 }
 
-/// The commit of a move, for what else is done in it.
+/// The commit of a move, for further writes in it.
 struct MoveCommit {
-  /// Where the graph goes: there already, and nothing is moved yet.
+  /// The graph's target zone. It exists, and nothing is moved yet.
   let zone: StoredZone
   let transaction: any ShardTransaction
-  /// nil: the request was sent before, and all of it is done: what is there answers it.
+  /// nil for a repeated request whose work is done: the stored rows answer it.
   let commit: ZoneCommit?
 }
 
@@ -28,24 +28,24 @@ struct MoveCommit {
 struct GraphMove: Sendable {
   let call: StoreCall
   let objectIDs: [String]
-  /// Where to: made if need be.
+  /// The target zone.
   let zoneName: String
   let model: MirrorModel
   let schema: EnvironmentSchema
-  /// Whether the zone is made when it does not exist; otherwise the call is refused.
+  /// True makes a missing zone; false refuses the call.
   let makesZone: Bool
 
   private var context: PlaneContext { call.context }
 
-  /// A graph that others edit all the time is planned so often.
+  /// Attempts to plan a graph that others keep editing.
   private static let attempts = 5
-  /// A move of more records begins its event before it is done.
+  /// A move of more records stores its event before it is done.
   private static let largeCount = 1000
 
   /// - Parameters:
-  ///   - mayLeave: throws for an object of a zone that is not to be left; asked while it is planned, and again in the commit.
-  ///   - mayEnter: throws for a zone that is there and that nothing may move to.
-  ///   - body: what else is done in the same commit, also when nothing is left to move.
+  ///   - mayLeave: throws for an object that must stay in its zone. Called during planning and again in the commit.
+  ///   - mayEnter: throws for an existing zone that nothing may move to.
+  ///   - body: further writes in the same commit, also if nothing is left to move.
   func run<Value: Sendable>(
     mayLeave: @escaping @Sendable (String, StoredZone, any ShardSnapshot) throws -> Void = { _, _, _ in },
     mayEnter: @escaping @Sendable (StoredZone, any ShardSnapshot) throws -> Void = { _, _ in },
@@ -89,7 +89,7 @@ struct GraphMove: Sendable {
     var woken: [Int64] = []
   }
 
-  /// - Returns: nil: the plan does not hold any more.
+  /// - Returns: nil if the plan does not hold any more.
   private func commit<Value: Sendable>(
     _ plan: PlannedMove, _ mirror: StoredMirror, _ event: inout StoredEvent?,
     _ mayLeave: @escaping @Sendable (String, StoredZone, any ShardSnapshot) throws -> Void,
@@ -140,7 +140,7 @@ struct GraphMove: Sendable {
     } else if zoneName != mirror.defaultZoneName {
       try RecordPlaneCall.checkRoom(forZoneIn: database, transaction)
     }
-    // What is not exported is looked for where it was before.
+    // Unexported objects are looked for in their earlier place, so the locator reads before the move.
     let locator = try ObjectLocator(of: mirror, in: transaction)
     let stamp = Stamp(timestamp: at, userRecordName: call.user, deviceID: mirror.identifier)
     let commit = try CommitTerms(.move, stamp, schema, shard: call.store.shard, context).begin(in: database, transaction)
@@ -154,7 +154,7 @@ struct GraphMove: Sendable {
     return committed
   }
 
-  /// What a request that is sent again is answered: what its first answer said, wherever that is by now.
+  /// The answer to a repeated request: the objects of the first answer, wherever they are now.
   private func repeated<Value: Sendable>(
     _ outcome: RequestOutcome, _ database: StoredDatabase, _ body: (MoveCommit) throws -> Value, in transaction: any ShardTransaction
   ) throws -> Committed<Value> {

@@ -8,8 +8,8 @@ import ServiceBus
 import WebServices
 
 extension StoreCall {
-  /// `POST move`: takes objects, with everything that is connected with them, to another zone of the user's own: out of a share, into one, or
-  /// from one to another. They keep their names, and everybody who sees both zones hears of a move.
+  /// `POST move`: takes objects and everything connected with them to another zone of the user's own: out of a share,
+  /// into one, or between two. They keep their names, and users of both zones see a move.
   func move(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked = try MoveObjectsRequest(try JSONValue.request(body))
     let mirror = try await locate()
@@ -27,7 +27,7 @@ extension StoreCall {
   }
 
   /// The default zone of a private store.
-  /// - Throws: `BAD_REQUEST` with 134060 for another: its zones are others', or one that stays.
+  /// - Throws: `BAD_REQUEST` with 134060 for a store of another scope.
   func privateZoneName(of mirror: StoredMirror, for action: String) throws(RecordError) -> String {
     guard mirror.scope == .private, let name = mirror.defaultZoneName else {
       throw RecordError(
@@ -38,7 +38,7 @@ extension StoreCall {
   }
 
   /// - Parameter key: of the request, for the refusal.
-  /// - Throws: `ZONE_NOT_FOUND` for somebody else's zone, and for the record clients' default one, whose records no store has.
+  /// - Throws: `ZONE_NOT_FOUND` for a zone of another owner, and for the record clients' default zone.
   func ownZoneName(_ zone: ZoneReference, _ key: String) throws(RecordError) -> String {
     guard zone.ownerRecordName ?? request.database.owner == request.database.owner, zone.zoneName != ReservedName.defaultZone,
       RecordName.problem(zone.zoneName, kind: key) == nil

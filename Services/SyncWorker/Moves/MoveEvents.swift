@@ -1,4 +1,4 @@
-// What is seen of a move while it goes on: its event, and how far it has come.
+// The visible progress of a move: its event, and its phase.
 
 import Mirroring
 import RecordStore
@@ -7,10 +7,10 @@ import ServiceKit
 import Synchronization
 import WebServices
 
-/// Moves that are under way; remembered as long as this worker runs.
+/// The moves under way on this worker, in memory only.
 final class MoveRuns: Sendable {
   enum Phase: Hashable, Sendable {
-    /// So many records were looked at.
+    /// The number of records looked at so far.
     case planning(Int)
     case writing(Int, of: Int)
   }
@@ -32,7 +32,7 @@ final class MoveRuns: Sendable {
 }
 
 extension GraphMove {
-  /// Begins the event of a large move: a crash ends it with the shard's next holder (T-V04).
+  /// Begins the event of a large move. After a crash the shard's next holder ends the event (T-V04).
   func begun(_ mirror: StoredMirror) async throws(RecordError) -> StoredEvent {
     let event = StoredEvent(identifier: call.context.random.uuid(), kind: .export, startedAt: call.now, succeeded: true)
     let commit = call.store.enqueue { transaction -> StoredEvent in
@@ -45,7 +45,7 @@ extension GraphMove {
     return begun
   }
 
-  /// The event of a move that is done; nil: nothing is moved. Every record is saved in one zone and deleted in the other.
+  /// The event of a finished move; nil if nothing moved. Every record counts as one save and one deletion.
   func ended(_ begun: StoredEvent?, _ plan: PlannedMove, at now: Int64) -> StoredEvent? {
     if plan.count == 0 && begun == nil { return nil }
     var event = begun ?? StoredEvent(identifier: call.context.random.uuid(), kind: .export, startedAt: now, succeeded: true)
@@ -55,7 +55,7 @@ extension GraphMove {
     return event
   }
 
-  /// Ends the event of a move that came to nothing.
+  /// Ends the event of a failed move.
   func abandon(_ begun: StoredEvent, _ id: MirrorID, _ error: RecordError) async {
     var event = begun
     event.endedAt = max(call.now, begun.startedAt)
@@ -67,7 +67,7 @@ extension GraphMove {
         if try transaction.mirror(key: id.key) != nil { _ = try transaction.put(ended, of: id.key) }
       }.value
     } catch {
-      // Dropped because what keeps it from being stored ends it, too: it is taken for abandoned when the shard is opened next.
+      // Dropped because an event that can't be ended counts as abandoned at the next opening of the shard.
       call.context.log.debug("a move's event could not be ended", ["shard": .integer(Int64(id.shard))])
     }
     call.context.noticed(id)

@@ -1,29 +1,29 @@
-// A move as one transaction (A9): every record under its name in the other zone, and a tombstone that says so in the
-// zone that it left.
+// A move as one transaction (A9): each record under its name in the new zone, and a tombstone with the new zone in
+// the old one.
 
 import Mirroring
 import RecordStore
 import Records
 import ServiceKit
 
-/// Writes what was planned. Nobody ever sees half of it.
+/// Writes a planned move in one commit.
 ///
-/// Stamps and versions of fields stay as they are, because a move says nothing of any value: what is compared by time goes on as if nothing
-/// had happened. Who moved what, and when, the tombstones say. References bind nothing here: sources and targets go together. A move makes no
-/// database larger but by its receipts, and is charged to nobody.
+/// A move changes no value, so stamps and field versions stay, and comparisons by time are not affected. The tombstones
+/// tell the user and time of the move. References need no check, because sources and targets move together. A database
+/// grows only by the move receipts, which no quota counts.
 struct MoveWriter {
   let commit: ZoneCommit
   let target: StoredZone
-  /// Told how many records are written.
+  /// Gets the number of records written so far.
   let progress: (Int) -> Void
   private(set) var writtenCount = 0
 
   private var transaction: any ShardTransaction { commit.transaction }
-  /// As it was when the commit began.
+  /// The database at the beginning of the commit.
   private var database: StoredDatabase { commit.database }
-  /// Who moves.
+  /// The user and device that move, and the time.
   private var stamp: Stamp { commit.terms.stamp }
-  /// The first sequence number of the commit, which tells this move from others in the records' receipts.
+  /// The commit's first sequence number, which identifies this move in the records' receipts.
   private var sequence: Int64 { database.sequence + 1 }
 
   init(_ commit: ZoneCommit, to target: StoredZone, progress: @escaping (Int) -> Void) {
@@ -32,19 +32,19 @@ struct MoveWriter {
     self.progress = progress
   }
 
-  /// - Throws: `UNIQUE_FIELD_ERROR` where the new zone has already what a rule does not allow twice; `BAD_REQUEST` where it has another record of
-  ///   the same name.
+  /// - Throws: `UNIQUE_FIELD_ERROR` if the target zone has the same unique values; `BAD_REQUEST` if it has another
+  ///   record of the same name.
   mutating func move(_ part: PlannedMove.Part, expecting isUnknown: (String) throws -> Bool) throws {
     let there = commit.serversWriter(to: target)
     let here = commit.plainWriter(to: part.zone)
-    // Before the move: afterwards it is known where they point from.
+    // Before the move, because afterwards these names have a known place.
     let expected = try part.plan.expected.filter(isUnknown)
     try cut(part.plan, here)
     let cuts = Dictionary(grouping: part.plan.cuts, by: \.source)
     for item in part.plan.items {
       guard let row = try transaction.record(named: item.recordName, in: part.zone.key), !row.isDeleted else { throw StaleMove() }
       var record = row.record
-      // Of a share that ended: its URL leads nowhere any more.
+      // The short GUID belongs to a share that ended.
       record.shortGUID = nil
       if let cuts = cuts[item.recordName] {
         for cut in cuts { record.fields[cut.field] = nil }
@@ -67,8 +67,8 @@ struct MoveWriter {
 
   private static let progressStep = 250
 
-  /// What ends at a share boundary. It is not kept in the journal of conflicts: who declared the boundary wants it, and nothing could restore it
-  /// while the two are apart. The past states of the records have it.
+  /// Cuts the relationships at a share boundary. The journal of conflicts does not record them: the boundary is
+  /// declared, and no restore could succeed while the two zones are apart. The records' past states keep them.
   private func cut(_ plan: MovePlan, _ here: ZoneWriter) throws {
     let moving = plan.cuts.isEmpty ? [] : plan.names
     for (source, cuts) in Dictionary(grouping: plan.cuts, by: \.source).sorted(by: { $0.key < $1.key }) where !moving.contains(source) {
@@ -84,7 +84,7 @@ struct MoveWriter {
     }
   }
 
-  /// Whoever says something of a duplicate means the object that has left: its name goes along.
+  /// Moves a duplicate's redirect along, because its name stands for the object that left.
   private func take(_ duplicate: String, from zone: StoredZone, _ here: ZoneWriter, _ there: ZoneWriter) throws {
     guard let redirect = try transaction.redirect(of: duplicate, in: zone.key) else { return }
     try transaction.removeRedirect(of: duplicate, in: zone.key)
@@ -95,5 +95,5 @@ struct MoveWriter {
   }
 }
 
-/// What was planned does not hold any more: it is planned anew.
+/// The plan does not hold any more; the move is planned again.
 struct StaleMove: Error {}

@@ -1,13 +1,13 @@
-// A record's past across its moves: it is where it was by then, and belongs to one object all the same.
+// A record's past states across its moves: each is in the zone of its time.
 
 import Mirroring
 import RecordStore
 import Records
 
 extension ShardSnapshot {
-  /// The zones that a record of a zone was in before, the oldest first, each once and without the zone itself; nil in the place of one that is gone.
+  /// The zones a record was in before this one, oldest first, each once; nil stands for a zone that is gone.
   func formerZones(of record: Record?, in zone: StoredZone) throws -> [StoredZone?] {
-    // A link has no receipt: it went with its ends.
+    // A link has no receipt of its own: it moved with its ends.
     let bearer = try record.flatMap { LinkRecord($0) }.map { try self.record(named: $0.ends.first, in: zone.key)?.record } ?? record
     guard let record = bearer, record.fields[ReservedName.moveReceipt] != nil, let database = try database(key: zone.databaseKey) else { return [] }
     var names: [String] = []
@@ -17,8 +17,8 @@ extension ShardSnapshot {
     return try names.map { name in try self.zone(named: name, in: database.key).flatMap { $0.isDeleted ? nil : $0 } }
   }
 
-  /// From where on every state of a record is known, in whichever zone it was; `.max` when a zone is gone that it was in. What was kept of a zone
-  /// before the record came to it is none of the record's.
+  /// The sequence after which all states of a record are kept, in any zone; `.max` if one of its zones is gone.
+  /// A zone's horizon before the record's arrival does not matter.
   func horizon(of record: Record, in zone: StoredZone) throws -> Int64 {
     guard let database = try database(key: zone.databaseKey) else { return .max }
     var horizon: Int64 = 0
@@ -32,19 +32,19 @@ extension ShardSnapshot {
     return horizon
   }
 
-  /// The states of a record that are kept of its time in a zone, and held after a sequence, ascending. A tombstone of what was moved is none.
+  /// The kept states from a record's time in a zone, after a sequence, ascending. Tombstones of moves are left out.
   func stayedStates(of recordName: String, in zone: StoredZone, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
     try states(of: recordName, in: zone, after: sequence, limit: limit).filter { !$0.isDeleted || Tombstone.movedTo($0.record) == nil }
   }
 
-  /// The same with those tombstones.
+  /// The same, with the tombstones of moves.
   func states(of recordName: String, in zone: StoredZone, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
     let past = try pastStates(of: recordName, in: zone.key, after: sequence, limit: limit).map(\.stored)
     guard past.count < limit, let present = try record(named: recordName, in: zone.key) else { return past }
     return past + [present]
   }
 
-  /// What a record of a zone was at a sequence, wherever that was; nil where it was not alive then, or nothing is kept of it.
+  /// The state of a record at a sequence, in any zone; nil if it was not alive then or nothing is kept of it.
   func formerState(of record: Record, in zone: StoredZone, at sequence: Int64) throws -> Record? {
     for former in try formerZones(of: record, in: zone).compactMap(\.self) {
       if let state = try state(of: record.recordName, in: former.key, at: sequence), !state.isDeleted { return state.record }
@@ -52,10 +52,10 @@ extension ShardSnapshot {
     return nil
   }
 
-  /// The zone in which somebody finds now what was in a zone: the same unless it was moved.
+  /// The zone that has the record now; the same zone unless the record was moved.
   func presentZone(of recordName: String, from zone: StoredZone) throws -> StoredZone {
     var zone = zone
-    // Moves may have led round.
+    // Moves may form a circle.
     for _ in 0..<Self.hopLimit {
       guard let row = try record(named: recordName, in: zone.key), row.isDeleted, let name = Tombstone.movedTo(row.record),
         let next = try self.zone(named: name, in: zone.databaseKey), !next.isDeleted, try record(named: recordName, in: next.key) != nil

@@ -1,4 +1,4 @@
-// What a move takes along, found in a snapshot: the writer only looks whether it still holds.
+// Finds the records of a move in a snapshot, so that the writer only checks whether the plan still holds.
 
 import Mirroring
 import RecordStore
@@ -6,28 +6,28 @@ import Records
 
 /// Graphs that move to one zone.
 struct PlannedMove: Sendable {
-  /// What leaves one zone.
+  /// The records that leave one zone.
   struct Part: Sendable {
-    /// As it was when it was planned.
+    /// The zone's state when the move was planned.
     let zone: StoredZone
-    /// The object that was asked for first.
+    /// The first requested object of the zone.
     let root: String
     let plan: MovePlan
   }
 
   private(set) var parts: [Part] = []
 
-  /// Records that are written, the copies that they leave apart.
+  /// Records to write, without the tombstones they leave.
   var count: Int { parts.reduce(0) { $0 + $1.plan.items.count } }
 
-  /// Objects in the order they were found.
+  /// Objects in the order of their discovery.
   var objectIDs: [String] { parts.flatMap(\.plan.items).lazy.filter(\.isObject).map(\.recordName) }
 
   /// - Parameters:
-  ///   - target: the name of the zone they go to; what is there already stays as it is.
-  ///   - mayLeave: throws for an object of a zone that is not to be left.
-  ///   - progress: told how many records were looked at.
-  /// - Throws: `BAD_REQUEST` with 134060 for an object that the store does not have, and for what is too much or may not.
+  ///   - target: the name of the target zone. Objects that are there already stay as they are.
+  ///   - mayLeave: throws for an object that must stay in its zone.
+  ///   - progress: gets the number of records looked at.
+  /// - Throws: `BAD_REQUEST` with 134060 for an object that the store does not have, and for refused graphs.
   init(
     of objectIDs: [String], of mirror: StoredMirror, to target: String, _ model: MirrorModel, _ schema: EnvironmentSchema, in snapshot: any ShardSnapshot,
     mayLeave: (String, StoredZone) throws -> Void, progress: (Int) throws -> Void
@@ -55,7 +55,7 @@ struct PlannedMove: Sendable {
     guard count <= Limit.moveCount else { throw MoveRefusal.tooManyRecords(from: objectIDs[0], limit: Limit.moveCount).recordError }
   }
 
-  /// The object that is meant, a duplicate's name standing for its survivor, and the zone that has its record.
+  /// The object of a sent name and the zone of its record. A duplicate's name stands for its survivor.
   private static func locate(_ objectID: String, _ locator: ObjectLocator, in snapshot: any ShardSnapshot) throws -> (String, StoredZone) {
     guard let zone = try locator.zone(of: objectID) else { throw MoveRefusal.unknownObject(objectID) }
     if try locator.row(of: objectID)?.isDeleted == false { return (objectID, zone) }
@@ -65,7 +65,7 @@ struct PlannedMove: Sendable {
     return (redirect.survivor, zone)
   }
 
-  /// The zone as the planner looks at it. Nothing is remembered: a graph may be larger than memory is wanted for.
+  /// The zone as the planner reads it. Nothing is cached, because a graph may be too large for memory.
   private static func source(_ zone: StoredZone, _ schema: EnvironmentSchema, in snapshot: any ShardSnapshot) -> MoveSource {
     MoveSource { name in
       try snapshot.record(named: name, in: zone.key).map { SourceRecord(record: $0.record, isDeleted: $0.isDeleted, sequence: $0.sequence) }
@@ -82,13 +82,13 @@ struct PlannedMove: Sendable {
     }
   }
 
-  // MARK: Whether it still holds
+  // MARK: Check of the plan
 
-  /// More changes of a zone than these are not looked through: the move is planned anew.
+  /// With more changes in a zone the move is planned again without looking at them.
   private static let changeLimit = 1000
 
-  /// Whether nothing of the graphs has changed since they were planned: no record of theirs, none that points to them, and none that they point to,
-  /// were it only a name then.
+  /// True if no record of the graphs has changed since the plan, and none that points to them or that they point to,
+  /// even if it was only a name then.
   func holds(_ schema: EnvironmentSchema, in snapshot: any ShardSnapshot) throws -> Bool {
     for part in parts {
       guard let zone = try snapshot.zone(key: part.zone.key), !zone.isDeleted else { return false }

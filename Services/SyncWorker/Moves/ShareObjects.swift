@@ -10,8 +10,8 @@ import Sharing
 import WebServices
 
 extension StoreCall {
-  /// `POST shares`: moves objects, with everything that is connected with them, into a zone of their own that is shared, or into that of a share that
-  /// is there. Zone, share, records and the ends of the old copies are one commit: nobody sees a part of it.
+  /// `POST shares`: moves objects and everything connected with them into a zone of their own that is shared, or into
+  /// the zone of an existing share. Zone, share, records and tombstones are one commit.
   func shareObjects(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked = try ShareObjectsRequest(try JSONValue.request(body))
     let mirror = try await locate()
@@ -52,7 +52,7 @@ extension StoreCall {
     return PlaneAnswer(body: ShareObjectsRequest.answer(moved.value.stored.record, tag: moved.value.stored.tag, by: records, zone: zoneID, moved: moved.objectIDs))
   }
 
-  /// The zone whose share objects are in already; nil: none.
+  /// The zone of the share that has the objects already; nil: none.
   /// - Throws: `BAD_REQUEST` with 134060 for objects of two shares.
   private func shareZone(of objectIDs: [String], _ mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> String? {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
@@ -75,7 +75,7 @@ extension StoreCall {
     return found?.zone.zoneName
   }
 
-  /// `GET shares`, with `objectID` the one that the object is in.
+  /// `GET shares`: all shares of the store, or with `objectID` the share of that object.
   func fetchShares() async throws(RecordError) -> PlaneAnswer {
     let objectID = request.query["objectID"].flatMap { $0.isEmpty ? nil : $0 }
     let found = try await read { snapshot -> [(Zone.ID, StoredRecord, ShownShares)] in
@@ -103,7 +103,7 @@ extension StoreCall {
         }))
   }
 
-  /// - Parameter objectID: nil: all shares of the zone.
+  /// - Parameter objectID: nil for all shares of the zone.
   private func shares(in zone: StoredZone, of objectID: String?, _ snapshot: any ShardSnapshot) throws -> [(Zone.ID, StoredRecord, ShownShares)] {
     guard try snapshot.database(key: zone.databaseKey)?.hasShares == true else { return [] }
     let zoneID = Zone.ID(zoneName: zone.zoneName, ownerName: request.database.owner)
@@ -122,7 +122,7 @@ extension StoreCall {
     return found
   }
 
-  /// A record and those above it.
+  /// A record's name and those of its ancestors.
   private func ancestors(of recordName: String, in zone: StoredZone, _ snapshot: any ShardSnapshot) throws -> Set<String> {
     var found: Set<String> = []
     var next: String? = recordName
@@ -167,7 +167,7 @@ struct ZoneShare: Sendable {
       let state = ShareState(of: people.owner, rootRecordName: nil, participantID: making.participantID(), at: making.time)
       decision = ShareDecision(from: nil, to: try state.applying(patch, by: .owner, making).state)
       record = Record(recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
-      // Shared again it has the URL that it had (T-P17).
+      // A zone that is shared again keeps its URL (T-P17).
       record.shortGUID = share?.shortGUID ?? making.shortGUID()
     }
     if let title { record.fields[ReservedName.shareTitle] = Field(.string(title)) }
@@ -183,10 +183,10 @@ struct ZoneShare: Sendable {
 }
 
 extension ShardSnapshot {
-  /// Whether a zone is shared as a whole.
+  /// True if the zone is shared as a whole.
   func isShared(_ zone: StoredZone) throws -> Bool { try share(named: ReservedName.zoneShareRecordName, in: zone.key)?.state != nil }
 
-  /// Whether hierarchies of a zone are shared.
+  /// True if hierarchies of the zone are shared.
   func hasHierarchyShares(_ zone: StoredZone) throws -> Bool {
     try shares(in: zone.key, afterName: nil, limit: 2).contains { $0.rootRecordName != nil }
   }

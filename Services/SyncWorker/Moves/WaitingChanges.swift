@@ -1,14 +1,14 @@
-// What stores have saved and not exported when a graph moves: objects that nobody has yet go where those are that they belong to.
+// Assigns unexported objects to the zones of their related objects when a graph moves.
 
 import History
 import Mirroring
 import RecordStore
 import Records
 
-/// Looks through what waits in the stores of a database, in the commit of a move.
+/// Looks through the waiting changes of a database's stores, in the commit of a move.
 ///
-/// Changes of objects that have records need nothing: an export looks for its objects where they are by then (`ObjectLocator`). What participants'
-/// stores have here waits like that of the owner's own, and follows as far as their users see.
+/// Changes of objects with records need nothing: an export finds each record's present zone (`ObjectLocator`).
+/// Participants' stores wait like the owner's, and follow as far as their users have access.
 struct WaitingChanges {
   let database: StoredDatabase
   let schema: EnvironmentSchema
@@ -16,14 +16,14 @@ struct WaitingChanges {
   /// Milliseconds since 1970.
   let now: Int64
 
-  /// Stores of the shard that are looked at in turn.
+  /// Stores of the shard that one read returns.
   private static let pageCount = 500
-  /// Transactions of one store: what a longer backlog connects across zones its export leaves out.
+  /// Transactions looked at per store. An export leaves out connections across zones in a longer backlog.
   private static let transactionLimit = 1000
   private static let heldLimit = 10_000
 
   /// - Parameter moved: names of records.
-  /// - Returns: keys of stores that have something to try again.
+  /// - Returns: keys of the stores with changes to try again.
   func follow(_ moved: Set<String>) throws -> [Int64] {
     for mirror in try mirrors({ try transaction.mirrorsAwaitingExport(afterKey: $0, limit: Self.pageCount) }) { try assign(of: mirror) }
     var woken: [Int64] = []
@@ -48,7 +48,7 @@ struct WaitingChanges {
   private func assign(of mirror: StoredMirror) throws {
     guard let model = schema.mirrorModels[mirror.modelHash] else { return }
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    // One that was assigned, and has no record there, goes wherever it is connected with something now.
+    // An assigned object without a record there goes to the zone of an object that it is connected with now.
     var assignment = ZoneAssignment(model: model.index, defaultZone: nil) { objectID in
       try locator.isAssigned(objectID) ? .nowhere : locator.home(of: objectID)
     }
@@ -56,12 +56,12 @@ struct WaitingChanges {
       do {
         try assignment.add(waiting, place: "")
       } catch is ZoneAssignment.Refusal {
-        // Dropped because it was accepted: the export leaves out what it can't write, and says why.
+        // Dropped because the change was accepted: the export leaves out the rest and reports why.
       }
     }
     _ = try PendingTransactions.forEach(of: mirror, rowLimit: Self.transactionLimit, in: transaction) { _, pending in try add(pending) }
     for row in try mirror.quarantinedCount == 0 ? [] : transaction.quarantined(of: mirror.key, afterKey: 0, limit: Self.heldLimit) {
-      // Dropped because what can't be read is told of by the export.
+      // Dropped because the export reports changes that can't be read.
       if let held = try unlessDamaged({ try transaction.quarantinedChanges(row.key).flatMap { try? HistoryTransaction(decoding: $0) } })?.flatMap({ $0 }) {
         try add(held)
       }

@@ -7,19 +7,19 @@ import ServiceKit
 
 /// Copies the objects of a zone, with everything between them, under new names.
 ///
-/// New ones, as Apple's advice has it: what is copied is another object. Who has the zone's objects loses those, and who sees the copy's zone gets new
-/// ones, which nobody wrote but whoever purges. Files are used once more, and not read.
+/// A copy is a new object, as Apple advises. Users of the old zone lose its objects; users of the target zone get new
+/// ones, written by the user who purges. Files gain one more use and are not read.
 struct ZoneCopy {
   let commit: ZoneCommit
   let zone: StoredZone
-  /// Of the request: what is sent again has made the same copies.
+  /// The request's key: a repeated request made the same copies.
   let key: IdempotencyKey
 
   private var transaction: any ShardTransaction { commit.transaction }
   private var schema: EnvironmentSchema { commit.schema }
   private var stamp: Stamp { commit.terms.stamp }
 
-  /// The copies of objects, by their order, as `make` names them.
+  /// The names of the copies, by the order of the objects, as `make` gives them.
   static func copies(of objectIDs: [String], by key: IdempotencyKey) -> [(objectID: String, copyID: String)] {
     objectIDs.enumerated().map { ($1, key.recordName(at: $0)) }
   }
@@ -27,10 +27,10 @@ struct ZoneCopy {
   /// Records read at once.
   private static let pageCount = 500
 
-  /// Makes the copies in another zone, which is made where there is none.
+  /// Makes the copies in another zone, which is made if it is missing.
   /// - Returns: the objects with their copies, ascending by name.
-  /// - Throws: `BAD_REQUEST` with 134060 for a zone with more than one move takes; `UNIQUE_FIELD_ERROR` where the target has already what a rule
-  ///   does not allow twice.
+  /// - Throws: `BAD_REQUEST` with 134060 for a zone beyond the limits of a move; `UNIQUE_FIELD_ERROR` if the target has
+  ///   the same unique values.
   func make(in zoneName: String) throws -> [(objectID: String, copyID: String)] {
     var names: [String: String] = [:]
     var objects: [String] = []
@@ -57,7 +57,7 @@ struct ZoneCopy {
     return Self.copies(of: objects, by: key)
   }
 
-  /// Passes over every object and link; shares and other programs' records are not copied.
+  /// Calls `body` for every object and link, but not for shares and records of other programs.
   private func forEach(_ body: (Record) throws -> Void) throws {
     var last: String?
     while case let rows = try transaction.records(in: zone.key, afterName: last, limit: Self.pageCount), let end = rows.last {
@@ -68,7 +68,7 @@ struct ZoneCopy {
 
   private static func isLink(_ row: StoredRecord) -> Bool { !row.isDeleted && LinkRecord.isLink(recordType: row.record.recordType) }
 
-  /// nil for a link of what is not copied.
+  /// nil for a link with an end that is not copied.
   private func copy(of record: Record, _ names: [String: String]) throws -> Record? {
     guard let name = names[record.recordName] else { return nil }
     var copy = Record(recordName: name, recordType: record.recordType, fields: record.fields, created: stamp, modified: stamp)
@@ -77,9 +77,9 @@ struct ZoneCopy {
     copy.parent = record.parent.flatMap { names[$0] }
     if let link = LinkRecord(record) {
       guard let first = names[link.ends.first], let second = names[link.ends.second] else { return nil }
-      // A legacy link says its ends by its name.
+      // A legacy link's name consists of its ends.
       if record.recordType != ReservedName.linkRecordType { copy.recordName = "\(first)\(ReservedName.linkSeparator)\(second)" }
-      // Either order of the two ends of a pair that is its own inverse is read.
+      // A pair that is its own inverse may have its two ends in either order.
       copy.fields[ReservedName.linkRecordNames] = record.fields[ReservedName.linkRecordNames].map { _ in Field(.string("\(first)\(ReservedName.linkSeparator)\(second)"))
       }
       return copy

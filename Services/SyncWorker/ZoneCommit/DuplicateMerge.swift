@@ -1,4 +1,4 @@
-// Merges duplicates in the commit that finds them (D3): every writer of a zone hands its writes to this, in the
+// Merges duplicates in the commit that finds them (D3): every writer of a zone passes its writes here, in the
 // same body.
 
 import Mirroring
@@ -7,18 +7,18 @@ import RecordStore
 import Records
 import ServiceKit
 
-/// Merges what one batch wrote to a zone, and follows what it says of duplicates that were merged before.
+/// Merges the records of one batch for a zone, and carries changes of merged duplicates to their survivors.
 struct DuplicateMerge {
   /// A record that was written.
   struct Touched {
-    /// As it was; nil when there was none alive.
+    /// The record before the write; nil if none was alive.
     let earlier: Record?
-    /// As it is; nil when it was deleted.
+    /// The record after the write; nil if it was deleted.
     let later: Record?
 
     var recordName: String { later?.recordName ?? earlier?.recordName ?? "" }
 
-    /// Each record once: as it was before its first write, and as it is after its last.
+    /// Each record once: its state before its first write and after its last.
     static func lastOfEach(_ items: some Sequence<Touched>) -> [Touched] {
       var places: [String: Int] = [:]
       var merged: [Touched] = []
@@ -35,33 +35,33 @@ struct DuplicateMerge {
   }
 
   struct Outcome {
-    /// Everything that was written, in order.
+    /// All writes, in order.
     var writes: [PlannedWrite] = []
-    /// The rows that came of it, by record name.
+    /// The resulting rows, by record name.
     var stored: [String: StoredRecord] = [:]
-    /// More is to be done than one commit may.
+    /// True if work is left beyond the limits of one commit.
     var isUnfinished = false
   }
 
   let transaction: any ShardTransaction
   let zone: StoredZone
   let schema: EnvironmentSchema
-  /// The server's, for whoever's batch it is.
+  /// Writes as the server, for any user's batch.
   let writer: ZoneWriter
   let stamp: Stamp
   let random: any RandomSource
-  /// Whether whoever writes may write to a record; in a private database everybody may who writes at all (T-D05).
+  /// True if the caller may write a record. A private database needs no such check (T-D05).
   var mayWrite: (Record) -> Bool = { _ in true }
   private(set) var outcome = Outcome()
-  /// Pointers that may still be moved in this commit.
+  /// Pointers that this commit may still move.
   private var room = DuplicateMerge.pointerLimit
 
-  /// Pointers one commit moves: the rest follows behind it.
+  /// The most pointers that one commit moves; `DuplicateKeeper` moves the rest.
   static let pointerLimit = 400
-  /// Records of one group that one commit merges.
+  /// The most records of one group that one commit merges.
   static let groupLimit = 200
   private static let redirectLimit = 200
-  /// Records of one group that are looked at in one commit, merged ones among them.
+  /// The most records of one group that one commit looks at, merged ones included.
   static let lookLimit = 1000
 
   init(in zone: StoredZone, of commit: ZoneCommit) {
@@ -73,13 +73,13 @@ struct DuplicateMerge {
     random = commit.terms.random
   }
 
-  /// Whether anything need be merged or followed in a database: what every save asks.
+  /// True if a database has unique constraints or redirects. Every save asks this.
   static func concerns(_ database: Int64, _ schema: EnvironmentSchema, in transaction: any ShardTransaction) throws -> Bool {
     if schema.uniqueRules != nil { return true }
     return try transaction.hasRedirects(in: database)
   }
 
-  /// Takes the rules' indexes into use, if they are not: to be called before a batch is written, so that it is in them.
+  /// Makes missing indexes of the rules. Called before a batch is written, so that the indexes contain it.
   static func prepare(_ database: Int64, _ schema: EnvironmentSchema, in transaction: any ShardTransaction) throws {
     for rule in schema.uniqueRules?.all ?? [] { _ = try transaction.makeIndex(rule.index, in: database) }
   }
@@ -102,9 +102,9 @@ struct DuplicateMerge {
 
   // MARK: A group
 
-  /// Merges the records that share a key. A damaged one among them keeps them apart, and says so when it is read by somebody.
-  /// - Parameter member: one that has just come to share it, and may be too far down among the others to be found.
-  /// - Returns: whether there were more than one commit merges.
+  /// Merges the records that share a key. A damaged record prevents the merge; its next reader reports the damage.
+  /// - Parameter member: the record that has just got the key, because the group's limit may leave it out.
+  /// - Returns: true if the group has more records than one commit merges.
   @discardableResult mutating func mergeGroup(_ key: [UInt8], by rule: UniqueRule, with member: Record? = nil) throws -> Bool {
     let mayWrite = mayWrite
     guard var group = try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.groupLimit, where: mayWrite).map(\.record) }) else {
@@ -116,7 +116,7 @@ struct DuplicateMerge {
       group.append(member)
     }
     if group.count >= Self.groupLimit { outcome.isUnfinished = true }
-    // Those of another subentity may lack relationships that others point by.
+    // Records of another subentity may lack relationships that others point by.
     for (_, members) in Dictionary(grouping: group, by: \.entityName).sorted(by: { $0.key < $1.key }) where members.count > 1 {
       try unlessDamaged { try merge(members.map(\.recordName).sorted(by: Deduplicator.survives), by: rule) }
     }
@@ -126,7 +126,7 @@ struct DuplicateMerge {
   /// - Parameter names: the survivor first.
   private mutating func merge(_ names: [String], by rule: UniqueRule) throws {
     let survivor = names[0]
-    // It may have been a duplicate that was removed, and is an object again.
+    // The survivor may be a removed duplicate that was made again.
     try transaction.removeRedirect(of: survivor, in: zone.key)
     var deduplicator = deduplicator(rule.model)
     var redirects: [StoredRedirect] = []
@@ -139,7 +139,7 @@ struct DuplicateMerge {
     try write(deduplicator.plan())
   }
 
-  /// - Returns: whether nothing is left.
+  /// - Returns: true if no pointers are left.
   private mutating func movePointers(from loser: String, to survivor: String, _ deduplicator: inout Deduplicator) throws -> Bool {
     let pointers = try transaction.references(to: loser, in: zone.key, limit: room + 1).filter { $0.field != ReservedName.parentReference }
     for pointer in pointers.prefix(room) {
@@ -157,7 +157,7 @@ struct DuplicateMerge {
       model: model.index, links: model.links, source: ZoneSource(zone, in: transaction), stamp: stamp, makeRecordName: { random.uuid() })
   }
 
-  /// The model that is asked where no rule is.
+  /// The model for work without a rule.
   private var anyModel: MirrorModel { schema.anyModel ?? MirrorModel(ModelIndex(ManagedObjectModel(entities: []))) }
 
   private mutating func write(_ writes: [PlannedWrite]) throws {
@@ -172,10 +172,10 @@ struct DuplicateMerge {
     outcome.writes += writes
   }
 
-  // MARK: What was merged before
+  // MARK: Earlier merges
 
-  /// Brings what was said of duplicates to the objects that stand for them.
-  /// - Returns: the survivors that are changed by that.
+  /// Carries changes of duplicates to their survivors.
+  /// - Returns: the changed survivors.
   private mutating func follow(_ touched: [Touched]) throws -> [Touched] {
     var deduplicator = deduplicator(anyModel)
     var survivors: [String] = []
@@ -187,7 +187,7 @@ struct DuplicateMerge {
       }
       if let redirect = try transaction.redirect(of: later.recordName, in: zone.key) {
         if !redirect.isPending || item.earlier == nil {
-          // Made again after it was deleted: an object like any other.
+          // An object that is made again after its deletion is independent.
           try transaction.removeRedirect(of: later.recordName, in: zone.key)
         } else if let earlier = item.earlier, try mayWrite(to: redirect.survivor) {
           try unlessDamaged { try deduplicator.carry(from: earlier, to: later, into: redirect.survivor) }
@@ -210,7 +210,7 @@ struct DuplicateMerge {
     return before.sorted { $0.key < $1.key }.map { name, earlier in Touched(earlier: earlier, later: outcome.stored[name].map(\.record) ?? earlier) }
   }
 
-  /// What a name stands for now.
+  /// The redirect that is in force for a name; nil if the name stands for itself.
   private func effectiveRedirect(of name: String) throws -> StoredRedirect? {
     guard let redirect = try transaction.redirect(of: name, in: zone.key) else { return nil }
     if redirect.isPending { return redirect }
@@ -222,14 +222,14 @@ struct DuplicateMerge {
     try unlessDamaged { try transaction.record(named: name, in: zone.key).map { mayWrite($0.record) } ?? true } ?? false
   }
 
-  /// A duplicate that somebody else deletes need not be removed any more.
+  /// Marks a duplicate as removed after somebody else deleted it.
   private func settleRedirect(of name: String) throws {
     guard var redirect = try transaction.redirect(of: name, in: zone.key), redirect.isPending else { return }
     redirect.removedAt = stamp.timestamp
     try transaction.put(redirect, in: zone.key)
   }
 
-  /// Whoever deletes an object deletes its duplicates, which only wait for that; those that he may not write are objects of their own again.
+  /// Deletes an object's waiting duplicates with it. Those that the caller may not write become independent objects.
   private func removeDuplicates(of survivor: String, _ deduplicator: inout Deduplicator) throws {
     for var redirect in try transaction.redirects(to: survivor, in: zone.key, limit: Self.lookLimit) where redirect.isPending {
       guard try mayWrite(to: redirect.loser) else {
@@ -242,11 +242,11 @@ struct DuplicateMerge {
     }
   }
 
-  // MARK: What waits
+  // MARK: Pending redirects
 
-  /// Moves what still points to duplicates, and removes those whose time has come.
-  /// - Parameter name: the last duplicate that was looked at; nil at first.
-  /// - Returns: the last one looked at now, nil when there are no others, or when what was looked at is unfinished and has to be looked at again.
+  /// Moves remaining pointers to duplicates, and removes the duplicates that are due.
+  /// - Parameter name: the last duplicate of the previous call; nil at first.
+  /// - Returns: the last duplicate processed; nil if none are left, or if this part is unfinished and must be repeated.
   mutating func advance(after name: String?) throws -> (outcome: Outcome, last: String?) {
     let pending = try transaction.pendingRedirects(in: zone.key, afterName: name, limit: Self.redirectLimit)
     var deduplicator = deduplicator(anyModel)
@@ -270,17 +270,17 @@ struct DuplicateMerge {
 }
 
 extension StoredRedirect {
-  /// Whether there is something to be done for it now: pointers to move, or the duplicate to remove.
+  /// True if pointers must be moved or the duplicate must be removed.
   var isDue: Bool { isPending && (progress == .all || !progress.contains(.moved)) }
 }
 
-/// What is wrong with a record its next reader is told: it must hold up neither the batch that came upon it nor other duplicates. Nothing is
-/// lost by two objects that stay two, or by a pointer that stays where it is.
+/// Returns nil for a damaged record, which must stop neither its batch nor other duplicates. Its next reader reports
+/// the damage. Two objects that stay two, or a pointer that stays, lose no data.
 @discardableResult func unlessDamaged<Value>(_ body: () throws -> Value) throws -> Value? {
   do {
     return try body()
   } catch StoreError.corrupt {
-    // Dropped because `verify` and the record's readers tell of it.
+    // Dropped because `verify` and the record's readers report it.
     return nil
   }
 }

@@ -1,26 +1,26 @@
-// What a caller may do with the records of the public database: decided by the schema's GRANTs, on reads and in the transaction that writes.
+// A caller's permissions on records of the public database. The schema's GRANTs decide, on reads and in each commit.
 
 import ObjectModel
 import Records
 import ServiceBus
 
-/// A caller's permissions in the public database. In a private database there is nothing to ask: `RecordPlaneCall.permissions` is nil.
+/// A caller's permissions in the public database; in a private database `RecordPlaneCall.permissions` is nil.
 ///
-/// What a caller may not read looks like what does not exist: NOT_FOUND in a lookup, and no hit of a query.
+/// An unreadable record looks like a missing one: NOT_FOUND in a lookup, and no hit of a query.
 struct RecordPermissions: Sendable {
-  /// Which records of a type a caller may read.
+  /// The records of a type that a caller may read.
   enum Readable: Hashable, Sendable {
     case all
-    /// Those that this user created.
+    /// Records that this user created.
     case created(by: String)
     case none
   }
 
   private let grants: GrantIndex
-  /// nil: an API token alone; it has the role `_world` and no other.
+  /// nil for a request with only an API token, which has the role `_world` and no other.
   private let user: String?
   private let roles: [String]
-  /// An operator sees everything, and writes as little as anybody without a user.
+  /// An operator reads everything, and writes nothing without a user.
   private let isOperator: Bool
 
   init(grants: GrantIndex, user: String?, roles: [String] = [], isOperator: Bool = false) {
@@ -30,7 +30,7 @@ struct RecordPermissions: Sendable {
     self.isOperator = isOperator
   }
 
-  /// For a query: decided once, not for each record.
+  /// Decides for a whole query, not for each record.
   func readable(_ recordType: String) -> Readable {
     let grants = grants.grants(of: recordType)
     if isOperator || always(grants).contains(.read) { return .all }
@@ -46,7 +46,7 @@ struct RecordPermissions: Sendable {
     }
   }
 
-  /// `_creator` says nothing about records that are not there yet.
+  /// `_creator` does not apply to records that do not exist yet.
   func mayCreate(_ recordType: String) -> Bool {
     user != nil && always(grants.grants(of: recordType)).contains(.create)
   }
@@ -57,7 +57,7 @@ struct RecordPermissions: Sendable {
     return always(grants).contains(.write) || (record.created.userRecordName == user && grants.creator.contains(.write))
   }
 
-  /// What the caller may do with every record of a type.
+  /// The caller's permissions on every record of a type.
   private func always(_ grants: GrantIndex.TypeGrants) -> GrantIndex.Permissions {
     guard user != nil else { return grants.world }
     var permissions = grants.world.union(grants.signedIn)
@@ -67,7 +67,7 @@ struct RecordPermissions: Sendable {
 }
 
 extension EnvironmentSchema {
-  /// What a user may do in the public database who is not there to be asked: whose store is exported, or who has subscribed.
+  /// The public database's permissions of a user without a request, such as a subscriber or an exported store's user.
   func permissions(ofAbsentUser userRecordName: String) -> RecordPermissions {
     RecordPermissions(grants: grants, user: userRecordName, roles: userRoles[userRecordName] ?? [])
   }
@@ -80,7 +80,7 @@ extension EnvironmentSchema {
 }
 
 extension RecordPlaneCall {
-  /// What the caller may do; nil in a private database, where he is the owner.
+  /// The caller's permissions; nil in a private database, where the caller is the owner.
   func permissions() async throws(RecordError) -> RecordPermissions? {
     guard database.isPublic else { return nil }
     return try await context.schemas.schema(of: database.container, database.environment).permissions(of: request.caller, in: database)

@@ -4,8 +4,8 @@
 import RecordStore
 import Records
 
-/// Decides what else happens when records are saved and deleted together, from the state after all of the batch: in a batch the order
-/// of its operations makes no difference.
+/// Applies references to a batch of saves and deletions. The state after the whole batch decides, so the order of its
+/// operations does not matter.
 ///
 /// - `DELETE_SELF`: the sources of a deleted record are deleted in the same commit, and theirs; those that the batch itself saves too,
 ///   if they still point there. A record has at most `Limit.sourcesPerTarget` such sources, and no request deletes more than
@@ -19,20 +19,20 @@ struct ReferenceRules {
   }
 
   struct Verdict {
-    /// Why records of the batch can't be saved or deleted, by name.
+    /// The reasons why records of the batch can't be saved or deleted, by name.
     var problems: [String: RecordError] = [:]
-    /// The records to be deleted with those that the batch deletes, in the order they were found; some may be among its saves.
+    /// Further records to delete, in the order of their discovery; some may be among the batch's saves.
     var cascade: [String] = []
-    /// The batch's deletion that each of those goes with.
+    /// For each record of `cascade`, the batch's deletion that caused it.
     var causes: [String: String] = [:]
   }
 
   let transaction: any ShardTransaction
   /// nil: a zone without any record.
   var zone: Int64?
-  /// Whether a source may know that its target exists.
+  /// True if a source may know that its target exists.
   var isVisible: (Record) throws -> Bool = { _ in true }
-  /// How many more records may be deleted by cascades; lower it by what a verdict's execution deleted.
+  /// Records that cascades may still delete. The caller lowers it by the number a verdict deleted.
   var cascadeRoom = Limit.cascadeCount
 
   /// - Parameters:
@@ -56,7 +56,7 @@ private struct Binding: Hashable {
 }
 
 extension Record {
-  /// Whether there are any bindings: what nearly every save asks.
+  /// True if the record has any bindings. Nearly every save asks this.
   fileprivate var bindsItself: Bool {
     fields.contains { element in
       switch element.field.value {
@@ -67,7 +67,7 @@ extension Record {
     }
   }
 
-  /// The bindings of the record with the fields they stand in, each target and action once a field.
+  /// The record's bindings with their fields, each target and action once a field.
   fileprivate var bindings: [(field: String, binding: Binding)] {
     var found: [(field: String, binding: Binding)] = []
     for element in fields {
@@ -86,19 +86,19 @@ extension Reference {
   fileprivate var binding: Binding? { action == .none || zoneID != nil ? nil : Binding(target: recordName, action: action) }
 }
 
-/// One batch, while it is judged.
+/// The state of one batch during its check.
 private struct Judgement {
   let rules: ReferenceRules
   var verdict = ReferenceRules.Verdict()
 
-  /// What the batch saves.
+  /// Names of the batch's saves.
   private var saved: Set<String> = []
-  /// Those saves that bind themselves, in the order of the batch.
+  /// Saves with bindings, in the order of the batch.
   private var binding: [(name: String, recordType: String, later: [(field: String, binding: Binding)], earlier: Set<Binding>)] = []
   private var sources: [Binding: [String]] = [:]
-  /// What is deleted, in the order it was found.
+  /// Deleted names, in the order of their discovery.
   private var gone: [String] = []
-  /// The batch's deletion that each of those goes with.
+  /// For each deleted name, the batch's deletion that caused it.
   private var causes: [String: String] = [:]
 
   var finished: ReferenceRules.Verdict {
@@ -142,7 +142,7 @@ private struct Judgement {
     }
   }
 
-  /// Sources that live on, after all that is known of the batch; at least `count` if there are so many.
+  /// Sources that live on after the batch as known so far; at least `count` if there are so many.
   private func living(boundTo target: String, by action: Reference.Action, atMost count: Int) throws -> [String] {
     let inBatch = (sources[Binding(target: target, action: action)] ?? []).filter { causes[$0] == nil }
     guard let zone = rules.zone else { return inBatch }
@@ -190,7 +190,7 @@ private struct Judgement {
       let new = added[target] ?? []
       let stored = try rules.zone.map { try rules.transaction.sourceCount(boundTo: target, by: .deleteSelf, in: $0) } ?? 0
       if stored + new.count <= Limit.sourcesPerTarget { continue }
-      // Some of those stored may be of this batch, or deleted by it.
+      // Some stored sources may be part of this batch, or deleted by it.
       let count = try living(boundTo: target, by: .deleteSelf, atMost: Limit.sourcesPerTarget + new.count).count
       for (name, place) in new.suffix(max(0, min(count - Limit.sourcesPerTarget, new.count))) where verdict.problems[name] == nil {
         verdict.problems[name] = RecordError(

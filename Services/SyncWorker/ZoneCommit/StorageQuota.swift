@@ -1,4 +1,4 @@
-// How much a user may store: decided in the transaction that writes, from what the store has counted.
+// A user's storage limit, checked in the transaction that writes, against the store's own count.
 
 import History
 import Mirroring
@@ -7,24 +7,24 @@ import Records
 import ServiceBus
 import WebServices
 
-/// The bytes that each of a user's private databases may hold, assets included. The public database is the app's, and charged to nobody.
+/// The bytes that each of a user's private databases may hold, assets included. The public database has no quota.
 ///
-/// Over it nothing is refused that makes the database smaller: deletions, and updates that shrink.
+/// Writes that shrink a full database are never refused: deletions, and updates to smaller values.
 struct StorageQuota: Hashable, Sendable {
   let byteCount: Int64
 
-  /// - Parameter standard: what holds for a user without a quota of his own (`--user-quota`); 0: none.
-  /// - Returns: nil where there is none: nothing is counted then.
+  /// - Parameter standard: bytes for a user without a quota of their own (`--user-quota`); 0: no limit.
+  /// - Returns: nil without a limit: nothing is checked then.
   init?(of caller: Caller, in database: DatabaseID, standard: Int64) { self.init(caller.standing, in: database, standard: standard) }
 
-  /// As the other, of a user who is not there.
+  /// The same for a user without a request.
   init?(_ standing: UserStanding?, in database: DatabaseID, standard: Int64) {
     let byteCount = standing?.quotaByteCount ?? standard
     guard byteCount > 0, !database.isPublic else { return nil }
     self.byteCount = byteCount
   }
 
-  /// What refuses writes by which a database grows.
+  /// The error for writes that make the database grow beyond its quota; nil if they fit.
   func problem(growth: Int64, of database: StoredDatabase?) -> RecordError? {
     let used = database?.byteCount ?? 0
     guard growth > 0, growth > byteCount - used else { return nil }
@@ -33,7 +33,7 @@ struct StorageQuota: Hashable, Sendable {
 }
 
 extension StorageQuota {
-  /// Refuses what a body has written, if the database has grown by it beyond what it may hold; what shrinks it goes on.
+  /// Refuses the writes of a body if the database has grown by them beyond its quota.
   /// - Parameter earlier: the database before.
   /// - Throws: `QUOTA_EXCEEDED`.
   func checkGrowth(since earlier: StoredDatabase, in transaction: any ShardTransaction) throws {
@@ -43,7 +43,7 @@ extension StorageQuota {
 }
 
 extension DatabaseCall {
-  /// What is charged to the database's owner, whoever writes.
+  /// The quota of the database's owner, for writes of any user.
   func ownersQuota() async -> StorageQuota? {
     let database = request.database
     if request.caller.userRecordName == database.owner { return StorageQuota(of: request.caller, in: database, standard: context.userQuota) }
@@ -53,15 +53,15 @@ extension DatabaseCall {
 }
 
 extension StoredRecord {
-  /// What the row counts towards its database's bytes.
+  /// The row's share of its database's bytes.
   var countedByteCount: Int64 { isDeleted ? 0 : record.countedByteCount }
 }
 
 extension StorageQuota {
-  /// Refuses transactions whose export would make the database larger than it may be.
+  /// Refuses transactions whose export would exceed the quota.
   ///
-  /// What they add is estimated by their values, which is little less than what their records will count; the records of a save that
-  /// would be refused by that are looked at, for what they give back.
+  /// The growth is estimated by their values, which is a little less than their records will count. Only if the
+  /// estimate is too large does the check read the existing records, for the bytes they give back.
   /// - Throws: `QUOTA_EXCEEDED`.
   func check(_ changes: [HistoryChange], of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
     let database = try transaction.database(key: mirror.databaseKey)
@@ -77,12 +77,12 @@ extension StorageQuota {
 }
 
 extension Record {
-  /// At least what the record counts, worked out without encoding it.
+  /// An upper bound of the record's count, computed without encoding it.
   var mostCountedByteCount: Int64 { assets.reduce(Int64(fields.byteCount + recordName.utf8.count) * 2 + 1000) { $0 + $1.byteCount } }
 }
 
 extension HistoryChange {
-  /// About what the change's own values count in its record.
+  /// The approximate count of the change's own values in its record.
   fileprivate var countedByteCount: Int64 {
     if changeType == .delete { return 0 }
     let values = attributes.reduce(0) { $0 + $1.value.countedByteCount + Int64($1.name.utf8.count) }
@@ -96,7 +96,7 @@ extension HistoryChange {
     return values + Int64(targets * Self.nameByteCount + (changeType == .insert ? Self.recordByteCount : 0))
   }
 
-  /// What the fields count now that the change sets.
+  /// The present count of the fields that the change sets.
   fileprivate func replacedByteCount(of record: Record) -> Int64 {
     attributes.reduce(0) { count, attribute in
       let name = ReservedName.fieldPrefix + attribute.name
