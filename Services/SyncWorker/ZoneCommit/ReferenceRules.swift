@@ -7,11 +7,11 @@ import Records
 /// Applies references to a batch of saves and deletions. The state after the whole batch decides, so the order of its
 /// operations does not matter.
 ///
-/// - `DELETE_SELF`: the sources of a deleted record are deleted in the same commit, and theirs; those that the batch itself saves too,
-///   if they still point there. A record has at most `Limit.sourcesPerTarget` such sources, and no request deletes more than
-///   `Limit.cascadeCount` records beyond those it names.
-/// - `VALIDATE`: the target must be there, and can't be deleted while a source is.
-/// - Neither reaches beyond its zone, and `NONE` says nothing.
+/// - `DELETE_SELF`: a record's deletion also deletes its sources, and theirs, in the same commit. This includes sources
+///   that the batch saves if they still point there. A record has at most `Limit.sourcesPerTarget` such sources, and a
+///   request deletes at most `Limit.cascadeCount` records beyond those it names.
+/// - `VALIDATE`: the target must exist, and can't be deleted while a source exists.
+/// - Neither reaches beyond its zone, and `NONE` has no effect.
 struct ReferenceRules {
   struct Save {
     let record: Record

@@ -107,9 +107,9 @@ extension HistoryChange {
     }
   }
 
-  /// Of a record's name.
+  /// The estimated bytes of a record's name.
   private static let nameByteCount = 36
-  /// Of a record without fields.
+  /// The estimated bytes of a record without fields.
   private static let recordByteCount = 100
 }
 

@@ -1,4 +1,4 @@
-// Policy `reject`: a save that would make a duplicate is refused, and told who was first.
+// Policy `reject`: refuses a save that would make a duplicate, and names the earlier record.
 
 import ObjectModel
 import RecordStore
@@ -10,23 +10,23 @@ struct UniqueConflict: Hashable, Sendable {
   let entity: String
   /// The rule, as `Tag(name)`.
   let rule: String
-  /// Whoever has the values already; nil when the caller may not know of it.
+  /// The record that has the values already; nil if the caller may not know of it.
   let winner: String?
 
   var reason: String { "\(rule) must be unique in its zone: \(winner.map { "'\($0)'" } ?? "another record") has the same" }
   var error: RecordError { RecordError(.uniqueFieldError, reason) }
 }
 
-/// Judges the records that one batch saves, in order: the first of two that would share something may have it.
+/// Judges the records that one batch saves, in order: the first of two records with the same key gets it.
 struct UniqueCheck {
   private let rules: UniqueRules
   private let transaction: any ShardTransaction
   /// nil: a zone without any record.
   private let zone: StoredZone?
-  /// What the batch makes of records, nil for those that it deletes.
+  /// The batch's records as they will be; nil for those that it deletes.
   private let planned: [String: Record?]
   private var claims: [UniqueClaim: String] = [:]
-  /// Whether the caller may know that a record exists.
+  /// True if the caller may know that a record exists.
   var mayName: (Record) throws -> Bool = { _ in true }
 
   private struct UniqueClaim: Hashable {
@@ -34,7 +34,7 @@ struct UniqueCheck {
     let key: [UInt8]
   }
 
-  /// - Parameter planned: every record that the batch saves or deletes, as it is afterwards.
+  /// - Parameter planned: every record that the batch saves or deletes, in its later state.
   init(_ rules: UniqueRules, planned: [String: Record?], in zone: StoredZone?, _ transaction: any ShardTransaction) {
     self.rules = rules
     self.planned = planned
@@ -42,7 +42,7 @@ struct UniqueCheck {
     self.transaction = transaction
   }
 
-  /// - Parameter earlier: the live record that is replaced; what it had already it may keep.
+  /// - Parameter earlier: the live record that is replaced; the new one may keep its key.
   /// - Returns: nil for a record that may be saved.
   mutating func conflict(of record: Record, replacing earlier: Record?) throws -> UniqueConflict? {
     guard rules.rejecting.contains(record.recordType) else { return nil }
@@ -63,12 +63,12 @@ struct UniqueCheck {
     guard let zone else { return nil }
     for stored in try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.holderLimit) }) ?? [] where stored.record.recordName != recordName {
       guard let later = planned[stored.record.recordName] else { return stored.record }
-      // Unless the batch lets go of it.
+      // The batch may change or delete the holder.
       if let later, rule.key(of: later) == key { return later }
     }
     return nil
   }
 
-  /// Records from before the rule may share what nothing shares any more; so many are looked at.
+  /// Records looked at for a holder. Records from before the rule may share a key.
   private static let holderLimit = 1000
 }

@@ -1,4 +1,4 @@
-// What is unique in an environment, made ready for lookups: which records share what they must not.
+// Prepares an environment's unique constraints for lookups: the records that share a key.
 
 import Indexing
 import Mirroring
@@ -6,17 +6,17 @@ import ObjectModel
 import RecordStore
 import Records
 
-/// A rule with the model that it is read by.
+/// A unique constraint, with the model that gives its meaning.
 struct UniqueRule: Sendable {
   let declaration: EnvironmentRules.Unique
   let entity: EntityDescription
   let model: MirrorModel
-  /// Finds the records that share their values.
+  /// Finds the records with the same values.
   let index: FieldIndex
 
   var policy: EnvironmentRules.Unique.Policy { declaration.policy }
 
-  /// nil when the model does not know what the rule speaks of.
+  /// nil if the model lacks the rule's entity or attributes.
   init?(_ declaration: EnvironmentRules.Unique, in model: MirrorModel) {
     guard declaration.fits(model.index), let entity = model.index.entity(named: declaration.entity) else { return nil }
     self.declaration = declaration
@@ -25,13 +25,13 @@ struct UniqueRule: Sendable {
     index = FieldIndex(uniqueFields: declaration.attributes.compactMap { entity.attribute(named: $0)?.fieldName }, ofRecordType: entity.recordType)
   }
 
-  /// What a record must not share; nil for one of another entity, and for one that lacks a value.
+  /// The record's unique key; nil for another entity, or if a value is missing.
   func key(of record: Record) -> [UInt8]? {
     guard record.recordType == index.recordType, entity.kindNames.contains(record.entityName) else { return nil }
     return index.keys(of: record).first
   }
 
-  /// What a record has come to share by a change; nil when that is what it was.
+  /// The key that a change gives to a record; nil if the change keeps the key.
   func newKey(of later: Record, replacing earlier: Record?) -> [UInt8]? {
     guard let key = key(of: later) else { return nil }
     return earlier.flatMap { self.key(of: $0) } == key ? nil : key
@@ -46,14 +46,14 @@ extension Record {
   }
 }
 
-/// The rules of an environment that its models know.
+/// The unique constraints that an environment's models can express.
 struct UniqueRules: Sendable {
   let byRecordType: [String: [UniqueRule]]
   let indexes: Set<FieldIndex>
   /// Record types whose saves may be refused.
   let rejecting: Set<String>
 
-  /// nil when nothing is unique. A rule is read by the latest model if that knows what it speaks of, else by the first of the others that does.
+  /// nil if nothing is unique. The latest model interprets a rule if it can, otherwise the first other model that can.
   init?(_ rules: EnvironmentRules, models: [String: MirrorModel], latestModelHash: String?) {
     if rules.unique.isEmpty { return nil }
     let latest = latestModelHash.flatMap { models[$0] }.map { [$0] } ?? []
@@ -69,12 +69,13 @@ struct UniqueRules: Sendable {
 }
 
 extension ShardTransaction {
-  /// Live records that share a key of a rule, ascending by name, at most `limit`; without those that are merged and wait to be removed.
+  /// Live records that share a key of a rule, ascending by name, at most `limit`, without pending duplicates.
   ///
-  /// At most `DuplicateMerge.lookLimit` are looked at, the lowest first: behind a thousand that wait to be removed nobody is found.
+  /// The scan looks at up to `DuplicateMerge.lookLimit` records, lowest names first, so that many pending
+  /// duplicates may hide further records.
   ///
-  /// The rule's index is taken into use when it is not. While it is filled in, records from before it may be missing: what they share is found
-  /// when it is ready.
+  /// Makes the rule's index if it is missing. Until the index is filled, older records may be missing;
+  /// `DuplicateKeeper` finds their duplicates once it is ready.
   func sharing(_ key: [UInt8], of rule: UniqueRule, in zone: StoredZone, limit: Int, where isWanted: (Record) -> Bool = { _ in true }) throws -> [StoredRecord] {
     let index = try makeIndex(rule.index, in: zone.databaseKey)
     let hasRedirects = try hasRedirects(in: zone.databaseKey)

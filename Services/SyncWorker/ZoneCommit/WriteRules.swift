@@ -1,4 +1,4 @@
-// The one table of what holds for a write to a zone: each kind of write, each rule, and the reason where a rule does not apply.
+// The one table of the rules for writes to zones: each kind of write, each rule, and the reason for each exemption.
 
 /// A kind of write to zones. A new one gets its row in `WriteRules.table` before it can write.
 enum ZoneWrite: CaseIterable, Hashable, Sendable {
@@ -6,37 +6,37 @@ enum ZoneWrite: CaseIterable, Hashable, Sendable {
   case edit
   /// A store's saved transactions, in its private or public database or as a guest.
   case export
-  /// A conflict is restored or resolved, or a lost insert comes back.
+  /// Restores or resolves a conflict, or brings back a lost insert.
   case conflictRestore
-  /// A zone goes back to an earlier sequence.
+  /// Brings a zone back to an earlier sequence.
   case restore
-  /// Lines of an export come into a zone.
+  /// Writes the lines of an export into a zone.
   case `import`
-  /// A graph of objects goes to another zone, with a share where one is asked for.
+  /// Moves a graph of objects to another zone, with a share if one is asked for.
   case move
-  /// Copies of a zone's objects are made before its purge.
+  /// Copies a zone's objects before its purge.
   case copy
-  /// Duplicates are merged, moved or removed behind the save that made them.
+  /// Merges, moves or removes duplicates after the save that made them.
   case merge
-  /// A record that an import had left out can be read again.
+  /// Reads a record again that an import had left out.
   case quarantineRetry
   /// A participant accepts, declines, leaves or asks for access.
   case shareAct
-  /// Links that lead to nothing are removed.
+  /// Removes links that lead nowhere.
   case looseLinks
-  /// Zones are made.
+  /// Makes zones.
   case makeZone
-  /// A zone ends: its owner or an operator deletes or purges it.
+  /// Ends a zone: its owner or an operator deletes or purges it.
   case endZone
-  /// A user is deleted, and their zones with them.
+  /// Removes a deleted user with their zones.
   case removeUser
 }
 
-/// What every write is held to.
+/// The rules for all writes.
 enum WriteRule: CaseIterable, Hashable, Sendable {
   /// The database's owner has room for it.
   case quota
-  /// The author may write the record: decided by the planes, before a commit begins or as they plan it.
+  /// The author may write the record. The planes decide this before a commit begins or while they plan it.
   case permission
   /// Targets exist and stay; sources go with their targets.
   case references
@@ -50,9 +50,9 @@ enum WriteRule: CaseIterable, Hashable, Sendable {
 
 /// How a rule applies to a kind of write.
 enum RuleApplication: Hashable, Sendable {
-  /// Each record is judged before it is written: one that is refused is named, and others may go on.
+  /// Judges each record before it is written: a refused one is named, and others may go on.
   case each
-  /// The commit is judged as a whole: a breach undoes all of it.
+  /// Judges the commit as a whole: a breach undoes all of it.
   case whole
   /// The rule does not apply, for this reason.
   case exempt(String)

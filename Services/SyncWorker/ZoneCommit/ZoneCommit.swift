@@ -1,4 +1,4 @@
-// The one way to write to zones: a commit of one kind, by one author, under the rules that the table has for it.
+// The one way to write to zones: a commit of one kind, by one author, under the rules of the table in `WriteRules`.
 
 import Mirroring
 import RecordStore
@@ -11,12 +11,12 @@ import Sharing
 struct WriteAuthor: Hashable, Sendable {
   /// nil: the server by itself.
   let userRecordName: String?
-  /// The author's device, which hears nothing of its own writes; nil: none, or one without a name.
+  /// The author's device, which is not told of its own writes; nil: none, or one without a name.
   let device: String?
   /// The key of the mirrored store whose export this is, or 0 (`StoredRecord.origin`).
   var mirror: Int64 = 0
 
-  /// The server, for a user: every device hears of it.
+  /// The server on behalf of a user: every device is told of the writes.
   static let server = WriteAuthor(userRecordName: nil, device: nil)
 }
 
@@ -24,16 +24,16 @@ struct WriteAuthor: Hashable, Sendable {
 struct CommitTerms: Sendable {
   let write: ZoneWrite
   let author: WriteAuthor
-  /// Of writes that the server adds by itself.
+  /// The stamp of writes that the server adds on its own.
   var stamp: Stamp
   let schema: EnvironmentSchema
-  /// Of the database's owner; nil: any number of bytes.
+  /// The quota of the database's owner; nil: no limit.
   var quota: StorageQuota?
   let shard: Int
   let random: any RandomSource
   private let watch: SubscriptionWatch
 
-  /// - Parameter stamp: its user is the one who asks for the write, also where the author is the server.
+  /// - Parameter stamp: its user asked for the write, even if the server is the author.
   init(
     _ write: ZoneWrite, by author: WriteAuthor = .server, _ stamp: Stamp, _ schema: EnvironmentSchema, quota: StorageQuota? = nil, shard: Int,
     _ context: PlaneContext
@@ -49,7 +49,7 @@ struct CommitTerms: Sendable {
   }
 
   /// Begins a commit within a store transaction.
-  /// - Parameter database: as it is before the first write: growth counts from there.
+  /// - Parameter database: its state before the first write, from which the growth counts.
   func begin(in database: StoredDatabase, _ transaction: any ShardTransaction) throws -> ZoneCommit {
     let rules = WriteRules.rules(of: write)
     return try ZoneCommit(terms: self, rules: rules, database: database, firing: watch.firing(in: database.key, transaction), transaction)
@@ -58,29 +58,29 @@ struct CommitTerms: Sendable {
 
 /// One store transaction's writes to zones of one database.
 ///
-/// `writer(to:)` saves and deletes; `finish()` merges duplicates, checks the growth, fires subscriptions and returns what is to be published.
-/// A class because its writers note in it what they write.
+/// `writer(to:)` saves and deletes; `finish()` merges duplicates, checks the growth, fires subscriptions and returns
+/// the effects. This is a class because its writers note their writes in it.
 final class ZoneCommit {
   let terms: CommitTerms
   let rules: WriteRules
   let transaction: any ShardTransaction
-  /// As it was before the first write.
+  /// The database before the first write.
   let database: StoredDatabase
   private let firing: SubscriptionFiring?
 
   /// Zones in the order of their first writes.
   private var zones: [ChangedZone] = []
   private var effects = ZoneEffects()
-  /// Records that were written, in order, while duplicates are of any interest.
+  /// Written records in order; nil if duplicates don't matter to this commit.
   private var touched: [(zone: Int64, item: DuplicateMerge.Touched)]?
   private var checks: [Int64: UniqueCheck] = [:]
   private var rewritten: Set<String> = []
-  /// Records that duplicates may be merged into; all, where everybody who writes at all may write to all.
+  /// True for records that duplicates may be merged into; all, unless the caller's permissions restrict it.
   var mayMerge: (Record) -> Bool = { _ in true }
 
   private struct ChangedZone {
     var zone: StoredZone
-    /// The author's device made all of it.
+    /// True if the author's device made all of the zone's changes.
     var isAuthors: Bool
   }
 
@@ -107,7 +107,7 @@ final class ZoneCommit {
   /// A writer to a zone on the server's own account: every device hears of its writes.
   func serversWriter(to zone: StoredZone) -> ZoneWriter { ZoneWriter(commit: self, zone: zone, author: .server, isAuthors: isServers) }
 
-  /// A writer on the server's own account whose writes make no duplicates: of records that leave the zone, or are merged.
+  /// A writer on the server's account without checks for duplicates, for records that leave the zone or are merged.
   func plainWriter(to zone: StoredZone) -> ZoneWriter {
     ZoneWriter(commit: self, zone: zone, author: .server, isAuthors: isServers, tracksDuplicates: false)
   }
@@ -116,15 +116,15 @@ final class ZoneCommit {
 
   // MARK: Noted by writers
 
-  /// A record was written; subscriptions to it fire.
+  /// Fires the subscriptions to a written record.
   /// - Parameters:
-  ///   - earlier: as it was; nil: there was none alive.
-  ///   - record: as it is; nil: it is deleted.
+  ///   - earlier: its former state; nil if none was alive.
+  ///   - record: its later state; nil if it is deleted.
   func fire(from earlier: Record?, to record: Record?, _ stored: StoredRecord, in zone: StoredZone, by author: WriteAuthor) {
     firing?.record(changedFrom: earlier, to: record, sequence: stored.sequence, inZone: zone.zoneName, by: author.device)
   }
 
-  /// A row of a zone was written.
+  /// Notes a written row of a zone.
   func note(_ stored: StoredRecord, in zone: StoredZone, isAuthors: Bool) { note(zone.advanced(to: stored.sequence), isAuthors: isAuthors) }
 
   private func note(_ zone: StoredZone, isAuthors: Bool) {
@@ -141,7 +141,7 @@ final class ZoneCommit {
     touched?.append((zone.key, DuplicateMerge.Touched(earlier: earlier, later: later)))
   }
 
-  /// Refuses a record that a rule of the kind `whole` does not allow beside those that are there.
+  /// Refuses a record that breaks a unique constraint, if the rules judge the commit as a whole.
   /// - Throws: `UNIQUE_FIELD_ERROR`.
   func admit(_ record: Record, to zone: StoredZone) throws {
     guard rules.uniqueness == .whole, let unique = schema.uniqueRules, unique.rejecting.contains(record.recordType) else { return }
@@ -150,7 +150,7 @@ final class ZoneCommit {
     checks[zone.key] = check
   }
 
-  /// Notes the name of a record that was written again because something above it moved.
+  /// Notes the name of a record that was written again because one of its ancestors moved.
   func noteRewritten(_ recordName: String) { rewritten.insert(recordName) }
 
   /// - Returns: the names noted since the last time.
@@ -160,7 +160,7 @@ final class ZoneCommit {
     return rewritten
   }
 
-  /// Access of some people to a zone began, changed or ended.
+  /// Notes that the access of some users to a zone began, changed or ended.
   func note(accessOf users: [String], to zoneName: String) {
     if users.isEmpty { return }
     effects.add(ZoneEffects.Access(users: users, zoneName: zoneName, database: database.id, shard: terms.shard))
@@ -168,7 +168,7 @@ final class ZoneCommit {
 
   // MARK: Zones
 
-  /// Makes a zone, or returns the one that is there.
+  /// Makes a zone, or returns the existing one.
   func makeZone(named name: String) throws -> StoredZone {
     let former = try transaction.zone(named: name, in: database.key)
     let zone = try transaction.makeZone(named: name, in: database.key)
@@ -176,18 +176,18 @@ final class ZoneCommit {
     return zone
   }
 
-  /// A zone was made that had not been there.
+  /// Notes that a zone was made.
   func note(made zone: StoredZone) {
     firing?.zone(changed: zone.zoneName, sequence: zone.sequence, by: terms.author.device)
     note(zone, isAuthors: true)
   }
 
   /// Ends a zone with all its records.
-  /// - Returns: the zone as it is then.
+  /// - Returns: the zone after its end.
   @discardableResult func end(_ zone: StoredZone, as end: ZoneEnd) throws -> StoredZone {
     if database.hasShares { note(accessOf: try transaction.audience(ofZone: zone.zoneName, of: database.key), to: zone.zoneName) }
     try transaction.deleteZone(zone.key, as: end)
-    // A purge leaves nothing: not what the journal keeps, either. What stores had not exported by then is written down after it.
+    // A purge also removes the zone's conflicts. Changes that stores had not exported are recorded afterwards.
     if end == .purged { try transaction.deleteConflicts(of: zone.databaseKey, inZone: zone.zoneName) }
     guard let ended = try transaction.zone(key: zone.key) else { throw StoreError.corrupt("zone \(zone.key) is gone with its deletion") }
     firing?.zone(deleted: zone.zoneName, sequence: ended.sequence, by: terms.author.device)
@@ -197,12 +197,12 @@ final class ZoneCommit {
 
   // MARK: The end
 
-  /// A zone as it is after the writes so far.
+  /// The zone's state after the writes so far.
   func current(_ zone: StoredZone) -> StoredZone { zones.first { $0.zone.key == zone.key }?.zone ?? zone }
 
   var hasWritten: Bool { !zones.isEmpty }
 
-  /// Merges duplicates among the records written to a zone so far. `finish()` does it for the zones that are left.
+  /// Merges duplicates among the records written to a zone so far. `finish()` does so for the remaining zones.
   func mergeDuplicates(in zone: StoredZone) throws -> DuplicateMerge.Outcome {
     guard let touched, touched.contains(where: { $0.zone == zone.key }) else { return DuplicateMerge.Outcome() }
     self.touched = touched.filter { $0.zone != zone.key }
@@ -213,16 +213,16 @@ final class ZoneCommit {
     return outcome
   }
 
-  /// Ends the commit; to be called after the last write.
-  /// - Throws: `QUOTA_EXCEEDED` where the whole of it is too much.
-  /// - Returns: what is to be published once the transaction is durable.
+  /// Ends the commit after its last write.
+  /// - Throws: `QUOTA_EXCEEDED` if the commit as a whole exceeds the quota.
+  /// - Returns: the effects to publish once the transaction is durable.
   func finish() throws -> ZoneEffects {
     if touched?.isEmpty == false { for changed in zones { _ = try mergeDuplicates(in: changed.zone) } }
     if rules.quota == .whole, hasWritten { try terms.quota?.checkGrowth(since: database, in: transaction) }
     for changed in zones {
       effects.add(changed.zone, of: database.id, by: changed.isAuthors ? terms.author : nil, hasSubscriptions: database.subscriptionEdition != 0)
     }
-    // Subscriptions to zones that ended are deleted, also where none is told.
+    // Subscriptions to ended zones are deleted even if no notification is sent.
     if let firing {
       let fired = try firing.finish()
       if rules.firing.applies { effects.add(fired) }
@@ -232,7 +232,7 @@ final class ZoneCommit {
 }
 
 extension ShardSnapshot {
-  /// The database that another row of the shard names by its key.
+  /// The database row with this key, which another row of the shard refers to.
   func row(ofDatabase key: Int64) throws -> StoredDatabase {
     guard let row = try database(key: key) else { throw StoreError.corrupt("database \(key) is not there") }
     return row

@@ -1,13 +1,13 @@
-// The news of a commit: only these are published, and only once the commit is durable.
+// The effects of a commit, published only once the commit is durable.
 
 import RecordStore
 import Records
 import ServiceBus
 import Sharing
 
-/// Everything that a commit's writes to zones let others know: pings, fired subscriptions, changed access, duplicates left to be merged.
+/// The effects of a commit's writes: pings, fired subscriptions, changed access, and duplicates left to merge.
 struct ZoneEffects: Sendable {
-  /// People whose access to a zone began, changed or ended.
+  /// Users whose access to a zone began, changed or ended.
   struct Access: Hashable, Sendable {
     let users: [String]
     let zoneName: String
@@ -23,7 +23,7 @@ struct ZoneEffects: Sendable {
 
   init() {}
 
-  /// Zones that ended without a commit of their own: with a reset, which takes the subscriptions along.
+  /// Zones that ended with a reset, which has no commit of its own and removes the subscriptions, too.
   init(removed zones: [StoredZone], of database: DatabaseID) { for zone in zones { add(zone, of: database, by: nil, hasSubscriptions: false) } }
 
   var isEmpty: Bool { changes.isEmpty && fired.isEmpty && accesses.isEmpty && unmerged.isEmpty }
@@ -35,22 +35,22 @@ struct ZoneEffects: Sendable {
     unmerged.formUnion(other.unmerged)
   }
 
-  /// To be called when the commit is durable.
+  /// Publishes the effects. Called when the commit is durable.
   func publish(by context: PlaneContext) {
-    // Before the change: people whose access has just begun are told of it.
+    // Before the change, so that users whose access has just begun are told of it.
     for access in accesses { context.noteShares(access.users, ofZone: access.zoneName, in: access.database, shard: access.shard) }
     for change in changes { context.changes.publish(change) }
     if !fired.isEmpty { context.publish(fired) }
     for shard in unmerged { context.duplicates.note(shard) }
   }
 
-  /// As `publish(by:)`, of changes alone.
+  /// Publishes the changes alone.
   func publish(changesBy publisher: any ChangePublisher) { for change in changes { publisher.publish(change) } }
 
   // MARK: Made by commits
 
-  /// Notes that a zone is what `zone` says.
-  /// - Parameter author: the one whose device made all of it; nil: others have a part in it.
+  /// Notes the present state of a zone.
+  /// - Parameter author: the author whose device made all changes; nil if others took part.
   mutating func add(_ zone: StoredZone, of database: DatabaseID, by author: WriteAuthor?, hasSubscriptions: Bool) {
     changes.append(
       ZoneChange(

@@ -1,27 +1,27 @@
-// Judges the writes of one unit before any of them is made: uniqueness, then references, then the quota, for every kind of write alike.
+// Judges the writes of one unit before any is made, for every kind of write: uniqueness, then references, then quota.
 
 import Mirroring
 import RecordStore
 import Records
 import ServiceBus
 
-/// A write as it is judged.
+/// A write to be judged.
 struct JudgedWrite {
   let recordName: String
-  /// As it will be; nil: the record is deleted.
+  /// The later state; nil: the record is deleted.
   let record: Record?
-  /// Its row or tombstone; nil: there is none.
+  /// The row or tombstone; nil: there is none.
   let existing: StoredRecord?
 }
 
-/// Decides which writes of a unit may be made, by the rules that are judged for each record (`RuleApplication.each`).
+/// Decides which writes of a unit may be made, by the rules with `RuleApplication.each`.
 struct ZoneJudge {
   struct Verdict {
-    /// The first rule that is broken, and by which records.
+    /// The first broken rule, with the errors by record name.
     var refused: (rule: WriteRule, errors: [String: RecordError])?
-    /// Records to be deleted with those that the unit deletes (`ReferenceRules.Verdict`).
+    /// Records to delete along with the unit's deletions (`ReferenceRules.Verdict`).
     var cascade: [String] = []
-    /// The unit's deletion that each of those goes with.
+    /// For each record of `cascade`, the unit's deletion that caused it.
     var causes: [String: String] = [:]
 
     func error(of recordName: String) -> RecordError? { refused?.errors[recordName] }
@@ -29,9 +29,9 @@ struct ZoneJudge {
 
   /// The writes that a full database refuses.
   enum Shortage {
-    /// All that grow: the unit goes as a whole.
+    /// All that grow, because the unit succeeds or fails as a whole.
     case allThatGrow
-    /// Those for which there is no room left, in their order.
+    /// Those without room, in their order.
     case surplus
   }
 
@@ -44,7 +44,7 @@ struct ZoneJudge {
   /// nil: a zone without any record.
   private var zone: StoredZone?
   private var references: ReferenceRules
-  /// Whether the author may know that a record exists.
+  /// True if the author may know that a record exists.
   private let mayName: ((Record) throws -> Bool)?
 
   init(
@@ -63,17 +63,17 @@ struct ZoneJudge {
     if let mayName { references.isVisible = mayName }
   }
 
-  /// The zone was made by the unit before.
+  /// Called after the unit made its zone.
   mutating func open(_ zone: StoredZone) {
     self.zone = zone
     references.zone = zone.key
   }
 
-  /// A unit deleted so many records along with those that it named.
+  /// Called after a unit's cascade deleted this many records.
   mutating func spend(cascade count: Int) { references.cascadeRoom -= count }
 
   /// - Parameter writes: each record once, in the unit's order.
-  /// - Returns: what the first broken rule says; without those that it refuses, others may be refused, or may go no more.
+  /// - Returns: the first broken rule. Without the refused writes, others may be refused, or drop out of the cascade.
   func verdict(on writes: [JudgedWrite]) throws -> Verdict {
     var verdict = Verdict()
     if rules.uniqueness == .each, let errors = try duplicates(among: writes) {
@@ -110,7 +110,7 @@ struct ZoneJudge {
 
   // MARK: Uniqueness
 
-  /// Saves that would make duplicates, where the rules refuse them; nil: there are none.
+  /// Saves that would make refused duplicates; nil if there are none.
   private func duplicates(among writes: [JudgedWrite]) throws -> [String: RecordError]? {
     guard let unique = schema.uniqueRules, !unique.rejecting.isEmpty,
       writes.contains(where: { $0.record.map { unique.rejecting.contains($0.recordType) } ?? false })
@@ -130,10 +130,10 @@ struct ZoneJudge {
 
   // MARK: Quota
 
-  /// Saves that grow and find no room; nil: there are none.
+  /// Saves that grow without room for them; nil if there are none.
   private func surplus(of writes: [JudgedWrite], over quota: StorageQuota, besides cascade: [String]) throws -> [String: RecordError]? {
     let stored = try transaction.database(database)
-    // Worked out without encoding a record: nearly every unit has room.
+    // An upper bound without encoding a record: nearly every unit has room.
     if writes.reduce(Int64(0), { $0 + ($1.record?.mostCountedByteCount ?? 0) }) <= quota.byteCount - (stored?.byteCount ?? 0) { return nil }
     let going = Set(cascade)
     let growths = writes.map { write in

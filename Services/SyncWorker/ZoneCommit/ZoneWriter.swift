@@ -1,24 +1,24 @@
-// Records of a zone, saved and deleted: sequence, origin and references always agree, and no subscription misses a change.
+// Saves and deletes records of a zone so that sequence, origin and references agree and subscriptions see each change.
 
 import Mirroring
 import RecordStore
 import Records
 
-/// Writes records of one zone within a commit, which makes it.
+/// Writes records of one zone within a commit.
 struct ZoneWriter {
   let commit: ZoneCommit
   let zone: StoredZone
-  /// The commit's author, or the server by itself.
+  /// The commit's author, or the server.
   let author: WriteAuthor
-  /// It writes for the commit's author.
+  /// True if it writes for the commit's author.
   let isAuthors: Bool
-  /// The records that it writes may be duplicates of others.
+  /// True if its records may be duplicates of others.
   var tracksDuplicates = true
 
   var transaction: any ShardTransaction { commit.transaction }
 
   /// Stores `record` as the successor of `existing` (its row or tombstone, nil when there is none).
-  /// - Parameter isRevived: it stood for another record until now: as far as duplicates go, it is new.
+  /// - Parameter isRevived: the name stood for another record until now; for duplicates the record counts as new.
   /// - Returns: the stored row with its new sequence.
   func save(_ record: Record, replacing existing: StoredRecord?, isRevived: Bool = false) throws -> StoredRecord {
     var record = record
@@ -31,7 +31,7 @@ struct ZoneWriter {
     return stored
   }
 
-  /// Leaves a tombstone in `existing`'s place. It keeps what an importing client must know of it (`Tombstone`), and nothing else.
+  /// Replaces `existing` by a tombstone, which keeps only the fields that an importing client needs (`Tombstone`).
   /// - Parameter movedTo: the name of the zone that has the record now; nil: it is gone.
   func delete(_ existing: StoredRecord, modified: Stamp, movedTo: String? = nil) throws -> StoredRecord {
     var record = existing.record
@@ -50,7 +50,7 @@ struct ZoneWriter {
     return stored
   }
 
-  /// A record that is shared with what hangs below it takes its share along.
+  /// Ends the share of a deleted root record.
   private func stopShare(of root: Record, modified: Stamp) throws {
     guard root.recordType != ReservedName.shareRecordType, let share = try transaction.share(ofRoot: root.recordName, in: zone.key) else { return }
     _ = try ShareWriter(writer: self).stop(share, stamp: modified)
@@ -69,13 +69,13 @@ struct ZoneWriter {
       sequenceOfOthers: existing.map { $0.origin == author.mirror ? $0.sequenceOfOthers : $0.sequence } ?? 0)
     try transaction.put(stored, in: zone.key, references: references, isNew: existing == nil)
     commit.note(stored, in: zone, isAuthors: isAuthors)
-    // Only what is shared with what hangs below it has parents.
+    // Only records of a shared hierarchy have parents.
     if existing?.record.parent != record.parent { try HierarchyMoves(writer: self).follow(from: existing, to: stored) }
     return stored
   }
 }
 
 extension Record {
-  /// What is left of a tombstone's pointers: what hangs below it hangs below its parent.
+  /// A tombstone's reference to its parent, which keeps its descendants in the hierarchy.
   fileprivate var parentReference: [OutgoingReference] { parent.map { [OutgoingReference(field: ReservedName.parentReference, target: $0)] } ?? [] }
 }

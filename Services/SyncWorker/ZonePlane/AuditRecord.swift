@@ -1,4 +1,4 @@
-// Who set what of a record, when and from where, read off the states that are kept of it (T-X02).
+// The audit of a record: the user, time and device of each change, read from the kept states (T-X02).
 
 import Mirroring
 import RecordStore
@@ -7,7 +7,7 @@ import ServiceBus
 import Sharing
 import WebServices
 
-/// One record's states, as changes.
+/// One record's kept states as a list of changes.
 struct RecordAudit: Sendable {
   let recordName: String
   /// nil: all.
@@ -16,10 +16,10 @@ struct RecordAudit: Sendable {
   /// Changes up to this sequence are left out.
   let after: Int64
   let limit: Int
-  /// Whether the caller may read what a zone had of a record that was moved out of it.
+  /// True if the caller may read a zone's states of a record that moved out of it.
   var mayRead: @Sendable (StoredZone) -> Bool = { _ in true }
 
-  /// States that one answer looks at, at most.
+  /// The most states that one answer looks at.
   static let limit = 1000
 
   /// - Throws: `NOT_FOUND` for a record that the zone never had.
@@ -27,14 +27,14 @@ struct RecordAudit: Sendable {
     guard let present = try snapshot.record(named: recordName, in: zone.key), permissions?.mayRead(present.record) ?? true else {
       throw RecordError(.notFound, "There is no record '\(recordName.prefix(Limit.nameByteCount))' in zone '\(zone.zoneName)'")
     }
-    // An object is the same in whichever zone it was; what it was in one the caller may not read is not for him.
+    // The states of an object span its zones. States in zones that the caller may not read are left out.
     let former = try snapshot.formerZones(of: present.record, in: zone)
     let zones = former.compactMap(\.self).filter(mayRead) + [zone]
     let horizon = try former.isEmpty ? snapshot.horizon(of: zone.key) ?? zone.sequence : min(snapshot.horizon(of: present.record, in: zone), zone.sequence)
     let kept = try zones.flatMap { zone in
       try snapshot.states(of: recordName, in: zone, after: after, limit: limit + 2).map { (zone: zone.zoneName, state: $0) }
     }.sorted { $0.state.sequence < $1.state.sequence }
-    // What it was then, and what it became.
+    // Each state with its successor.
     let later = kept.filter { $0.state.sequence > after }
     let isWhole = later.count <= limit
     let states = kept.last { $0.state.sequence <= after && Tombstone.movedTo($0.state.record) == nil }.map { [$0] + later.prefix(limit) } ?? Array(later.prefix(limit))
@@ -52,7 +52,7 @@ struct RecordAudit: Sendable {
         continue
       }
       guard writer.byteCount < StoreCall.pageByteCount else { return writer.finish(knownFrom: horizon, last: last, moreComing: true) }
-      // The state before the horizon may have had one before it.
+      // A state before the horizon may have had a predecessor that is not kept.
       let isEarliest = index == 0 && state.sequence <= horizon && !state.isDeleted
       writer.add(AuditWriter.State(sequence: state.sequence, fields: fields, modified: state.record.modified), isEarliest: isEarliest)
       last = state.sequence
@@ -62,7 +62,7 @@ struct RecordAudit: Sendable {
 }
 
 extension ZoneCall {
-  /// `GET audit?recordName=…&field=…`: of records, in their fields' names.
+  /// `GET audit?recordName=…&field=…`: the audit of a record, by field names.
   func audit() async throws(RecordError) -> PlaneAnswer {
     guard let name = request.query["recordName"], !name.isEmpty else { throw RecordError(.badRequest, "recordName is missing") }
     let audit = RecordAudit(
@@ -73,7 +73,7 @@ extension ZoneCall {
 }
 
 extension StoreCall {
-  /// `GET audit?objectID=…&property=…`: of objects, in their properties' names. Many-to-many links are records of their own.
+  /// `GET audit?objectID=…&property=…`: the audit of an object, by property names. Many-to-many links are own records.
   func audit() async throws(RecordError) -> PlaneAnswer {
     guard let objectID = request.query["objectID"], !objectID.isEmpty else { throw RecordError(.badRequest, "objectID is missing") }
     let after = try integer("after", default: 0, minimum: 0, maximum: .max)
@@ -88,7 +88,7 @@ extension StoreCall {
         let locator = try ObjectLocator(of: mirror, in: snapshot)
         guard let zone = try locator.zone(of: objectID) else { throw RecordError(.notFound, "The store has no zone") }
         guard let guest = locator.guest else { return try audit.answer(in: zone, permissions, from: snapshot) }
-        // Of what its user sees: the record as it is, and what it was in zones that are wholly his to read.
+        // The user's view: the record now, and its states in zones that the user may read as a whole.
         guard let seen = guest.visible(in: zone, snapshot), let row = try locator.row(of: objectID), try seen.mayRead(row.record) else {
           throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
         }

@@ -1,4 +1,4 @@
-// A zone's end, by its operator: purged, or because what was encrypted in it can't be read any more.
+// Ends a zone by an operator's order: as a purge, or because its encrypted values can't be read any more.
 
 import JSON
 import Mirroring
@@ -9,7 +9,7 @@ import ServiceKit
 import WebServices
 
 extension ZoneCall {
-  /// `POST end` `{"reason"}`: deletes the zone with all its records. Every store hears of it with the reason, and does what its policy says.
+  /// `POST end` `{"reason"}`: deletes the zone with all its records. Stores get the reason and follow their policy.
   func end(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     guard request.caller.isOperator else { throw RecordError(.accessDenied, "Zones are ended by operators; their owners delete or purge them") }
     let asked = try EndZoneRequest(try JSONValue.request(body))

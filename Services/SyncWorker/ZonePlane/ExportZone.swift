@@ -1,4 +1,4 @@
-// A zone's state at one sequence as lines of JSON, page by page, while others go on writing to it.
+// Exports a zone's state at one sequence as lines of JSON, in pages, while writes go on.
 
 import RecordStore
 import Records
@@ -6,10 +6,10 @@ import ServiceBus
 import WebServices
 
 extension ZoneCall {
-  /// `GET export`: `sequence` (as it is now without one), and `after` as the last line of the page before says.
+  /// `GET export`: `sequence` (default: the present one), and `after` from the last line of the page before.
   ///
-  /// Records are told in the order of their names, which never change: so none comes twice and none is missed, whatever is written
-  /// meanwhile. One that was changed since is told as it was.
+  /// Records come in the order of their names, which never change, so other writes make none come twice or be missed.
+  /// A record that changed since comes in its earlier state.
   func export() async throws(RecordError) -> PlaneAnswer {
     let (after, wanted) = (request.query["after"], try number("sequence"))
     if after != nil, wanted == nil { throw RecordError(.badRequest, "after goes with the sequence of the page before") }
@@ -28,7 +28,7 @@ extension ZoneCall {
     return PlaneAnswer(contentType: ZoneLineWriter.contentType, body: bytes)
   }
 
-  /// Records, tombstones among them, that a page looks at.
+  /// Records that a page looks at, tombstones included.
   private static let exportLimit = 2000
 }
 
@@ -38,7 +38,7 @@ private struct ExportPage {
   let horizon: Int64
   let links: RecordDictionaryWriter.AssetLinks
   var lines = ZoneLineWriter()
-  /// By hash: content is shown once a page.
+  /// By hash: a page shows the same content once.
   private var shown: Set<[UInt8]> = []
 
   init(zone: StoredZone, sequence: Int64, horizon: Int64, links: RecordDictionaryWriter.AssetLinks) {
@@ -75,7 +75,7 @@ private struct ExportPage {
       }
       state = try snapshot.state(of: row.record.recordName, in: zone.key, at: sequence)
     }
-    // With whom a zone is shared is no content of it: a share is made, not copied.
+    // Shares are left out: a share is made, not copied.
     guard let state, !state.isDeleted, state.record.recordType != ReservedName.shareRecordType else { return }
     for asset in state.record.assets where shown.insert(asset.hash).inserted { lines.asset(asset, links: links) }
     lines.record(state.record)

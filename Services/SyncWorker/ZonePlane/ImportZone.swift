@@ -1,4 +1,4 @@
-// Lines of an export made records again: their names and stamps are kept, so that graphs and links are the same.
+// Makes records from the lines of an export. Names and stamps are kept, so that graphs and links stay the same.
 
 import JSON
 import Mirroring
@@ -9,9 +9,9 @@ import ServiceBus
 import WebServices
 
 extension ZoneCall {
-  /// `POST import`: up to 400 records in one commit. A page that is sent again changes nothing.
+  /// `POST import`: up to 400 records in one commit. A repeated page changes nothing.
   ///
-  /// A zone with other records is refused without `merge=true`, by which those of the same name are replaced.
+  /// A zone with other records refuses the import unless `merge=true`; then records of the same name are replaced.
   func importLines(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let merges: Bool
     switch request.query["merge"] {
@@ -57,7 +57,7 @@ extension ZoneCall {
           throw RecordError(.badRequest, "'\(item.record.recordName)' is the name of a share of the zone, which no other record replaces").inLine(item.line)
         }
         var present = existing.record
-        // It carries its server's shard: an import does not bring it along.
+        // A short GUID contains its server's shard, so an import does not keep it.
         present.shortGUID = nil
         if present == item.record {
           presentCount += 1
@@ -82,7 +82,7 @@ extension ZoneCall {
 
   // MARK: Schema
 
-  /// The schema with everything the lines need: development's is extended, production's refuses what it lacks.
+  /// The schema with all fields of the lines: development is extended, production refuses unknown ones.
   private func schema(covering lines: ZoneLines) async throws(RecordError) -> EnvironmentSchema {
     let (container, environment) = (request.database.container, request.database.environment)
     let schema = try await context.schemas.schema(of: container, environment)
@@ -92,7 +92,7 @@ extension ZoneCall {
     return try await context.schemas.schema(of: container, environment)
   }
 
-  /// - Throws: `BAD_REQUEST` naming the line, for a value of another type than is declared, and for what production does not know.
+  /// - Throws: `BAD_REQUEST` with the line, for a value of the wrong type, and for fields that production lacks.
   private static func undeclared(in lines: ZoneLines, _ schema: SchemaIndex, refuses: Bool) throws(RecordError) -> [ExtendSchema.SchemaField] {
     var found: [String: ExtendSchema.SchemaField] = [:]
     var order: [String] = []
@@ -121,10 +121,10 @@ extension ZoneCall {
 
   // MARK: Content
 
-  /// `POST assets`: which content is there already, and where the rest is uploaded to.
+  /// `POST assets`: tells which content is present, and gives the upload URL for the rest.
   func findAssets(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked = try ZoneAssetsRequest(try JSONValue.request(body)).assets
-    // Only an operator is told what there is: a hash must not show that somebody else has its content.
+    // Only operators learn what is present: a hash must not show that another user has its content.
     let isOperator = request.caller.isOperator
     let commit = store.enqueue { transaction in try asked.map { try isOperator && transaction.hasContent(of: $0) } }
     startNext()

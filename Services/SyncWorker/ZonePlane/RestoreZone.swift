@@ -1,4 +1,4 @@
-// A zone brought back to what it was at an earlier sequence, a page a commit, by changes like any others: clients get there by importing.
+// Restores a zone to an earlier sequence, one page per commit. The changes are ordinary ones that clients import.
 
 import JSON
 import Mirroring
@@ -8,11 +8,11 @@ import ServiceBus
 import WebServices
 
 extension ZoneCall {
-  /// `POST restore`. Only records that changed after the sequence and up to the first page's end are touched, so that what is saved meanwhile
-  /// stays; what is as it was already is left alone, so that a page that is sent again changes nothing.
+  /// `POST restore`. Touches only records that changed after the sequence and up to the first page's end, so that
+  /// concurrent saves stay. Unchanged records are left alone, so that a repeated page changes nothing.
   ///
-  /// References bind nothing here: the state was whole. A page by which the database would grow beyond its owner's quota is refused, and changes nothing:
-  /// what it held then may be more than it may hold now.
+  /// References need no check, because the restored state was whole. A page that makes the database grow beyond its
+  /// owner's quota is refused and changes nothing: the quota may be smaller now.
   func restore(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked = try ZoneRestoreRequest(try JSONValue.request(body))
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
@@ -29,7 +29,7 @@ extension ZoneCall {
     let effects: ZoneEffects
   }
 
-  /// Records a page looks at.
+  /// Records that a page looks at.
   private static let restoreLimit = 400
 
   private func restorePage(_ asked: ZoneRestoreRequest, _ terms: CommitTerms, in transaction: any ShardTransaction) throws -> RestoreResult {
@@ -52,9 +52,9 @@ extension ZoneCall {
         break
       }
       answer.after = row.sequence
-      // With whom the zone is shared is none of what it was.
+      // Shares are not part of a zone's restored state.
       if row.record.recordType == ReservedName.shareRecordType { continue }
-      // What is in another zone by now is restored there, and never becomes two.
+      // A record that is in another zone now is restored there, so that it never exists twice.
       if row.isDeleted, Tombstone.movedTo(row.record) != nil, try isElsewhere(row.record.recordName, zone, in: transaction) { continue }
       guard var record = try restored(row, in: zone, at: sequence, terms.schema, transaction) else {
         if row.isDeleted { continue }
@@ -64,7 +64,7 @@ extension ZoneCall {
       }
       if !row.isDeleted, row.record.saysTheSame(as: record) { continue }
       record.modified = terms.stamp
-      // Where its URL leads is none of it either.
+      // The share URL is not restored either.
       record.shortGUID = row.record.shortGUID ?? record.shortGUID
       _ = try writer.save(record, replacing: row, isRevived: try revive(record, in: zone, transaction))
       answer.restoredCount += 1
@@ -77,9 +77,9 @@ extension ZoneCall {
     return try present.key != zone.key && snapshot.record(named: recordName, in: present.key)?.isDeleted == false
   }
 
-  /// What a record was at the sequence; of one that was moved here since, what it was where it was: it stays here, and has the values of then.
+  /// The record's state at the sequence. A record that moved here since takes the state of its former zone, and stays.
   ///
-  /// What was moved away and deleted there comes back here, without what it had to do with objects that are elsewhere (R16).
+  /// A record that moved away and was deleted there comes back, without its references to objects elsewhere (R16).
   private func restored(_ row: StoredRecord, in zone: StoredZone, at sequence: Int64, _ schema: EnvironmentSchema, _ snapshot: any ShardSnapshot) throws -> Record? {
     if let state = try snapshot.state(of: row.record.recordName, in: zone.key, at: sequence), !state.isDeleted {
       if !row.isDeleted || Tombstone.movedTo(row.record) == nil { return state.record }
@@ -96,15 +96,15 @@ extension ZoneCall {
     return record
   }
 
-  /// A duplicate that is as it was before it was merged is an object like any other, and nobody's edit of the survivor; it may be merged anew.
-  /// - Returns: whether the record was one.
+  /// Makes a restored duplicate independent of its survivor. A later save may merge it again.
+  /// - Returns: true if the record was a duplicate.
   private func revive(_ record: Record, in zone: StoredZone, _ transaction: any ShardTransaction) throws -> Bool {
     guard try transaction.hasRedirects(in: zone.databaseKey), try transaction.redirect(of: record.recordName, in: zone.key) != nil else { return false }
     try transaction.removeRedirect(of: record.recordName, in: zone.key)
     return true
   }
 
-  /// The last sequence at a time: the one before the first change that came later. Records that were imported count by their own stamps.
+  /// The last sequence at a time: the one before the first later change. Imported records count by their own stamps.
   private static func sequence(of zone: StoredZone, at date: Int64, in snapshot: any ShardSnapshot) throws -> Int64 {
     var first = try snapshot.firstReplacement(in: zone.key, after: date) ?? .max
     var end = Int64.max
@@ -112,7 +112,7 @@ extension ZoneCall {
       let rows = try snapshot.changesBackwards(in: zone.key, after: 0, before: end, limit: restoreLimit)
       let later = rows.filter { $0.record.modified.timestamp > date }
       if let earliest = later.last { first = min(first, earliest.sequence) }
-      // Clocks are near enough to one another that a whole page of earlier changes has nothing later behind it.
+      // Clocks are close enough that no later change follows a whole page of earlier ones.
       guard !later.isEmpty, rows.count == restoreLimit, let last = rows.last else { return min(first - 1, zone.sequence) }
       end = last.sequence
     }
@@ -120,6 +120,6 @@ extension ZoneCall {
 }
 
 extension Record {
-  /// Whether only stamps differ.
+  /// True if only stamps differ.
   fileprivate func saysTheSame(as other: Record) -> Bool { recordType == other.recordType && fields == other.fields && parent == other.parent }
 }

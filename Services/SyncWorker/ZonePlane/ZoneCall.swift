@@ -1,4 +1,4 @@
-// Calls on one zone as a whole: export, import, restore, audit, conflicts. Its owner makes them, or an operator for anybody.
+// Calls on one zone as a whole: export, import, restore, audit, conflicts, end. Owners and operators make them.
 
 import JSON
 import Mirroring
@@ -8,7 +8,7 @@ import ServiceBus
 import ServiceKit
 import WebServices
 
-/// One call under `zones/{zone}`; the handlers are extensions, a file a subject.
+/// One call under `zones/{zone}`. The handlers are extensions, one file per subject.
 struct ZoneCall: DatabaseCall {
   let request: DatabaseRequest
   let body: [UInt8]
@@ -16,7 +16,7 @@ struct ZoneCall: DatabaseCall {
   let store: any ShardStore
   let context: PlaneContext
 
-  /// - Throws: for a path that is none of a zone, and for a caller who may not.
+  /// - Throws: `RecordError` for a path that names no zone call, and for a caller without permission.
   init(_ request: DatabaseRequest, body: [UInt8], in store: any ShardStore, _ context: PlaneContext) throws(RecordError) {
     guard request.path.count == 3, request.path[1] == ReservedName.defaultZone || RecordName.problem(request.path[1], kind: "zoneName") == nil else {
       throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
@@ -49,12 +49,12 @@ struct ZoneCall: DatabaseCall {
 
   var now: Int64 { context.clock.now }
 
-  /// Whose doing a restore is: an operator's is the owner's.
+  /// The author of a restore: the caller, or the owner for an operator.
   var user: String { request.caller.userRecordName ?? request.database.owner }
 
   var zoneID: Zone.ID { Zone.ID(zoneName: zoneName, ownerName: request.database.owner) }
 
-  /// - Throws: `ZONE_NOT_FOUND` for one that does not exist, or no longer.
+  /// - Throws: `ZONE_NOT_FOUND` if the zone does not exist or has ended.
   func zone(in snapshot: any ShardSnapshot) throws -> StoredZone {
     guard let database = try snapshot.database(request.database), let zone = try snapshot.zone(named: zoneName, in: database.key), !zone.isDeleted else {
       throw RecordError(.zoneNotFound, "Zone '\(zoneName.prefix(Limit.nameByteCount))' does not exist")
@@ -63,7 +63,7 @@ struct ZoneCall: DatabaseCall {
   }
 
   /// Checks that the zone's state at a sequence is known.
-  /// - Throws: `BAD_REQUEST` naming the range that is.
+  /// - Throws: `BAD_REQUEST` with the known range.
   func check(_ sequence: Int64, of zone: StoredZone, through last: Int64, in snapshot: any ShardSnapshot) throws {
     let horizon = try snapshot.horizon(of: zone.key) ?? zone.sequence
     guard (horizon...max(horizon, last)).contains(sequence) else {
@@ -71,19 +71,19 @@ struct ZoneCall: DatabaseCall {
     }
   }
 
-  /// A number of the query.
+  /// A query parameter as a number; nil if it is missing.
   func number(_ name: String) throws(RecordError) -> Int64? {
     guard let text = request.query[name] else { return nil }
     guard let number = Int64(text), number >= 0 else { throw RecordError(.badRequest, "\(name) must be an integer of at least 0") }
     return number
   }
 
-  /// `limit` of the query; larger ones than `maximum` mean that.
+  /// The query's `limit`, clamped to 1...`maximum`; `maximum` if it is missing.
   func limit(maximum: Int) throws(RecordError) -> Int {
     try number("limit").map { Int(clamping: min(max($0, 1), Int64(maximum))) } ?? maximum
   }
 
-  /// The terms of a commit: the server's doing, so that every store hears of it.
+  /// The terms of a commit by the server, so that every store is told of it.
   func terms(_ write: ZoneWrite, _ schema: EnvironmentSchema, quota: StorageQuota? = nil) -> CommitTerms {
     CommitTerms(write, Stamp(timestamp: now, userRecordName: user), schema, quota: quota, shard: store.shard, context)
   }
