@@ -8,8 +8,8 @@ import ServiceKit
 
 /// Where workers get schemas from: a cache over the share service, or a fixed value in tests.
 protocol SchemaSource: Sendable {
-  /// - Throws: `RecordError.notFound` for an unknown container, `.tryAgainLater` if the directory is away and nothing is
-  ///   cached.
+  /// - Throws: `RecordError.notFound` for an unknown container, `.tryAgainLater` if the directory is away and
+  ///   nothing is cached.
   func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema
   /// Adds to a development schema; returns when the directory has it.
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError)

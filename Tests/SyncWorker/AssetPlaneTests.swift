@@ -112,7 +112,7 @@ struct AssetPlaneTests {
       let value = #"{"receipt":"\#(assets[0]["receipt"]?.string ?? "")"}"#
       #expect(try await world.operate("create", "b", fields: #"{"blob":{"value":\#(value),"type":"ASSETID"}}"#).records[0]["serverErrorCode"] == nil)
       #expect(try await uploads.blob("b")?["value"]?["size"]?.int64 == 5)
-      // Another user's zone is none to him.
+      // Another user's zone does not exist for bob.
       #expect(try await world.post("assets/rereference", body, user: "_bob").status == 404)
       for bad in ["{}", #"{"assets":[{"recordName":"a"}],"zoneID":{"zoneName":"Trips"}}"#] { #expect(try await world.post("assets/rereference", bad).status == 400) }
     }

@@ -1,4 +1,4 @@
-// Who set what, when and from where: answered from what records were (T-X02).
+// The audit of records: the user, time and device of each change, read from kept states (T-X02).
 
 import JSON
 import RecordStore
@@ -18,7 +18,7 @@ private func update(_ name: String) -> String { #"{"changeType":"update","entity
     try await world.save("A", insert, query: ["wait": "export"])
     world.clock.advance(by: 1000)
     try await world.save("B", update("two"), query: ["wait": "export"])
-    // What does not touch the property is not told.
+    // The audit leaves out changes of other properties.
     try await world.save("A", #"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":{"tags":["T"]}}"#, query: ["wait": "export"])
     try await world.save("A", update("three"), query: ["wait": "export"])
     try await world.save("B", #"{"changeType":"delete","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
@@ -39,7 +39,7 @@ private func update(_ name: String) -> String { #"{"changeType":"update","entity
     // The whole object: its making sets the entity's name, too.
     let all = try await world.get("A/audit", ["objectID": "T"]).json["changes"]?.elements ?? []
     #expect(all.first?["properties"]?.elements.map { $0["property"]?.string } == ["entityName", "name"])
-    // What is forgotten is said to be, and nobody is named for it.
+    // The audit marks forgotten history and names no user for it.
     _ = try await world.store.enqueue { try $0.forgetPast(replacedBefore: .max, limit: 2) }.value
     let late = try await world.get("A/audit", ["objectID": "T", "property": "name"]).json
     #expect(late["changes"]?.elements.first?["changeType"]?.string == "earliest" && late["knownFrom"]?.int64 == late["changes"]?.elements.first?["sequence"]?.int64)

@@ -1,4 +1,4 @@
-// Conflicts through the object plane: what devices see, what is written down, and how it is settled.
+// Conflicts through the object plane: the devices' view, the journal, and the ways to settle an entry.
 
 import History
 import JSON
@@ -324,7 +324,7 @@ func `a store that never imported knew nothing: what it overwrites is in the jou
       try await world.edit("B", change(changeType, "Tag", "T", #""name":"B's""#))
       let entries = try await world.conflicts("A")
       #expect(entries.count == 1 && entries.first?["lost"]?["name"]?.string == "A's" && entries.first?["kept"]?["name"]?.string == "B's")
-      // What it wrote itself it knows, and what says the same loses nothing.
+      // A device knows its own write, and an equal value loses nothing.
       try await world.edit("B", change("update", "Tag", "T", #""name":"B's again""#))
       try await world.edit("B", change(changeType, "Tag", "T", #""name":"B's again""#))
       #expect(try await world.conflicts("A").count == 1)

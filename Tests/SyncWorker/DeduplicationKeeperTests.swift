@@ -51,7 +51,7 @@ import Testing
     try await world.settleDuplicates()
     #expect(try await world.tags() == ["T10000=x"])
     #expect(try await world.pairs().count == photos.count)
-    // Whoever reads it all from the beginning sees one tag with all photos.
+    // A device that reads from the beginning sees one tag with all photos.
     let fresh = try await Device("F", world)
     try await fresh.pull(limit: 500)
     #expect(fresh.graph.links.count == photos.count)

@@ -54,7 +54,7 @@ private struct NaiveTags {
 }
 
 extension DeviceGraph {
-  /// What the device shows: tags with their names, and pairs of photos and tags that it has both of.
+  /// The device's view: tags with their names, and pairs of a photo and a tag that are both present.
   fileprivate var picture: [String] {
     let tags = objects.filter { $0.value["entity"] == "Tag" }.map { "\($0.key)=\(($0.value["name"] ?? "").filter { $0 != "\"" })" }
     let pairs = links.compactMap { link -> String? in

@@ -134,7 +134,7 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
         }
       }
       #expect(try await redirect("T2") == (isMerged ? "T1" : nil))
-      // One's own are one's own to merge; the background merges nobody's.
+      // A user merges their own records; the background merges none here.
       try await world.settleDuplicates()
       #expect(try await redirect("T2") == (isMerged ? "T1" : nil))
       #expect(try await world.modify(tagOperation("create", "T0"), zone: ReservedName.defaultZone, user: "_bob", scope: .public).records.first?.code == nil)

@@ -47,7 +47,7 @@ struct EncryptionTests {
       let attributes = #"{"name":"Ada","diagnosis":"\#(secret)","scan":"\#(scan.base64EncodedString())","weight":61.5}"#
       let saved = try await world.save("A", #"{"changeType":"insert","entity":"Patient","objectID":"P","attributes":\#(attributes)}"#, query: ["wait": "export"])
       #expect(saved.status == 200, "\(saved.text)")
-      // What it was before, and what a tombstone keeps.
+      // A past state, and the fields that a tombstone keeps.
       _ = try await world.save("A", #"{"changeType":"update","entity":"Patient","objectID":"P","attributes":{"weight":62}}"#, query: ["wait": "export"])
       let record = try #require(try await world.liveRecords().first)
       #expect(record.fields["CD_weight"] == Field(.double(62), isEncrypted: true) && record.fields["CD_name"]?.isEncrypted == false)

@@ -33,13 +33,13 @@ extension RecordPlaneWorld {
 
   static func delete(_ name: String) -> String { operation("forceDelete", #""recordName":"\#(name)""#) }
 
-  /// What operations on Alice's zone are answered, code by code.
+  /// The codes of the answers to operations on Alice's zone, in order.
   func codes(_ operations: [String], by user: String = "_alice", isAtomic: Bool = false) async throws -> [String?] {
     let reply = try await modify(operations, by: user, isAtomic: isAtomic)
     return reply.records.map(\.code)
   }
 
-  /// Whether records of Alice's are there for somebody.
+  /// True for each of Alice's records that the user finds.
   func sees(_ names: [String], by user: String = "_alice") async throws -> [Bool] {
     if user == "_alice" { return try await lookUp(names).records.map { $0.code == nil } }
     let list = names.map { #"{"recordName":"\#($0)"}"# }.joined(separator: ",")
@@ -47,7 +47,7 @@ extension RecordPlaneWorld {
   }
 }
 
-/// What a participant of a hierarchy can't do to it, to its root, and to what hangs elsewhere.
+/// A participant of a hierarchy can't change its share, its root's place, or records outside of it.
 struct HierarchyLimitsTests {
   private func world(_ operations: String...) async throws -> RecordPlaneWorld {
     let world = try await RecordPlaneWorld.inMemory()
@@ -105,7 +105,7 @@ struct HierarchyLimitsTests {
       }
     }
     #expect(try await world.sees(["n", "m", "g"], by: "_bob") == [false, false, false])
-    // Where he may write he makes again what he deleted, with what hangs from it.
+    // Below the root he makes deleted records again, with their children.
     for operation in [World.note("x", parent: "r"), World.note("y", parent: "x"), World.delete("x"), World.note("x", parent: "r")] {
       #expect(try await world.codes([operation], by: "_bob") == [nil])
     }
@@ -132,7 +132,7 @@ struct HierarchyLimitsTests {
     for operation in [none, World.note("r", "forceUpdate", parent: "d"), World.note("r", "forceReplace", parent: "d"), World.note("r", "forceUpdate", parent: "c")] {
       #expect(try await world.codes([operation], by: "_bob") == ["ACCESS_DENIED"], "\(operation)")
     }
-    // What leaves the parent out leaves it as it is.
+    // An operation without a parent leaves the parent as it is.
     for operation in [World.note("r", "forceReplace", title: "mine"), World.note("r", "forceUpdate", parent: "a", title: "mine")] {
       #expect(try await world.codes([operation], by: "_bob") == [nil])
     }
@@ -143,7 +143,7 @@ struct HierarchyLimitsTests {
     // The owner does.
     #expect(try await world.codes([World.note("r", "forceUpdate", parent: "b")]) == [nil])
     #expect(try await world.sees(["r", "c"], by: "_dave") == [true, true])
-    // A root that is somebody else's stays, too, where it hangs.
+    // A root of another user keeps its parent, too.
     #expect(try await world.codes([World.note("r", "forceUpdate", parent: "d")], by: "_dave") == ["ACCESS_DENIED"])
   }
 
@@ -158,7 +158,7 @@ struct HierarchyLimitsTests {
       let free = try await world.modify([World.note("y", kind, parent: parent)], by: user).records[0].text
       #expect(taken.replacing(#""x""#, with: #""y""#) == free && free.contains("ACCESS_DENIED"), "\(user) \(parent)")
     }
-    // Where he may write a name is taken or free.
+    // Below the root a name is either taken or free.
     let unit = [World.note("p", parent: "r"), World.note("x", parent: "p")]
     #expect(try await world.codes(unit, by: "_bob", isAtomic: true) == ["ATOMIC_ERROR", "CONFLICT"])
     #expect(try await world.codes([World.note("x", parent: "r"), World.note("y", parent: "r")], by: "_bob") == ["CONFLICT", nil])

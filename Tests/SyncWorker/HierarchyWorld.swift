@@ -32,15 +32,15 @@ extension RecordPlaneWorld {
   static func deletion(_ name: String) -> String { operation("forceDelete", #""recordName":"\#(name)""#) }
 }
 
-/// What participants see of a zone, by the rules alone: what hangs below a record that is shared with them, over tombstones, too.
+/// A participant's view of a zone by the rules alone: the descendants of a shared record, across tombstones, too.
 struct HierarchyModel {
   /// Of every record that ever was, its parent.
   var parents: [String: String] = [:]
   var alive: Set<String> = []
-  /// Who takes part in what hangs below a record.
+  /// The participants of each record's hierarchy.
   var shares: [String: Set<String>] = [:]
   private var seen: [String: Set<String>] = [:]
-  /// By user: how often each record went out of his sight.
+  /// By user: how often each record became invisible.
   private(set) var departures: [String: [String: Int]] = [:]
 
   func visible(to user: String) -> Set<String> {
@@ -66,18 +66,18 @@ struct HierarchyModel {
   }
 }
 
-/// Somebody who follows the feed of Alice's zone, and keeps what he is told.
+/// A reader that follows the feed of Alice's zone and keeps its content.
 struct FeedReader {
   let world: RecordPlaneWorld
   let user: String
   var token: String?
-  /// The records he has.
+  /// The records that the reader holds.
   private(set) var held: Set<String> = []
-  /// How often he was told of each record's deletion.
+  /// The number of deletions that the feed told, by record.
   private(set) var deletions: [String: Int] = [:]
   /// Of the last poll, deletions with a minus sign.
   private(set) var told: [String] = []
-  /// How often his token was refused.
+  /// The number of refused tokens.
   private(set) var restartCount = 0
 
   init(_ world: RecordPlaneWorld, _ user: String) {

@@ -144,7 +144,7 @@ extension ObjectPlaneWorld {
     for number in 0..<100 { #expect(try await world.consumer("PUT", "c\(number)").status == 200) }
     #expect(try await world.consumer("PUT", "c100").status == 400)
     #expect(try await world.consumer("PUT", "c99").status == 200, "one that is there is moved")
-    // A store that is reset is a new one: who read its history starts over.
+    // A store that is reset is new: readers of its history start over.
     _ = try await world.send(world.request("POST", "stores/A/reset"), "{}")
     #expect(try await world.get("A/consumers").json["consumers"]?.count == 0)
   }

@@ -1,4 +1,4 @@
-// Persistent history: what is told of it, what is asked of it, and when it may go.
+// Persistent history: its content, its queries, and the time of its purge.
 
 import History
 import JSON
@@ -91,7 +91,7 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
   }
 }
 
-// MARK: What can be asked for
+// MARK: Queries
 
 @Test(arguments: StoreKind.allCases) func `transactions and changes are filtered by their properties, and changes keep their names`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in

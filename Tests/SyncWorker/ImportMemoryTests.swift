@@ -1,4 +1,4 @@
-// What imports remember: where a client stands, what was left out, and what a richer model has to be told again.
+// The server's memory of imports: a client's position, records left out, and updates for a richer model.
 
 import History
 import JSON
@@ -68,7 +68,7 @@ extension ObjectPlaneWorld {
       world.clock.advance(by: 60_001)
       #expect(try await b.pull().isEmpty)
       #expect(try await world.left("B").first?["attempts"]?.int64 == 2, "twice as long")
-      // Repaired: it comes with the next poll that finds it due, without anybody changing it.
+      // A repaired record comes with the next poll that finds it due, without any change of it.
       try world.damage("record SET sum = sum - 1 WHERE name = 'T100'")
       #expect(try await world.send(world.request("POST", "stores/B/quarantine/retry"), "{}").json["retried"]?.int64 == 1)
       #expect(saved(try await b.pull()) == ["T100"])
@@ -153,7 +153,7 @@ extension ObjectPlaneWorld {
       #expect(try await old.pull().isEmpty)
       try await setUp("old", hash)
       #expect(try await old.pull().isEmpty, "the same model again is nothing new")
-      // Back to the poorer model and forth: what was saved in between is not missed.
+      // After a change to the poorer model and back, no change in between is missed.
       try await setUp("old", ObjectPlaneWorld.modelHash)
       try await world.save("new", #"{"changeType":"insert","entity":"Album","objectID":"B","attributes":{"title":"b"}}"#, query: ["wait": "export"])
       #expect(saved(try await old.pull()).isEmpty)

@@ -1,4 +1,4 @@
-// What workers forget by themselves: history that everybody has dealt with, and what records were.
+// The keepers of workers forget history that every consumer has read, and past states of records.
 
 import History
 import JSON

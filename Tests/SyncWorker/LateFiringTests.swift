@@ -1,4 +1,4 @@
-// Changes that cost too much to compare in a shard's writer: what is left to a reader, and that nobody can tell but by the time.
+// Changes that cost too much to compare in a shard's writer go to a reader; only the delay shows it.
 
 import JSON
 import ObjectModel
@@ -11,7 +11,7 @@ import WebServices
 @testable import SyncWorker
 
 struct LateFiringTests {
-  /// A filter that nobody can decide without a look at a whole list, passed by lists without negative numbers.
+  /// A filter that must look at a whole list. Lists without negative numbers pass it.
   private static let dear =
     #"[{"fieldName":"l","comparator":"NOT_LIST_CONTAINS_ANY","fieldValue":{"value":[\#((1...400).map { "-\($0)" }.joined(separator: ","))],"type":"INT64_LIST"}}]"#
 

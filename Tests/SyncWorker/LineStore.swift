@@ -4,7 +4,7 @@ import RecordStore
 import Records
 import Synchronization
 
-/// Whose turns were asked for, one entry a body or read; the server's own are none.
+/// The users of the turns, one entry per body or read; the server's own turns are left out.
 final class Lines: Sendable {
   private let parties = Mutex<[String]>([])
   var all: [String] { parties.withLock { $0 } }

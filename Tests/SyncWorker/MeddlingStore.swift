@@ -1,4 +1,4 @@
-// A shard as others find it who are not alone with it: between two reads somebody writes, or a read fails.
+// A shard under concurrency: a write happens between two reads, or a read fails.
 
 import RecordStore
 import Synchronization
@@ -11,8 +11,8 @@ final class MeddlingStore: ShardStore {
   private let count = Mutex(0)
 
   /// - Parameters:
-  ///   - number: the read, from 1 on, behind which something is done.
-  ///   - meddle: what it throws the read throws.
+  ///   - number: the read, from 1 on, after which `meddle` runs.
+  ///   - meddle: its errors become the read's errors.
   init(_ base: any ShardStore, behindRead number: Int, _ meddle: @escaping @Sendable () async throws -> Void) {
     self.base = base
     self.number = number

@@ -15,7 +15,7 @@ import WebServices
 private let home = ReservedName.privateMirrorZone
 
 extension ObjectPlaneWorld {
-  /// A request of store A, beside which somebody else does something behind one of its reads.
+  /// A request of store A, with a concurrent action after one of its reads.
   fileprivate func post(_ path: String, _ body: String, id: String? = nil, in store: (any ShardStore)? = nil) async throws -> PlaneReply {
     let call = request("POST", "stores/A/\(path)")
     let named = DatabaseRequest(
@@ -73,7 +73,7 @@ extension JSONValue {
   @Test func `R16 what is made meanwhile where the graph points to goes along, whenever it is made`() async throws {
     try await behindEveryRead { world in
       for store in ["A", "B"] { try await world.setUp(store) }
-      // A rating of a photo that nobody has heard of.
+      // A rating of a photo that no device has yet.
       try await world.save("A", objectChange("insert", "Rating", "R", #""photo":"P""#), query: ["wait": "export"])
       try await world.makeZone("Trips")
     } meddle: { world in

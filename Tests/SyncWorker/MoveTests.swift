@@ -1,4 +1,4 @@
-// Objects that move between zones of their owner's (A8, A9): nobody sees half of it, and nobody sees a deletion.
+// Moves of objects between an owner's zones (A8, A9): no reader sees half a move or a deletion.
 
 import History
 import JSON
@@ -112,7 +112,7 @@ let movedGraph = ["D→P", "P", "R→P", "T", "link→P:T"]
       let told = try await b.pull()
       #expect(told.filter { $0["changeType"]?.string == "move" }.allSatisfy { $0["from"]?["zoneName"]?.string == home && $0["to"]?["zoneName"]?.string == "Work" })
       #expect(told.told.filter { $0.hasPrefix("move") }.count == 4 && !told.told.contains { $0.hasPrefix("delete") || $0.hasPrefix("unlink") })
-      // What is made there goes along home.
+      // An object made there moves home, too.
       try await world.save("B", objectChange("insert", "Rating", "R2", #""photo":"P""#), query: ["wait": "export"])
       let back = try await world.move("B", ["R2"], to: nil)
       #expect(back.json["moved"]?.elements.count == 5 && back.json["zoneID"]?["zoneName"]?.string == home, "\(back.text)")
@@ -226,7 +226,7 @@ let movedGraph = ["D→P", "P", "R→P", "T", "link→P:T"]
       #expect(try await world.send(world.request("POST", "stores/A/purge"), #"{"zoneID":{"zoneName":"Trips"}}"#).status == 200)
       #expect(try await b.pull().told.sorted() == ["delete D", "delete P", "delete R", "delete T", "unlink P", "zone "])
       #expect(b.graph.objects.keys.sorted() == ["alone"] && b.graph.links.isEmpty)
-      // What it had not exported by then goes with the zone, and not home.
+      // Unexported changes end with the zone and do not move home.
       try await world.save("B", objectChange("update", "Photo", "P", "", #""displayName":"late""#), query: ["wait": "export"])
       #expect(try await world.zones() == [home: ["alone"]])
     }

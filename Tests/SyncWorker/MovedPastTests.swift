@@ -1,4 +1,4 @@
-// What was said of an object before it was moved: conflicts, audits, restores and duplicates follow it.
+// Conflicts, audits, restores and duplicates of an object follow it through moves.
 
 import History
 import JSON
@@ -43,7 +43,7 @@ extension ObjectPlaneWorld {
         let token = b.token
         try await world.edit("A", rename("by A"))
         if moves { #expect(try await world.move("A", ["P"], to: "Trips").status == 200) }
-        // Two fields: one that A has changed since, and one that nobody has.
+        // Two fields: A has changed one since, and no device has changed the other.
         try await world.edit("B", objectChange("update", "Photo", "P", "", #""displayName":"by B","views":4"#), token: token)
         let lost = try await world.conflicts("A")
         #expect(lost.count == 1 && lost.first?["kind"]?.string == "lostValue", "\(moves): \(lost.map(\.text))")
@@ -116,7 +116,7 @@ extension ObjectPlaneWorld {
       #expect(try await world.move("A", ["P"], to: "Trips").status == 200)
       try await world.edit("A", rename("last") + "," + objectChange("insert", "Rating", "new", #""photo":"P""#))
       try await a.pull()
-      // The zone was there before: what it had then can be told.
+      // The zone existed before, so its earlier state is known.
       _ = try await world.restore(home, to: before)
       #expect(try await world.zones() == ["Trips": (movedGraph + ["new→P"]).sorted(), home: ["alone"]])
       _ = try await world.restore("Trips", to: before)

@@ -1,4 +1,4 @@
-// Queries answered by looking at everything, with rules spelled out anew: what answers of the record plane are compared with.
+// Answers queries by a scan with rules of its own, as a reference for the record plane.
 
 import Foundation
 
@@ -60,9 +60,9 @@ struct NaiveFilter {
 struct NaiveOrder {
   let json: String
   let isAscending: Bool
-  /// What is compared; nil where a record has nothing.
+  /// The compared value; nil if the record lacks it.
   let value: (NaiveNote) -> NaiveValue?
-  /// Whether records without a value come first.
+  /// True if records without a value come first.
   var missingFirst = true
 }
 
@@ -168,7 +168,7 @@ struct NaiveGenerator {
     return NaiveOrder(
       json: #"{"fieldName":"\#(field)","ascending":\#(isAscending)}"#, isAscending: isAscending,
       value: { note in
-        // What indexes keep of a text decides.
+        // The comparison uses the part of a text that indexes keep.
         if case .text(let text)? = note.fields[field] { return .text(String(decoding: text.utf8.prefix(256), as: UTF8.self)) }
         return note.fields[field]
       })

@@ -20,7 +20,7 @@ private func updateTag(_ id: String, _ name: String) -> String {
   #"{"changeType":"update","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
 }
 
-/// What a change is about, for short assertions.
+/// A short text for each change, for assertions.
 private func texts(_ changes: [JSONValue]) -> [String] {
   changes.map { "\($0["changeType"]?.string ?? "") \($0["objectID"]?.string ?? $0["reason"]?.string ?? "")" }
 }

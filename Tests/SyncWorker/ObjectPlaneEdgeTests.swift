@@ -1,4 +1,4 @@
-// What only shows with much data, unlucky timing, or records that somebody else wrote.
+// Cases that need much data, unlucky timing, or records of other programs.
 
 import History
 import JSON

@@ -1,4 +1,4 @@
-// What exports hold back and take out again: for want of room, late for their relationships, many at once, and how all that is seen.
+// Exports quarantine changes and release them: for lack of room, for late relationships, in bulk; and report it.
 
 import Crypto
 import History
@@ -28,7 +28,7 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
 }
 
 @Suite struct `Objects that wait` {
-  /// A save of alice's, who has so much room.
+  /// A save by alice with this quota.
   private func save(_ world: ObjectPlaneWorld, _ changes: String, quota: Int64) async throws -> PlaneReply {
     let request = DatabaseRequest(
       plane: .object, method: "POST", path: ["stores", "A", "transactions"], query: ["wait": "export"], database: world.request("GET", "x").database, scope: .private,

@@ -109,7 +109,7 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
         isFull.set(nil)
         let before = try #require(world.store.statistics.first { $0.name == "commits_total" }).value
         #expect(try await world.save("A", tag("second")).status == 200)
-        // Only the append was committed: nobody exports, and who asks for it is told when to come again.
+        // Only the append was committed: no export runs, and a caller who asks for one gets a time to retry.
         #expect(try #require(world.store.statistics.first { $0.name == "commits_total" }).value == before + 1)
         let changes = try await world.get("A/changes")
         #expect(changes.status == 503 && (5...6).contains(changes.json["retryAfter"]?.int64 ?? 0), "\(changes.text)")
@@ -206,7 +206,7 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
 }
 
 extension ObjectPlaneWorld {
-  /// What a drain exports a store with.
+  /// The run with which a drain exports a store.
   func exportRun(_ mirrorKey: Int64) async throws -> ExportRun {
     let schema = try await schemas.schema(of: Self.container, .development)
     return ExportRun(

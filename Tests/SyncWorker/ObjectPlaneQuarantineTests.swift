@@ -1,4 +1,4 @@
-// What an export can't write: held back, seen, tried again, and in nobody's way.
+// Changes that an export can't write: quarantined, visible, tried again, and not blocking others.
 
 import Assets
 import Crypto
@@ -24,7 +24,7 @@ extension ObjectPlaneWorld {
     try connection.execute("UPDATE \(update)")
   }
 
-  /// An object whose large value nobody has uploaded: its record can be planned, and not written.
+  /// Saves an object whose large value has no uploaded content: its record can be planned, but not written.
   func saveWithoutContent(_ objectID: String, of content: [UInt8], to store: String, with others: [HistoryChange] = []) async throws {
     let asset = Asset(hash: SHA256.hash(content), byteCount: Int64(content.count))
     let change = HistoryChange(changeType: .insert, entity: "PhotoData", objectID: objectID, attributes: [NamedValue(name: "data", value: .asset(asset))])
@@ -84,7 +84,7 @@ extension ObjectPlaneWorld {
       #expect(try await world.liveRecords().count == 400)
       #expect(try await quarantine(world) == ["D asset"])
       #expect(try await world.get("A/objects/N7").json["syncState"]?.string == "clean")
-      // It is tried again when its time has come or somebody asks, and goes when nothing is wrong with it any more.
+      // A retry comes when it is due or requested, and the object leaves once nothing is wrong with it.
       #expect(try await world.send(world.request("POST", "stores/A/quarantine/retry"), #"{"objectIDs":["N8"]}"#).json["retried"]?.int64 == 0)
       #expect(try await world.send(world.request("POST", "stores/A/quarantine/retry")).json["retried"]?.int64 == 1)
       try await world.save("A", tag("y"), query: ["wait": "export"])
@@ -213,7 +213,7 @@ extension ObjectPlaneWorld {
       try await world.save("A", #"{"changeType":"delete","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
       #expect(try await quarantine(world) == ["T reference"])
       try await point("NONE")
-      // Due a minute later, with whatever is exported next.
+      // Due a minute later, along with the next export.
       try await world.save("A", tag("U"), query: ["wait": "export"])
       #expect(try await world.liveRecords().map(\.recordName) == ["T", "U", "note"])
       world.clock.advance(by: 60_000)

@@ -1,4 +1,4 @@
-// What a store's user may not write: refused when it is saved, and undone when it was saved while he still might (E5).
+// Writes beyond a user's permissions: refused on save, and undone if the permission ended after the save (E5).
 
 import History
 import JSON
@@ -86,7 +86,7 @@ extension ObjectPlaneWorld {
       // Nor under the cover of what the server does on its own.
       let cover = try await world.saveAsBob(#"{"changeType":"update","entity":"Rating","objectID":"R","relationships":{"photo":"nobody"}}"#)
       #expect(cover.status == 403, "\(cover.text)")
-      // His own he may, beside others' that stay as they are; and the owner may delete what others linked to.
+      // Bob may write his own object next to others' unchanged ones; an owner may delete objects that others link to.
       #expect(try await world.saveAsBob(insert("Tag", "T", #""photos":["P"]"#)).json["event"]?["succeeded"]?.bool == true)
       #expect(try await world.saveAsBob(insert("Rating", "S", #""photo":"P""#)).status == 200)
       let gone = try await world.save(
@@ -115,7 +115,7 @@ extension ObjectPlaneWorld {
       #expect(try await world.publicRecords()["P"]?.fields.string("CD_displayName") == "as a moderator")
       #expect(try await world.saveAsBob(rename("x")).status == 200)
       _ = try await world.pull(&token, into: &graph)
-      // Saved while he might, and not exported before he no longer may.
+      // Saved with the permission, and not exported before its end.
       let before = try await world.publicRecords()
       func change(_ type: HistoryChange.ChangeType, _ entity: String, _ id: String, _ relationships: [NamedValue<RelationshipValue>] = []) -> HistoryChange {
         HistoryChange(changeType: type, entity: entity, objectID: id, relationships: relationships)
@@ -135,13 +135,13 @@ extension ObjectPlaneWorld {
       let after = try await world.publicRecords()
       #expect(after.filter { before[$0.key] != nil } == before && after["mine"] != nil && after["next"] != nil)
       #expect(try await world.get("B/quarantine", user: "_bob", scope: .public).json["quarantined"]?.count == 0, "nothing waits for a permission")
-      // Written down, for when he may again.
+      // The journal keeps it until he has the permission again.
       let journal = try await world.store.read { snapshot -> [StoredConflict] in
         guard let database = try snapshot.database(world.request("GET", "x", scope: .public).database) else { return [] }
         return try snapshot.conflicts(in: database.key, afterNumber: 0, ConflictFilter(), limit: 9)
       }
       #expect(journal.map(\.recordName) == ["P", "R"], "\(journal)")
-      // What his device made of it meanwhile.
+      // The state of his device in between.
       graph = DeviceGraph()
       _ = try await world.pull(&token, into: &graph)
       #expect(graph.objects.keys.sorted() == ["P", "R", "S"] && graph.objects.allSatisfy { truth.objects[$0.key] == $0.value }, "\(graph)")

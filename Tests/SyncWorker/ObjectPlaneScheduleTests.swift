@@ -1,4 +1,4 @@
-// Decisions of the object plane that need no store: which exports are drained, what tokens and events say.
+// Decisions of the object plane that need no store: the exports to drain, and the content of tokens and events.
 
 import Mirroring
 import RecordStore
@@ -59,7 +59,7 @@ extension ExportSchedule {
   #expect(schedule.drains(after: .tick, at: 1050, jitter: 0) == [Drain(mirrorKey: 1)])
   #expect(schedule.drains(after: .failed(mirrorKey: 1, .poisoned, running: nil, isDrain: false), at: 1060, jitter: 0) == [])
   #expect(schedule.drains(after: .failed(mirrorKey: 1, .gone, running: nil, isDrain: true), at: 1070, jitter: 0) == [Drain(mirrorKey: 1)])
-  // What even a drain can't take apart is tried later, ever more rarely.
+  // A failure that even a drain can't take apart is retried after ever longer delays.
   var delays: [Int64] = []
   var now: Int64 = 2000
   for _ in 0..<12 {

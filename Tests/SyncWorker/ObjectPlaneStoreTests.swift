@@ -250,7 +250,7 @@ private let badBodies: [(body: String, reason: String)] = [
     #expect(refused.status == 413 && refused.code == "QUOTA_EXCEEDED", "\(refused.text)")
     #expect(refused.reason == "You have 3 stores of the database, which is the limit: DELETE those of devices that are gone")
     #expect(try await world.get("D/status").status == 404, "nothing of it is there")
-    // What is there is set up again; others, and the same user's in another database, have room of their own.
+    // A known store is set up again. Other users, and the same user in another database, have room of their own.
     #expect(try await setUp("A").status == 200)
     #expect(try await setUp("D", user: "_bob").status == 200)
     for name in ["A", "B", "C"] { #expect(try await setUp("\(name)-public", scope: .public).status == 200) }

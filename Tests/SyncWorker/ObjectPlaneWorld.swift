@@ -43,7 +43,7 @@ final class ModelSchemas: SchemaSource {
 
   private let rules = Mutex<EnvironmentRules>(.none)
 
-  /// What is unique, as an operator declares it.
+  /// Declares unique constraints as an operator does.
   func declare(_ unique: EnvironmentRules.Unique...) {
     rules.withLock { $0 = EnvironmentRules(unique: unique) }
     version.withLock { $0 += 1 }
@@ -269,7 +269,7 @@ enum PhotoModel {
   }
 }
 
-/// What a device makes of import batches, naively: objects by ID with their properties as JSON, and links.
+/// A device's naive state after import batches: objects by ID with their properties as JSON, and links.
 struct DeviceGraph: Equatable {
   private(set) var objects: [String: [String: String]] = [:]
   private(set) var links: Set<String> = []
@@ -378,7 +378,7 @@ extension ObjectPlaneWorld {
 }
 
 extension PlaneContext {
-  /// A writer outside of any call: another device's, or another program's, whose commit publishes nothing.
+  /// A writer outside of any call, for another device or program. Its commit publishes nothing.
   func writer(to zone: StoredZone, _ schema: EnvironmentSchema = .none, in transaction: any ShardTransaction) throws -> ZoneWriter {
     let terms = CommitTerms(.shareAct, Stamp(timestamp: clock.now, userRecordName: ""), schema, shard: 0, self)
     return try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction).serversWriter(to: zone)

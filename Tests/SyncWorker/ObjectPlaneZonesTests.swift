@@ -22,7 +22,7 @@ extension ObjectPlaneWorld {
     return try JSONValue(parsing: answer.body)
   }
 
-  /// Makes a zone with a photo in it, as somebody's web application does.
+  /// Makes a zone with a photo in it, as a web application does.
   func makeZone(_ zone: String, photo: String) async throws {
     let made = try await callRecords("zones/modify", #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}"#)
     #expect(made["zones"]?.elements.first?["serverErrorCode"] == nil, "\(made.text)")
@@ -37,7 +37,7 @@ extension ObjectPlaneWorld {
     #expect(saved["records"]?.elements.first?["serverErrorCode"] == nil, "\(saved.text)")
   }
 
-  /// What each of alice's zones has, as `name` or `name→target`, ascending.
+  /// The objects of each of alice's zones, as `name` or `name→target`, ascending.
   func zones() async throws -> [String: [String]] {
     try await store.enqueue { _ in }.value
     let id = request("GET", "x").database
@@ -82,7 +82,7 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
         query: ["wait": "export"])
       #expect(saved.json["event"]?["succeeded"]?.bool == true, "\(saved.text)")
       #expect(try await world.zones() == ["Trips": ["D→P", "P", "R→P", "T", "link→P:T"], home: ["alone"]])
-      // What comes later follows, also by objects that were assigned themselves; and so does a second device.
+      // Later objects follow, also through assigned objects; so does a second device.
       try await b.pull()
       try await world.save("B", [insert("Photo", "Q", #""tags":["T"]"#), insert("Photo", "H", #""tags":["alone"]"#)].joined(separator: ","), query: ["wait": "export"])
       #expect(try await world.zones() == ["Trips": ["D→P", "P", "Q", "R→P", "T", "link→P:T", "link→Q:T"], home: ["H", "alone", "link→H:alone"]])
@@ -157,7 +157,7 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       try await world.makeZone("Trips", photo: "P")
       try await a.pull()
       try await world.save("A", insert("Rating", "R"), query: ["wait": "export"])
-      // Accepted when nobody knew of the other zone's object.
+      // The server accepted it before it knew the other zone's object.
       let crossing = HistoryChange(
         changeType: .update, entity: "Rating", objectID: "R", attributes: [NamedValue(name: "value", value: .integer(3))],
         relationships: [NamedValue(name: "photo", value: .toOne("P"))])
@@ -238,7 +238,7 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       try await world.save("A", insert("Tag", "T", #""photos":["H"]"#) + "," + insert("Tag", "U", #""photos":["W"]"#), query: ["wait": "export"])
       #expect(try await world.zones() == ["Trips": ["P"], "Work": ["U", "W", "link→W:U"], home: ["H", "T", "link→H:T"]])
       #expect(try await world.get("A/quarantine").json["quarantined"]?.count == 0)
-      // What came to nothing before it was exported binds nobody.
+      // An object that ended before its export binds no other.
       let brief = [
         HistoryChange(changeType: .insert, entity: "Tag", objectID: "brief", relationships: [NamedValue(name: "photos", value: .toMany(["P"]))]),
         HistoryChange(changeType: .delete, entity: "Tag", objectID: "brief"),

@@ -1,4 +1,4 @@
-// QUOTA_EXCEEDED on both planes: what grows is refused, what shrinks is not.
+// QUOTA_EXCEEDED on both planes: writes that grow are refused, writes that shrink are not.
 
 import JSON
 import RecordStore
@@ -38,7 +38,7 @@ import Testing
     let refused = try await operate(world, [("create", "c", 2000), ("forceUpdate", "b", 4001)], quota: 10_000)
     #expect(refused.status == 200 && refused.records.map(\.code) == ["QUOTA_EXCEEDED", nil])
     #expect(refused.records[0].reason?.hasPrefix("The database holds \(used) of 10000 bytes and has no room for ") == true)
-    // Over a quota that was lowered, what shrinks goes on.
+    // Over a lowered quota, shrinking writes succeed.
     #expect(try await operate(world, [("forceUpdate", "a", 4999)], quota: 1000).records[0].code == nil)
     #expect(try await operate(world, [("forceUpdate", "a", 5001)], quota: 1000).records[0].code == "QUOTA_EXCEEDED")
     #expect(try await operate(world, [("forceDelete", "b", 0)], quota: 1000).records[0].code == nil)
@@ -55,7 +55,7 @@ import Testing
     let refused = try await operate(world, [("create", "b", 3000), ("create", "c", 3000), ("forceUpdate", "a", 4000)], quota: 10_000, atomic: true)
     #expect(refused.status == 400 && refused.records.map(\.code) == ["QUOTA_EXCEEDED", "QUOTA_EXCEEDED", "ATOMIC_ERROR"])
     #expect(try await byteCount(world) == before)
-    // What goes makes room for what comes.
+    // Deletions make room for saves.
     #expect(try await operate(world, [("create", "b", 4000), ("create", "c", 4000), ("forceDelete", "a", 0)], quota: 10_000, atomic: true).status == 200)
     let alone = try await operate(world, [("create", "d", 3000)], quota: 10_000, atomic: true)
     #expect(alone.status == 200 && alone.records[0].code == "QUOTA_EXCEEDED")

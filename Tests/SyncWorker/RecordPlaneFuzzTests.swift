@@ -1,4 +1,4 @@
-// Bodies nobody sends on purpose: each gets a documented error or does what it says, and what is refused stores nothing.
+// Malformed bodies: each gets a documented error or its normal effect, and a refused one stores nothing.
 
 import JSON
 import RecordStore
@@ -12,7 +12,7 @@ import Testing
 private struct BodyFuzzer {
   var random: SeededRandom
 
-  /// Paths with good bodies; what stands between § may become anything.
+  /// Paths with good bodies; the text between § may become anything.
   static let templates: [(path: String, body: String)] = [
     (
       "records/modify",
@@ -95,7 +95,7 @@ private struct BodyFuzzer {
         #expect(try await Self.sequences(shard) == before, "\(path) \(text)")
       }
       #expect(good > 20)
-      // What was stored can be read.
+      // Stored records can be read.
       var token: String?
       var more = true
       while more {

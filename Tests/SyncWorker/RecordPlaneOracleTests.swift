@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncWorker
 
-/// What the record plane should hold: plain dictionaries, no sequences, no tokens.
+/// The expected content of the record plane in plain dictionaries, without sequences and tokens.
 private struct NaiveZones {
   struct Note: Equatable {
     var fields: [String: Int64]
@@ -125,7 +125,7 @@ extension JSONValue {
         let index = Int.random(in: 0..<pullers.count, using: &random)
         _ = try await pullers[index].pull(world, limit: Int.random(in: 1...4, using: &random))
       case 5:
-        // The same request again: the same answer as long as nobody touched its records, and no effect ever.
+        // A repeated request has no effect, and the same answer while no other request touches its records.
         guard let first = earlier, model.zones[first.zone] != nil else { break }
         let again = try await world.send(world.request("records/modify", requestID: "seed:\(first.request)"), first.body)
         #expect(again.records.map(\.tag) == (try JSONValue(parsing: Array(first.answer.utf8)))["records"]?.elements.map(\.tag))

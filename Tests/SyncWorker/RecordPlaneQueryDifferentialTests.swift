@@ -86,7 +86,7 @@ import WebServices
           if generator.number(3) == 0, let old = notes[note.id] { try await delete(old) } else { try await put([note]) }
         }
       } while marker != nil && found.count < 10_000
-      // What did not change is there once, in order, and nothing else.
+      // Each unchanged record is there once and in order, and nothing else is.
       let stable = expected(query, zone: zone).map(\.id).filter { !touched.contains($0) }
       #expect(found.filter { !touched.contains($0) } == stable, "\(query.json) zone \(zone ?? "any") limit \(limit)")
       #expect(Set(stable) == Set(before.values.filter { ($0.zone == zone || zone == nil) && query.passes($0) }.map(\.id)).subtracting(touched))

@@ -47,7 +47,7 @@ final class FixedSchemas: SchemaSource {
   private let versions = Mutex<Int64>(1)
   /// Custom roles by user, as an operator granted them.
   let userRoles = Mutex<[String: [String]]>([:])
-  /// What is unique, of the photo model's entities.
+  /// Unique constraints on the photo model's entities.
   let rules = Mutex<EnvironmentRules>(.none)
 
   init(_ schema: Schema = Schema()) { schemas = Mutex([.development: schema, .production: schema]) }
@@ -87,21 +87,21 @@ final class PublishedChanges: ChangePublisher {
   func publish(_ change: ZoneChange) { changes.withLock { $0.append(change) } }
   func publish(_ notification: SubscriptionNotification) { notifications.withLock { $0.append(notification) } }
   func publish(_ change: StoreChange) { stores.withLock { $0.append(change) } }
-  /// What was told of watched stores since the last look.
+  /// The changes of watched stores since the last call.
   func takeStores() -> [StoreChange] {
     stores.withLock { stores in
       defer { stores = [] }
       return stores
     }
   }
-  /// What subscriptions said since the last look.
+  /// The notifications of subscriptions since the last call.
   func takeNotifications() -> [SubscriptionNotification] {
     notifications.withLock { notifications in
       defer { notifications = [] }
       return notifications
     }
   }
-  /// What was published since the last look.
+  /// The published changes since the last call.
   func take() -> [ZoneChange] {
     changes.withLock { changes in
       defer { changes = [] }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncWorker
 
-/// A zone as nobody would store it.
+/// A reference model of a zone, without indexes.
 private struct NaiveGraph {
   struct Link: Hashable {
     let target: String
@@ -97,7 +97,7 @@ private struct NaiveGraph {
       let found = try await world.lookUp(names)
       let live = Set(found.records.filter { $0.code == nil }.compactMap(\.name))
       #expect(live == Set(model.records.keys))
-      // Every deletion, whoever asked for it, is in the feed.
+      // Every deletion is in the feed, of any origin.
       let page = try await world.changes(since: token)
       token = page["syncToken"]?.string
       for record in page["records"]?.elements ?? [] {

@@ -66,7 +66,7 @@ func `a transaction that is sent again when its history is gone changes nothing,
       #expect(try await world.values() == before)
     }
     #expect(try await world.get("A/status").json["pendingUploads"]?.int64 == 0)
-    // What is new goes on, also beside what is repeated.
+    // A new transaction goes on, also next to a repeated one.
     let more = #"{"transactionID":"T2","timestamp":"2026-11-20T07:33:24.123Z","changes":[\#(tag("Y", "y"))]}"#
     let new = #"{"transactionID":"T3","timestamp":"2026-11-20T07:33:24.123Z","changes":[\#(tag("Z", "z"))]}"#
     let both = try await world.send(world.request("POST", "stores/A/transactions", query: ["wait": "export"]), #"{"transactions":[\#(more),\#(new)]}"#)
@@ -93,7 +93,7 @@ extension ObjectPlaneWorld {
     let photo = #"{"changeType":"insert","entity":"Photo","objectID":"X"}"#
     let failed = try await world.save("A", photo, id: "T2", query: ["wait": "export"])
     #expect(failed.json["event"]?["succeeded"]?.bool == false && failed.json["event"]?["identifier"]?.string != first)
-    // What changes nothing has no event of its own.
+    // A save without changes has no event of its own.
     #expect(try await world.save("A", tag("V", "v"), query: ["wait": "export"]).json["event"]?["succeeded"]?.bool == true)
     #expect(try await world.save("A", tag("V", "v", "update"), id: "T3", query: ["wait": "export"]).json["event"] == nil)
     #expect(try await world.save("A", tag("X", "y"), id: "T4", author: "NSCloudKitMirroringDelegate.import", query: ["wait": "export"]).json["event"] == nil)
@@ -128,7 +128,7 @@ private func photo(_ id: String, tags: String) -> String {
             + #"{"changeType":"insert","entity":"Rating","objectID":"R"},{"changeType":"insert","entity":"Photo","objectID":"O","relationships":{"ratings":["R"]}},"#
             + #"{"changeType":"delete","entity":"PhotoData","objectID":"D"},{"changeType":"delete","entity":"Rating","objectID":"R"}"#
         ),
-        // What was made and deleted in an earlier transaction of the batch.
+        // Objects made and deleted in an earlier transaction of the batch.
         ("T3", photo("P", tags: more == 0 ? #""Y","Z""# : #""Z""#)),
         (
           "T4",
@@ -169,7 +169,7 @@ private func photo(_ id: String, tags: String) -> String {
     let refused = try await save("T1", tag("X", "OLD"), at: saved)
     #expect(refused.status == 409 && refused.code == "CONFLICT" && refused.reason?.hasPrefix("transactions[0]: ") == true, "\(refused.text)")
     #expect(try await world.values() == ["X": "NEW"])
-    // What was made since is new, and what the server does know is answered.
+    // A transaction made since then is new; a known one gets its answer.
     #expect(try await save("T2", tag("Z", "z"), at: saved + EditTime.tolerance).status == 409)
     #expect(try await save("T2", tag("Z", "z"), at: saved + EditTime.tolerance + 1).status == 200)
     #expect(try await save("T2", tag("Z", "z"), at: saved).status == 200)

@@ -25,7 +25,7 @@ private func insertTag(_ id: String, _ name: String) -> String {
     ] {
       try await world.save("A", change, query: ["wait": "export"])
     }
-    // What a client noted of an import is nobody's to export.
+    // The exports skip the transactions in which a client notes an import.
     try await world.save("A", insertTag("imported", "x"), author: "NSCloudKitMirroringDelegate.import", query: ["wait": "export"])
     // The zone is lost and made again, by a device that has only one of the tags.
     try await world.store.enqueue { transaction in

@@ -31,7 +31,7 @@ extension ObjectPlaneWorld {
     try await world.save("A", tag("T") + "," + tag("U"), query: ["wait": "export"])
     try await b.pull()
     let id = world.request("GET", "stores/x").database
-    // As after a backup was restored: what is said of the past holds no more.
+    // As after a restore from a backup: statements about the past do not hold any more.
     try await world.store.enqueue { store in
       if let database = try store.database(id) { try store.renew(database.key, generation: database.generation) }
     }.value
@@ -116,7 +116,7 @@ extension ObjectPlaneWorld {
     #expect(event["succeeded"]?.bool == false && event["error"]?["cocoaErrorCode"]?.int64 == 134410)
     #expect(try await world.get("A/history").json["historyToken"]?.string == history, "nothing of the store is touched")
     #expect(try await world.liveRecords().count == 2)
-    // Whoever imports to the end is free again.
+    // A store that imports to the end is free again.
     let page = try await world.get("A/changes").json
     #expect(saved(page["changes"]?.elements ?? []) == ["T", "U"] && page["reset"]?["done"]?.bool == true && page["reset"]?["reason"]?.string == "Other")
     _ = try await world.get("A/changes", ["after": try #require(page["importToken"]?.string)])

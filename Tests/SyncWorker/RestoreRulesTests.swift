@@ -1,4 +1,4 @@
-// What is brought back is written by the rules of any write: quotas, uniqueness, subscriptions.
+// Restored records obey the rules of any write: quotas, uniqueness, subscriptions.
 
 import History
 import JSON
@@ -19,7 +19,7 @@ private func tag(_ kind: String, _ id: String, _ name: String) -> String {
 private let (low, high) = ("1A000000-0000-4000-8000-000000000001", "FB000000-0000-4000-8000-000000000002")
 
 extension ObjectPlaneWorld {
-  /// As the database's owner, who may hold so many bytes.
+  /// Posts as the database's owner with this quota.
   fileprivate func post(_ path: String, _ body: String = "", quota: Int64?) async throws -> PlaneReply {
     let request = DatabaseRequest(
       plane: .object, method: "POST", path: path.split(separator: "/").map(String.init), query: [:], database: request("GET", "stores/A").database, scope: .private,

@@ -1,4 +1,4 @@
-// What stores are told of a database that was restored from a backup.
+// Stores learn that their database was restored from a backup.
 
 import JSON
 import RecordStore
@@ -35,7 +35,7 @@ import Testing
       #expect((6...20).contains(total) && first.progress.count == 3, "\(first.progress)")
       #expect(first.progress.map { $0[0] ?? -1 } == first.progress.map { $0[0] ?? -1 }.sorted() && first.progress.allSatisfy { $0[1] == total })
       #expect(first.progress.last?[0] == total && (first.progress.first?[0] ?? 0) > 0)
-      // What comes after the restore counts from there.
+      // Saves after the restore count from there.
       try await world.save("A", insert(7...9), query: ["wait": "export"])
       let next = try await pages(after: first.token)
       #expect(next.progress == [[2, 3], [3, 3]], "\(next.progress)")

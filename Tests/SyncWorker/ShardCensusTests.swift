@@ -1,4 +1,4 @@
-// What a scrape says of shards without reading them.
+// A scrape's figures of shards come without reading the shards.
 
 import History
 import RecordStore

@@ -9,7 +9,7 @@ import Testing
 
 private typealias World = RecordPlaneWorld
 
-/// Who gets at what of a shared zone: hierarchies, strangers, and commits that fail.
+/// Access to a shared zone: hierarchies, strangers, and commits that fail.
 struct ShareAccessTests {
   private static func root(_ world: RecordPlaneWorld, _ name: String) async throws -> JSONValue {
     let tag = try await world.lookUp([name]).records[0].tag ?? ""
@@ -37,7 +37,7 @@ struct ShareAccessTests {
     #expect(try await lookUp(["r", "c2", "S-r", "x", "y", "nothing"]) == [nil, nil, nil, "NOT_FOUND", "NOT_FOUND", "NOT_FOUND"])
     let query = #"{"query":{"recordType":"Note"},\#(World.zoneID())}"#
     #expect(try await world.shared("records/query", query, by: "_bob").records.map(\.name) == ["c1", "c2", "r"])
-    // Below the root he writes, elsewhere not; who may only read nowhere.
+    // A writer writes below the root only; a reader writes nowhere.
     let writes = try await world.modify(
       [
         World.note("c3", parent: "c2"), World.note("n"), World.note("m", parent: "x"), World.note("x", "forceUpdate"),
@@ -54,7 +54,7 @@ struct ShareAccessTests {
     let both = try await world.modify([World.note("d2", parent: "d1"), World.note("d1", parent: "r")], by: "_bob", isAtomic: true)
     #expect(both.records.map(\.code) == [nil, nil])
     #expect(try await world.modify([World.operation("forceDelete", #""recordName":"r""#)], by: "_bob").records[0].code == "ACCESS_DENIED")
-    // What leaves with its parent is a deletion, what comes in is there.
+    // A child that leaves with its parent is a deletion; one that arrives is present.
     let token = try await world.feed(by: "_bob")["syncToken"]?.string
     _ = try await world.modify([World.note("c1", "forceUpdate", parent: "x"), World.note("y", "forceUpdate", parent: "r")])
     let moved = try await world.feed(by: "_bob", since: token)
@@ -73,7 +73,7 @@ struct ShareAccessTests {
     #expect(try await lookUp(["x", "c1"]) == [nil, "NOT_FOUND"])
   }
 
-  /// Every endpoint with a zone of Alice's, for somebody in his shared database.
+  /// Every endpoint with a zone of Alice's, for a user's shared database.
   private static let requests: [(path: String, body: String)] = [
     ("records/lookup", #"{"records":[{"recordName":"a"}],ZONE}"#), ("records/query", #"{"query":{"recordType":"Note"},ZONE}"#),
     ("records/changes", "{ZONE}"), ("changes/zone", "{\"zones\":[{ZONE}]}"), ("zones/lookup", #"{"zones":[{"zoneName":"NAME","ownerRecordName":"_alice"}]}"#),
@@ -173,7 +173,7 @@ struct ShareAccessTests {
   }
 }
 
-/// What a shard holds, as lines that can be compared.
+/// A shard's content as lines that can be compared.
 private enum Script {
   static func lines(of snapshot: any ShardSnapshot) throws -> [String] {
     var lines: [String] = []

@@ -35,7 +35,7 @@ import Testing
         return Set(changes.take().flatMap(\.audience)) == Set(["_alice"] + users)
       }
       #expect(try await holds { isHeard(by: ["_bob"]) })
-      // Every change has its audience read anew: whoever joined is heard of with the next one, whichever read fails.
+      // Every change reads its audience anew: the next change reaches a new participant, even after a failed read.
       try await world.share("Trip", of: "_alice", with: "_carol", .readOnly)
       #expect(try await holds { isHeard(by: ["_bob", "_carol"]) })
       try await world.share("Trip", of: "_alice", with: "_bob", nil)

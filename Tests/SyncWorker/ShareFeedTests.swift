@@ -9,7 +9,7 @@ import Testing
 
 private typealias World = RecordPlaneWorld
 
-/// What the feed tells participants of hierarchies: what they see, and once what they see no more.
+/// The feed of participants in hierarchies: visible records, and one deletion for each that becomes invisible.
 struct ShareFeedTests {
   /// Alice's zone with a folder and a note in it below a root, and what is not shared.
   private static func world() async throws -> RecordPlaneWorld {
@@ -114,7 +114,7 @@ struct ShareFeedTests {
     #expect(Set(carol.told) == ["r", "f", "S-r"])
     try await bob.poll()
     #expect(!bob.told.contains("-n") && !bob.told.contains("-o"), "\(bob.told)")
-    // Nor of what was deleted before he came to a zone that is shared as a whole.
+    // A zone that is shared as a whole does not tell of deletions before he came.
     try await world.makeZone("Whole")
     _ = try await world.modify([World.note("gone"), World.note("kept")], zone: "Whole")
     _ = try await world.modify([World.deletion("gone")], zone: "Whole")

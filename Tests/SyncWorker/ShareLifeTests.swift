@@ -27,7 +27,7 @@ struct ShareLifeTests {
     #expect(share.value("cloudkit.title")?.string == "Trip" && share["requesters"] != nil)
     let guid = try #require(share.shortGUID)
     #expect(guid.count == 25)
-    // Before he accepts there is nothing.
+    // Before the acceptance the zone does not exist for him.
     #expect(try await world.shared("records/lookup", #"{"records":[{"recordName":"a"}],\#(World.zoneID())}"#, by: "_bob").code == "ZONE_NOT_FOUND")
     #expect(try await world.sharedZones(by: "_bob").zones.isEmpty)
     let offer = try await world.resolve(.resolve, [guid], by: "_bob")[0]
@@ -47,7 +47,7 @@ struct ShareLifeTests {
     let query = #"{"query":{"recordType":"Note"},\#(World.zoneID())}"#
     #expect(try await world.shared("records/query", query, by: "_bob").records.map(\.name) == ["a", "b"])
     #expect(try await world.shared("records/query", #"{"query":{"recordType":"Note"},"zoneWide":true}"#, by: "_bob").records.count == 2)
-    // He leaves; nobody else notices.
+    // After he leaves, no other user notices.
     let token = try await world.sharedZones(by: "_bob").syncToken
     let left = try await world.modify([World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)], by: "_bob", requestID: "gateway:leave")
     #expect(left.records[0].text == #"{"recordName":"cloudkit.zoneshare","deleted":true}"#)
@@ -123,7 +123,7 @@ struct ShareLifeTests {
     #expect(try await world.feed(by: "_carol").code == "ZONE_NOT_FOUND")
     let zone = #"{"operations":[{"operationType":"delete","zone":{\#(World.zoneID())}}]}"#
     #expect(try await world.shared("zones/modify", zone, by: "_bob").code == "BAD_REQUEST")
-    // What deletes the share for its owner makes him leave, whoever he is.
+    // A participant who deletes the share leaves it; only the owner's deletion ends it.
     #expect(try await world.modify([World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)], by: "_bob").records[0]["deleted"]?.bool == true)
     #expect(try await world.currentShare().people == ["_alice OWNER ACCEPTED READ_WRITE"])
   }

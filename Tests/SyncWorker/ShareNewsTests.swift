@@ -1,4 +1,4 @@
-// What a shard tells the share service of shares: everything, in order, once it is committed; and after a restore what is true then.
+// A shard's news of shares to the share service: complete, in order, after the commit; the truth after a restore.
 
 import RecordStore
 import Records
@@ -92,7 +92,7 @@ private struct NewsWorld {
     let timing = Timing(now: { .now }, sleep: { _ in try await Task.sleep(for: .milliseconds(1)) })
     let work = ShareNews(signals: signals, tell: index, timing: timing, log: .silent, comparedAtOnce: comparedAtOnce)
     let task = Task { [store] in await work.run(on: store) }
-    // It has begun once it counts as somebody who can be waited for.
+    // The loop has begun once `delivered` can wait for it.
     while await !signals.delivered(0) { try await Task.sleep(for: .milliseconds(1)) }
     do {
       let value = try await body()

@@ -9,7 +9,7 @@ import Testing
 
 private typealias World = RecordPlaneWorld
 
-/// What those who share learn of one another, and what a commit that changes who takes part tells to whom.
+/// The participants' view of one another, and the messages of a commit that changes the participants.
 struct SharePeopleTests {
   private func world() async throws -> RecordPlaneWorld {
     let world = try await RecordPlaneWorld.inMemory()
@@ -21,7 +21,7 @@ struct SharePeopleTests {
     #"{"userIdentity":{"lookupInfo":{"\#(member)":"\#(value)"}},"type":"USER","permission":"READ_ONLY"}"#
   }
 
-  // MARK: Who is there
+  // MARK: Participants
 
   @Test func `who does not want to be found is not found by being invited, or kept out`() async throws {
     let world = try await world()
@@ -33,7 +33,7 @@ struct SharePeopleTests {
     #expect(identity(share.participants[1]) == identity(share.participants[2]), "an address that is somebody's looks like one that is nobody's")
     #expect(share.people == ["_alice OWNER ACCEPTED READ_WRITE", "? USER INVITED READ_ONLY", "? USER INVITED READ_ONLY", "_bob USER INVITED READ_ONLY"])
     #expect(share.participants[3]["userIdentity"]?["nameComponents"]?["givenName"]?.string == "Bob")
-    // Named by his record name he keeps that, and nothing is added.
+    // A participant named by record name stays so, and nothing is added.
     let emptied = try await world.modify([World.share("update", tag: share.tag, World.participants())]).records[0]
     let named = try await world.modify([
       World.share("update", tag: emptied.tag, World.participants(invited(by: "userRecordName", "_eve"), invited(by: "userRecordName", "_nobody")))
@@ -44,7 +44,7 @@ struct SharePeopleTests {
     let tag = try await world.modify([World.share("update", tag: named.tag, World.participants(), #""blocked":[\#(out)]"#)]).records[0].tag
     let blocked = try await world.currentShare()["blocked"]?.elements ?? []
     #expect(blocked.count == 2 && blocked[0].text.replacing("eve@", with: "nobody@") == blocked[1].text)
-    // He is meant all the same, and known once he has accepted.
+    // The invitation finds the user all the same, and names them once they have accepted.
     let invited = World.participants(invited(by: "emailAddress", "eve@example.com"))
     let again = try await world.modify([World.share("update", tag: tag, invited)]).records[0]
     #expect(again.code == nil)

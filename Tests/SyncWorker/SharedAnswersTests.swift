@@ -1,4 +1,4 @@
-// What calls on shared stores answer while owners are many, unknown, or of one mind with nobody.
+// Answers of shared stores with many owners, unknown owners, and owners that disagree.
 
 import JSON
 import RecordStore
@@ -78,7 +78,7 @@ import WebServices
       let waiting = try await world.send("GET", "status", ["caughtUp": token, "wait": "30"])
       #expect(waiting.json["caughtUp"]?.bool == false, "it was sent, and nobody knows whether it arrived")
       _ = world.changes.takeStores()
-      // Its own wakes nobody, as nothing is new by then.
+      // A store's own changes wake no waiting request, because nothing is new for it.
       for _ in 0..<2 { _ = try await world.send("GET", "changes", ["after": token]) }
       #expect(world.changes.takeStores().map(\.storeIdentifier) == ["S"])
       #expect(try await world.send("GET", "status", ["caughtUp": token, "wait": "30"]).json["caughtUp"]?.bool == true)
@@ -135,7 +135,7 @@ import WebServices
       #expect(try await world.save(SharedChange.rating("RP", of: "P"), waits: false).status == 200)
       #expect(try await world.save(SharedChange.rating("RO", of: "O"), waits: false).status == 200)
       _ = try await world.send("GET", "changes", ["after": phone.token ?? ""])
-      // He loses the zone between being asked where things are and getting them.
+      // Bob loses the zone between the question for its place and the forwarded call.
       world.owners.before("forward") { try? await world.share("Other", of: "_alice", nil) }
       for _ in 0..<2 { try await phone.pull() }
       #expect(try await world.records("Trip", of: "_alice") == ["P": "of Trip", "RP": "P"])

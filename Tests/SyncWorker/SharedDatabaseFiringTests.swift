@@ -9,7 +9,7 @@ import Testing
 
 private typealias World = RecordPlaneWorld
 
-/// A participant's subscription to the whole of his shared database tells of every zone that is shared with him.
+/// A participant's subscription to the shared database tells of every zone that is shared with the participant.
 struct SharedDatabaseFiringTests {
   private static func firing(_ world: RecordPlaneWorld) -> SharedDatabaseFiring {
     SharedDatabaseFiring(
@@ -62,7 +62,7 @@ struct SharedDatabaseFiringTests {
     _ = try await world.modify([World.note("a")])
     #expect(try world.told() == ["_bob zone: fet Trips"])
     let change = try #require(world.changes.take().last)
-    // The owner, who has none of their own, hears of their database as ever.
+    // The owner has no such subscription and hears of the database as before.
     #expect(change.hasSubscriptions == nil && change.subscribers == ["_bob"] && change.tellsHomes == true)
     let firing = Self.firing(world)
     for user in ["_bob", "_carol"] { try await firing.fire(change, of: user, in: world.store) }

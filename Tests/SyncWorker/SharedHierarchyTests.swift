@@ -46,7 +46,7 @@ struct SharedHierarchyTests {
       let first = try await bob.pull()
       #expect(bob.photos == ["R", "M", "C"])
       #expect(first.contains { $0["changeType"]?.string == "share" }, "\(first.map(\.text))")
-      // The record in between goes; what hangs below it stays, and is told.
+      // The record in between is deleted; its descendants stay, and the feed tells them.
       try await zone.delete("M")
       try await zone.delete("X")
       try await zone.put("C", below: "M")
@@ -59,7 +59,7 @@ struct SharedHierarchyTests {
         #expect(answers[0] == answers[1])
       }
       #expect(try await world.send("GET", "objects/P").status == 404)
-      // What is not his is no news of his.
+      // Changes of unshared records are no news to him.
       for title in 0..<5 { try await zone.put("P\(title)", below: nil) }
       #expect(try await world.send("GET", "status").json["pending"]?["downloads"]?.int64 == 0)
       let list = try await world.send("GET", "objects/C").json
@@ -125,7 +125,7 @@ struct SharedHierarchyTests {
   }
 }
 
-/// Alice's zone Trips, whose photos hang below one another.
+/// Alice's zone Trips, with a hierarchy of photos.
 private struct SharedHierarchy {
   let world: SharedWorld
 

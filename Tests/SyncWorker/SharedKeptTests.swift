@@ -1,4 +1,4 @@
-// What a participant's guest undoes or can't reach any more: his home has it in its journal, all of it, once.
+// A guest's lost changes, undone or unreachable, are in the journal of the participant's home: all of them, once.
 
 import JSON
 import RecordStore

@@ -1,4 +1,4 @@
-// What a participant saved for somebody who shares no more: what can go goes, the rest is told, written down, and can be brought back.
+// Saves for an owner who stops sharing: the possible part succeeds, the rest is reported, journaled and restorable.
 
 import JSON
 import ObjectModel
@@ -11,7 +11,7 @@ import Testing
 @testable import SyncWorker
 
 @Suite struct `What a participant saves for a share that ends` {
-  /// How Trip ends for bob, or what else becomes of it, before what he saved is exported.
+  /// The ways in which Trip ends for bob, or changes, before his saves are exported.
   enum End: CaseIterable {
     case deleted, purged, removed, permissionLost, rootDeleted
 
@@ -72,7 +72,7 @@ import Testing
         let restored = try await world.send("POST", "conflicts/\(number)/restore")
         #expect(restored.status == 200 && restored.json["state"]?.string == "restored", "\(restored.text)")
       }
-      // In his own database, because nothing is shared with him any more that it is connected with.
+      // In bob's own database, because no zone that is shared with him has its related objects any more.
       #expect(Set(try await world.records(ReservedName.privateMirrorZone, of: "_bob").keys) == ["X"])
       #expect(try await phone.pull().isEmpty)
       #expect(try await world.send("POST", "conflicts/\(number)/resolve", [:], #"{"pick":"client"}"#).status == 400)

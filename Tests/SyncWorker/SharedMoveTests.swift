@@ -262,7 +262,7 @@ extension ModelSchemas {
     }
   }
 
-  // MARK: What waits
+  // MARK: Waiting changes
 
   @Test func `T-P20 what a participant's store holds back follows the graph to another of his zones`() async throws {
     try await SharedWorld.with { world in
@@ -359,7 +359,7 @@ extension ModelSchemas {
       #expect(try await world.own("POST", "purge", body, id: "one").json.copies == purged.json.copies)
       #expect(try await world.records(home, of: "_alice") == copies)
       #expect(try await phone.pull().isEmpty)
-      // What he saves of it is his own journal's.
+      // A save of it goes to his own journal.
       #expect(try await world.save(rename("P", "late")).status == 200)
       #expect(try await world.zones(with: "P") == [])
     }

@@ -1,4 +1,4 @@
-// Owners who refuse, are away, or are too many: what concerns the others goes on, and nothing that was acknowledged is lost.
+// Owners who refuse, are away, or are too many: calls for the others go on, and no acknowledged save is lost.
 
 import Crypto
 import JSON
@@ -9,10 +9,10 @@ import Testing
 @testable import SyncWorker
 
 @Suite struct `Owners of shared stores who do not answer as they should` {
-  /// What an owner's worker says that has not heard of a model yet.
+  /// The error of an owner's worker that has not heard of a model yet.
   private static let unknownModel = RecordError(.conflict, "The environment no longer knows the model of store S: push it, then set the store up again")
 
-  /// A token as anybody can put one together.
+  /// A token as any client can forge one.
   private static func token(ownerCount: Int) -> String {
     var bytes: [UInt8] = [0x53, 1, UInt8(ownerCount)]
     for number in 0..<ownerCount { bytes += [0, 0, 0, 0, 0, 0, 1, UInt8(number), 0] }

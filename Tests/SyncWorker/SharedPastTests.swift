@@ -11,7 +11,7 @@ import WebServices
 
 private typealias World = RecordPlaneWorld
 
-/// What records were, what they are the same as, and what zones are brought back to, where they are shared.
+/// Past states, duplicates and restores of records in shared zones.
 struct SharedPastTests {
   /// Alice's zone, with what its records were.
   private func world(_ operations: String...) async throws -> RecordPlaneWorld {
@@ -66,9 +66,9 @@ struct SharedPastTests {
     for (tag, title) in [(secret, "secret"), (hidden, "hung elsewhere"), (before, "before it was shared"), (now, "shared")] {
       #expect(try await ancestor(world, tag, by: "_alice") == title)
     }
-    // The state that was current when he came he has had.
+    // He has had the state that was current when he came.
     #expect(try await [secret, hidden, before, now].asyncMap { try await ancestor(world, $0, by: "_bob") } == [nil, nil, "before it was shared", "shared"])
-    // What it was while it was out of the share, or below what was.
+    // States from a time outside of the share, or below a record outside of it.
     let out = try await write("out", parent: "f")
     _ = try await write("still out")
     #expect(try await world.codes([World.note("f", "forceUpdate", parent: "r")]) == [nil])

@@ -100,7 +100,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
       phone.graph.apply(try JSONValue(parsing: Array(rename("P", "Mine").replacing("update", with: "save").utf8)))
       phone.graph.apply(try JSONValue(parsing: Array(rating("R", of: "P").replacing("insert", with: "save").utf8)))
       try await world.share("Trip", of: "_alice", .readOnly)
-      // The first import meets an owner who does not answer, and leaves him out.
+      // The first import leaves out an owner who does not answer.
       #expect(try await world.send("GET", "changes").status == 503)
       #expect(Set(kinds(try await phone.pull())) == ["save P", "delete R"])
       #expect(phone.graph.objects["P"]?["displayName"] == #""of Trip""# && phone.graph.objects["R"] == nil)
@@ -168,11 +168,11 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
         try await phone.pull()
         try await world.share("Trip", of: "_alice", .readWrite)
       }
-      // A page a record: what was joined is caught up over several.
+      // With one record a page, a joined zone takes several pages.
       try await phone.pull(limit: 1)
       #expect(Set(phone.graph.objects.keys) == ["O", "P", "Q"])
       #expect(try await phone.pull().isEmpty)
-      // Who left and comes back has everything again, his own edits too.
+      // A participant who leaves and returns gets everything again, with their own edits.
       try await world.save(rename("P", "mine"))
       try await phone.pull()
       try await world.share("Trip", of: "_alice", nil)
@@ -235,7 +235,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
       #expect(try await world.save([rename("P", "x"), rating("R2", of: "P")].joined(separator: ",")).status == 200)
       #expect(try await world.records("Trip", of: "_alice").keys.sorted() == ["P", "R2", "RP"])
       world.owners.setAway([])
-      // What waits for one owner does not hold up the other, whose part is not done twice.
+      // A save that waits for one owner does not delay the other, whose part happens once.
       world.owners.fail("forward", .before, count: 1)
       #expect(try await world.save(rename("C", "mine"), waits: false).status == 200)
       #expect(try await world.save(rating("R4", of: "P"), waits: false).status == 200)

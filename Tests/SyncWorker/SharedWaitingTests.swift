@@ -1,4 +1,4 @@
-// Saves that concern several owners, one of whom is away: what is the others' goes on, and everything arrives once.
+// Saves for several owners, one of whom is away: the others' parts go on, and every change arrives once.
 
 import JSON
 import RecordStore
@@ -41,7 +41,7 @@ import Testing
       let status = try await world.send("GET", "status").json
       #expect(status["caughtUp"]?.bool == false && status["quarantined"]?.int64 == 120, "\(status)")
       #expect(try await world.send("GET", "quarantine").json["quarantined"]?.elements.map { $0["objectID"]?.string } == ["C"])
-      // What is not there yet may be gone on with.
+      // Changes may build on a save that has not arrived yet.
       #expect(try await world.save(SharedChange.rename("C", "last"), waits: false).status == 200)
       #expect(try await world.save(SharedChange.rename("unheard", "x"), waits: false).status == 503, "nobody can tell where it is")
       world.owners.setAway([])

@@ -1,4 +1,4 @@
-// Two owners and a participant, each in a shard of his own, with workers that ask one another in memory.
+// Two owners and a participant, each in a shard of their own, with workers that call one another in memory.
 
 import Assets
 import Foundation
@@ -35,7 +35,7 @@ final class SharedWorld: Sendable {
     enum Fault {
       /// Nothing arrives.
       case before
-      /// It is done, and nobody hears of it.
+      /// The call takes effect, and its answer is lost.
       case after
       /// The owner's worker refuses.
       case refused(RecordError)
@@ -53,7 +53,7 @@ final class SharedWorld: Sendable {
     }
 
     private let state = Mutex(State())
-    /// What owners' record planes answer; nil: nothing arrives there.
+    /// The answers of owners' record planes; nil: no call arrives there.
     private let records = Mutex<(@Sendable (DatabaseRequest, [UInt8]) async throws -> String)?>(nil)
 
     init(_ stores: [any ShardStore]) { self.stores = stores }
@@ -63,7 +63,7 @@ final class SharedWorld: Sendable {
 
     /// Owners whom the list lacks.
     func setHidden(_ owners: Set<String>) { state.withLock { $0.hidden = owners } }
-    /// What happens before the next call of that path arrives.
+    /// Runs `body` before the next call of that path arrives.
     func before(_ path: String, _ body: @escaping @Sendable () async -> Void) { state.withLock { $0.first = (path, body) } }
     /// The list of owners is what was known before.
     func setListOld(_ isOld: Bool) { state.withLock { $0.isListOld = isOld } }
@@ -121,7 +121,7 @@ final class SharedWorld: Sendable {
       return try await ShareResolution(context: plane.context, request: message).answer(from: stores[message.shard])
     }
 
-    /// As the index has it: who has a membership, active or ended.
+    /// The owners by the sharing index: those with a membership of the user, active or ended.
     func owners(sharingWith user: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
       do {
         var owners: [SharedOwner] = []
@@ -206,7 +206,7 @@ final class SharedWorld: Sendable {
     }.value
   }
 
-  /// Lets a user take part in a zone, or changes what he may; nil: no more.
+  /// Adds a user to a zone or changes their permission; nil removes them.
   func share(_ zoneName: String, of owner: String, with user: String = "_bob", _ permission: SharePermission?) async throws {
     try await store(of: owner).enqueue { transaction in
       let database = try transaction.makeDatabase(Self.database(owner))
@@ -246,7 +246,7 @@ final class SharedWorld: Sendable {
     }.value
   }
 
-  /// What the loop of an owner's shard does when something that a guest holds back is due.
+  /// Does the work of an owner's shard loop for a guest with a due retry.
   func drainGuest(of owner: String) async throws {
     let store = try store(of: owner)
     let schema = try await schemas.schema(of: Self.container, .development)
@@ -271,7 +271,7 @@ final class SharedWorld: Sendable {
     }
   }
 
-  /// How many mirrored stores somebody's shard has.
+  /// The number of mirrored stores in a user's shard.
   func mirrorCount(of user: String) async throws -> Int { try await store(of: user).read { snapshot in try snapshot.mirrors(afterKey: 0, limit: 100).count } }
 
   // MARK: The participant's store

@@ -17,7 +17,7 @@ final class FixedPeople: PeopleSource {
   static let known = ["alice", "bob", "carol", "dave", "eve"].map {
     KnownUser(userRecordName: "_\($0)", givenName: $0.capitalized, emailAddress: "\($0)@example.com", isDiscoverable: $0 != "eve")
   }
-  /// Whether it answers.
+  /// True if it does not answer.
   let isAway = Atomic(false)
   /// How often it was asked.
   let questionCount = Atomic(0)
@@ -30,14 +30,14 @@ final class FixedPeople: PeopleSource {
 }
 
 extension RecordPlaneWorld {
-  /// A request about Alice's zones by somebody in his shared database.
+  /// A request about Alice's zones in a user's shared database.
   func shared(_ path: String, _ body: String, by user: String, owner: String = "_alice", method: String = "POST", requestID: String? = nil) async throws -> PlaneReply {
     try await send(request(path, method: method, user: user, owner: owner, scope: .shared, requestID: requestID), body)
   }
 
   static func zoneID(_ zone: String = "Trips", owner: String = "_alice") -> String { #""zoneID":{"zoneName":"\#(zone)","ownerRecordName":"\#(owner)"}"# }
 
-  /// Operations on Alice's zone by its owner, or by somebody in his shared database.
+  /// Operations on Alice's zone by its owner, or by a participant in their shared database.
   func modify(_ operations: [String], by user: String = "_alice", zone: String = "Trips", isAtomic: Bool = false, requestID: String? = nil) async throws -> PlaneReply {
     let body = #"{"operations":[\#(operations.joined(separator: ","))],\#(Self.zoneID(zone)),"atomic":\#(isAtomic)}"#
     return try await send(request("records/modify", user: user, owner: "_alice", scope: user == "_alice" ? .private : .shared, requestID: requestID), body)
@@ -105,7 +105,7 @@ extension RecordPlaneWorld {
     return try await currentShare(zone: zone)
   }
 
-  /// What somebody sees of a zone's feed from the beginning, or a token on.
+  /// A user's view of a zone's feed, from the beginning or after a token.
   func feed(by user: String, since token: String? = nil, zone: String = "Trips") async throws -> JSONValue {
     let token = token.map { #","syncToken":"\#($0)""# } ?? ""
     let reply = try await shared("changes/zone", #"{"zones":[{\#(Self.zoneID(zone))\#(token)}]}"#, by: user)
@@ -120,7 +120,7 @@ extension RecordPlaneWorld {
 extension JSONValue {
   var participants: [JSONValue] { self["participants"]?.elements ?? [] }
   var shortGUID: String? { self["shortGUID"]?.string }
-  /// Who takes part, with how far each has come.
+  /// The participants with their acceptance states.
   var people: [String] {
     participants.map {
       "\($0["userIdentity"]?["userRecordName"]?.string ?? "?") \($0["type"]?.string ?? "") \($0["acceptanceStatus"]?.string ?? "") \($0["permission"]?.string ?? "")"

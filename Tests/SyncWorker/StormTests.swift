@@ -1,4 +1,4 @@
-// Storms of refusals by a fault plan: everybody comes again, nothing is lost, and nobody is asked without measure.
+// Storms of refusals by a fault plan: every client retries, nothing is lost, and the number of calls stays bounded.
 
 import JSON
 import RecordStore

@@ -1,4 +1,4 @@
-// What saves and deletions make subscriptions say, and to whom.
+// The notifications that saves and deletions cause, and their receivers.
 
 import JSON
 import ObjectModel
@@ -137,7 +137,7 @@ struct SubscriptionFiringTests {
     let change = try #require(world.changes.take().first)
     #expect(change.originStore == "C1")
     #expect(change.hasSubscriptions == true)
-    // A name nobody could have is none.
+    // An impossible client identifier counts as none.
     _ = try await world.post("records/modify", body.replacing(#""a""#, with: #""b""#), query: ["clientId": String(repeating: "x", count: 256)])
     #expect(world.changes.takeNotifications().map(\.originDevice) == [nil, nil])
   }
@@ -159,7 +159,7 @@ struct SubscriptionFiringTests {
     try await world.subscribe("all", #""subscriptionType":"database""#)
     _ = try await world.post("subscriptions/modify", #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"all"}}]}"#)
     try await save(world, "a", done: 2)
-    // Whoever took his last subscription back does not want to be told of everything.
+    // The flag stays after the last subscription is removed, so that the user is not told of every change.
     #expect(world.changes.take().map(\.hasSubscriptions) == [true])
     #expect(try world.told() == [])
   }

@@ -1,4 +1,4 @@
-// Random saves, deletions, zones and subscriptions beside a dictionary of notes: what is told is what the states before and after say.
+// Random saves, deletions, zones and subscriptions: each notification must follow from the states before and after.
 
 import JSON
 import RecordStore
@@ -54,7 +54,7 @@ private struct NaiveSubscriptions {
   var zones: [String: [String: Note]] = ["_defaultZone": [:], "A": [:], "B": [:]]
   var subscriptions: [String: Entry] = [:]
 
-  /// What a request says that changed one zone's notes from `before` to what they are now, each name in `touched` once.
+  /// The expected notifications of a request that changed a zone's notes; each name in `touched` once.
   mutating func lines(_ zone: String, before: [String: Note], touched: [String]) -> [String] {
     var lines: [String] = []
     var spent: Set<String> = []

@@ -9,7 +9,7 @@ import Testing
 @testable import SyncWorker
 
 extension RecordPlaneWorld {
-  /// Creates a subscription; what is left out of `text` is its type's business.
+  /// Creates a subscription; its type gives the parts that `text` leaves out.
   @discardableResult func subscribe(
     _ identifier: String, _ text: String, user: String = "_alice", scope: DatabaseScope = .private, operation: String = "create"
   ) async throws -> PlaneReply {
@@ -28,7 +28,7 @@ extension RecordPlaneWorld {
     try #require(reply.json["subscriptions"]?.elements.first?.code == nil, "\(reply.text)")
   }
 
-  /// What subscriptions said since the last look, as `user subscription: what`.
+  /// The notifications since the last call, as `user subscription: what`.
   func told() throws -> [String] { try changes.takeNotifications().map { try $0.line } }
 }
 

@@ -30,7 +30,7 @@ import Testing
     #expect(try await world.pairs() == ["P:T1"])
     try await b.pull()
     #expect(b.graph.objects["T1"]?["name"] == #""x""#)
-    // What was saved once is answered as it was.
+    // A repeated save gets its first answer.
     #expect(try await world.save("B", Edit.insertTag("T9"), id: "TX").status == 200)
   }
 }

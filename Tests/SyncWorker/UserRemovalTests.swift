@@ -6,7 +6,7 @@ import Testing
 
 @testable import SyncWorker
 
-/// What a shard has of users: how it is counted, and how it goes when one is deleted.
+/// A shard's data of users: its counts, and its removal with a deleted user.
 struct UserRemovalTests {
   private static func report(_ subject: String, _ query: [String: String], in world: RecordPlaneWorld) async throws -> JSONValue {
     let reports = WorkerReports(stores: [world.store], openingCount: 0, pendingPingCount: 0)

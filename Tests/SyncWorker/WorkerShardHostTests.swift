@@ -11,7 +11,7 @@ import Testing
 private final class ReluctantStore: RecordStore {
   let shardCount: Int
   let inner: InMemoryRecordStore
-  /// What opening a shard throws, the first entry first.
+  /// The errors of opening a shard, the first entry first.
   let failures = Mutex<[StoreError]>([])
   let opens = Atomic(0)
 
@@ -110,7 +110,7 @@ private final class BackgroundPlane: Plane {
     #expect(await host.openStores.isEmpty)
   }
 
-  /// Waits for what nobody announces.
+  /// Polls for a condition that no event announces.
   private static func wait(until condition: () async -> Bool) async throws {
     while await !condition() { try await Task.sleep(for: .milliseconds(1)) }
   }
@@ -334,7 +334,7 @@ private final class BackgroundPlane: Plane {
     }
   }
 
-  /// As after a partition: two share services' maps, or an old one beside a new one. The files decide, whatever maps say.
+  /// As after a partition: two share services' maps, or an old map next to a newer one. The files decide.
   @Test func `of two workers whose maps both give them a shard one has it, and the other when that one has let go`() async throws {
     try await withTemporaryFolder { folder in
       // Locks belong to descriptors: two stores in one process are to each other what two processes are.

@@ -23,7 +23,7 @@ struct BringingPath: Sendable {
   }
 
   let write: ZoneWrite
-  /// Whether it reaches the public database, where GRANTs hold.
+  /// True if it reaches the public database, where GRANTs hold.
   let isOfPublic: Bool
   let prepare: @Sendable (RuleWorld, RulePlace) async throws -> Ready
 
@@ -182,7 +182,7 @@ enum BringingSituations {
       let code = try await world.exportBacklog(at: .home)
       return try await isRefused(code) { try await world.record("E", at: .home) != nil }
     },
-    // A deletion that bob was not allowed to make any more is made once he is again.
+    // A deletion beyond bob's permissions happens once he has the permission again.
     RuleSituation(.conflictRestore, .references) { world in
       try await world.grant(.read, .create, .write)
       try await world.setUp("A", at: .open)
@@ -227,7 +227,7 @@ enum BringingSituations {
       let code = try await world.purgeTrips().code
       return try await isRefused(code) { try await world.records(at: .home)?.count != 2 }
     },
-    // What is in a share stays in it, whoever asks.
+    // Objects of a share stay in it, for every caller.
     RuleSituation(.move, .permission) { world in
       try await world.setUp("A")
       try await world.export(Edit.insertTag("E"), Edit.insertTag("N"))
@@ -244,7 +244,7 @@ enum BringingSituations {
     },
   ]
 
-  /// Whether a write was refused: the answer and the zone agree.
+  /// True if a write was refused: the answer and the zone agree.
   private static func isRefused(_ code: String?, _ isUndone: () async throws -> Bool) async rethrows -> Bool {
     let isUndone = try await isUndone()
     #expect((code != nil) == isUndone, "refused by \(code ?? "nobody")")

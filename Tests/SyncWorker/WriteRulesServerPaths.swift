@@ -49,7 +49,7 @@ enum MergeSituations {
     return #"{"operationType":"create","record":{\#(record)}}"#
   }
 
-  /// Whether E and N stay two.
+  /// True if E and N stay two objects.
   private static func isRefused(
     _ world: RuleWorld, at place: RulePlace = .trips, _ situation: () async throws -> Void
   ) async throws -> Bool {
@@ -88,7 +88,7 @@ enum RetrySituations {
     },
   ]
 
-  /// Whether N is not written again for store B.
+  /// True if N is not written again for store B.
   private static func isRefused(
     _ world: RuleWorld, at place: RulePlace = .home, pointingTo target: String? = nil,
     _ situation: () async throws -> Void
@@ -157,7 +157,7 @@ extension RuleWorld {
     return shared
   }
 
-  /// Subscriptions that are left to anybody in alice's database.
+  /// All remaining subscriptions in alice's database.
   fileprivate func subscriptions() async throws -> [String] {
     try await base.store.read { snapshot in
       guard let database = try snapshot.database(RulePlace.home.database) else { return [] }
@@ -184,7 +184,7 @@ enum LooseLinkSituations {
     },
   ]
 
-  /// Whether the link stays.
+  /// True if the link stays.
   private static func isRefused(
     _ world: RuleWorld, at place: RulePlace = .home, _ situation: (_ link: String) async throws -> Void
   ) async throws -> Bool {
@@ -211,7 +211,7 @@ enum ZoneSituations {
       world.fill()
       return try await isRefused("create", in: world)
     },
-    // The public database's zone is made for the first store, whatever its user may write there.
+    // The first store makes the public database's zone, with any permissions of its user.
     RuleSituation(.makeZone, .permission) { world in
       try await world.grant(.read)
       #expect(try await world.modify(tagOperation("create", "N"), at: .open).records.first?.code == "ACCESS_DENIED")
@@ -278,7 +278,7 @@ enum ZoneSituations {
     try await world.put(tagOperation("create", "E"), at: place)
   }
 
-  /// Whether zones/modify leaves zone Trips as it is.
+  /// True if zones/modify leaves zone Trips as it is.
   private static func isRefused(_ operation: String, in world: RuleWorld) async throws -> Bool {
     let zone = #"{"operationType":"\#(operation)","zone":{"zoneID":{"zoneName":"Trips"}}}"#
     let reply = try await world.call("zones/modify", #"{"operations":[\#(zone)]}"#, on: .record)

@@ -27,7 +27,7 @@ struct RuleCell: Hashable, Sendable, CustomStringConvertible {
 struct RuleSituation: Sendable {
   let cell: RuleCell
   let kind: StoreKind
-  /// - Returns: whether the rule took effect; false: the write went through without it.
+  /// - Returns: true if the rule took effect; false if the write went through without it.
   let observe: @Sendable (RuleWorld) async throws -> Bool
 
   init(
@@ -192,7 +192,7 @@ struct RuleWorld: Sendable {
   /// Leaves no room in alice's database.
   func fill() { base.schemas.userQuotas.withLock { $0 = ["_alice": 1] } }
 
-  /// What everybody who is signed in may do in the public database.
+  /// Sets the permissions of all signed-in users in the public database.
   func grant(_ permissions: Schema.Grant.Permission...) async throws {
     var schema = try await base.schemas.schema(of: ObjectPlaneWorld.container, .development).schema
     for index in schema.recordTypes.indices {
@@ -227,7 +227,7 @@ struct RuleWorld: Sendable {
     _ = base.changes.takeNotifications()
   }
 
-  /// Whether the subscription was told of what it watches.
+  /// True if the subscription was told of the change.
   func isTold(_ watch: Watch) throws -> Bool {
     let kind: [Watch: String] = [.tags: "qry", .zone: "fet", .database: "met"]
     let lines = try base.changes.takeNotifications().map { try $0.line }
@@ -257,7 +257,7 @@ struct RuleWorld: Sendable {
     try await records(at: place)?.count { $0.record.fields.string("CD_name") == "x" } ?? 0
   }
 
-  /// Whether a duplicate was merged.
+  /// True if a duplicate was merged.
   func isMerged(at place: RulePlace) async throws -> Bool {
     try await base.store.read { snapshot in
       guard let database = try snapshot.database(place.database),

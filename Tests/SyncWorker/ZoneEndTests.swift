@@ -21,7 +21,7 @@ private func updateTag(_ id: String, _ name: String) -> String {
 private let zoneName = ReservedName.privateMirrorZone
 
 extension ObjectPlaneWorld {
-  /// Ends alice's mirror zone as its deletion by somebody else would.
+  /// Ends alice's mirror zone, as its deletion by another program does.
   fileprivate func endZone(_ end: ZoneEnd) async throws {
     let id = request("GET", "stores/x").database
     try await store.enqueue { store in
@@ -97,7 +97,7 @@ private func saved(_ changes: [JSONValue]) -> [String] {
     try await world.save("B", insertTag("N", "new"), query: ["wait": "export"])
     #expect(try await world.liveRecords().map(\.recordName) == ["N"])
     #expect(saved(try await a.pull()) == ["N"])
-    // Who purged knows of it without an import.
+    // The store that purged knows of it without an import.
     _ = try await world.post("B/purge", #"{"zoneID":"\#(zoneName)"}"#)
     try await world.save("B", insertTag("O"), query: ["wait": "export"])
     #expect(try await world.liveRecords().map(\.recordName) == ["O"])

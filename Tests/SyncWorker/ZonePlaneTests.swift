@@ -19,7 +19,7 @@ private func insertTag(_ id: String, _ name: String? = nil) -> String {
 
 private let mirrorZone = ReservedName.privateMirrorZone
 
-/// Whoever calls.
+/// The caller of a request.
 private enum Who {
   case owner, stranger, `operator`, nobody
 
@@ -194,7 +194,7 @@ private let graph =
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
     try await world.setUp("A")
     try await world.save("A", graph, query: ["wait": "export"])
-    // What the object plane never writes: every other type of field.
+    // Every field type that the object plane never writes.
     let content: [UInt8] = Array(repeating: 7, count: 2000)
     let asset = try world.assets.put(content, until: .max)
     var odd = Record(
@@ -229,7 +229,7 @@ private let graph =
     #expect(answer.status == 200, "\(String(decoding: answer.bytes, as: UTF8.self))")
     #expect(try JSONValue(parsing: answer.bytes)["imported"]?.int64 == 8)
     #expect(try await world.exported(container: copy) == body)
-    // Sent again it changes nothing; what is exported is exactly what was stored.
+    // A repeated import changes nothing; the export equals the stored records.
     let again = try JSONValue(parsing: try await world.zone("POST", "import", body, container: copy).bytes)
     #expect(again["imported"]?.int64 == 0 && again["unchanged"]?.int64 == 8)
     let stored = try await world.store.read { snapshot in
