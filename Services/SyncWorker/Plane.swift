@@ -55,7 +55,7 @@ struct PlaneContext: Sendable {
   var pause: @Sendable (Duration) async -> Void = { _ in await Task.yield() }
   /// The requests that wait for a store; one for all planes of a worker.
   var watches = StoreWatches()
-  /// Remembers the run that exported each transaction; one for all planes of a worker.
+  /// Remembers the last export runs of stores; one for all planes of a worker.
   var recentExports = RecentExports()
   /// Databases with more duplicates than one commit may merge.
   var duplicates = DuplicateBacklog()

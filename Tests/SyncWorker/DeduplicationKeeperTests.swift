@@ -1,4 +1,4 @@
-// Duplicates that no single commit can see to: from before their rule, or too many.
+// Duplicates beyond a single commit: those older than their rule, and groups that are too large.
 
 import JSON
 import Mirroring

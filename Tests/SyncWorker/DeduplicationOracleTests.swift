@@ -1,4 +1,4 @@
-// Devices that make, link, rename and take away tags at random, with a rule active, against an oracle that knows nothing of records.
+// Devices make, link, rename and delete tags at random under a unique constraint; an oracle without records checks them.
 
 import JSON
 import Mirroring

@@ -1,4 +1,4 @@
-// Tags that must be unique, photos of them, and what becomes of both.
+// A world of unique tags with photos, for tests of merging.
 
 import JSON
 import Mirroring

@@ -1,4 +1,4 @@
-// Encrypted attributes through the object plane and the zones' exports: in no file, but in every answer that is for their user (T-M22).
+// Encrypted attributes on the object plane and in exports: in no file, but in every answer for their user (T-M22).
 
 import Crypto
 import Foundation

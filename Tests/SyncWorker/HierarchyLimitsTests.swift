@@ -24,7 +24,7 @@ extension RecordPlaneWorld {
     return answer
   }
 
-  /// A note whose field `on` points somewhere.
+  /// A note with a reference in its field `on`.
   static func pointing(_ name: String, to target: String, _ action: String = "DELETE_SELF", _ kind: String = "create", parent: String? = nil) -> String {
     var record = #""recordName":"\#(name)","recordType":"Note","fields":{"on":{"value":{"recordName":"\#(target)","action":"\#(action)"}}}"#
     if let parent { record += #","parent":{"recordName":"\#(parent)"}"# }

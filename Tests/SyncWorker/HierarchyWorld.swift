@@ -1,4 +1,4 @@
-// Hierarchies of Alice's zone, shared with others, and those who follow its feed.
+// Shared hierarchies of Alice's zone, and the readers of its feed.
 
 import JSON
 import ServiceBus
@@ -85,7 +85,7 @@ struct FeedReader {
     self.user = user
   }
 
-  /// Asks for pages until there are no more, or for so many.
+  /// Asks for all pages, or for a limited number.
   mutating func poll(limit: Int? = nil, pages: Int = .max, isReversed: Bool = false) async throws {
     told = []
     var count = 0

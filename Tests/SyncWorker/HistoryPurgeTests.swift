@@ -1,4 +1,4 @@
-// When history may go: the low-water mark of export and consumers, and force, which loses nothing that was acknowledged.
+// The purge of history: the low-water mark of export and consumers, and a forced purge, which loses no saved change.
 
 import History
 import JSON

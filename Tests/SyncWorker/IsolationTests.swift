@@ -1,4 +1,4 @@
-// Another user's zone, endpoint by endpoint, beside one that does not exist: the answers are the same but for the names that were sent.
+// At every endpoint another user's zone gets the same answer as a missing one, apart from the names in the request.
 
 import JSON
 import RecordStore

@@ -1,4 +1,4 @@
-// A store that tells in whose line what waits: nothing waits in memory.
+// A store that tells the line of each waiting call, because a store in memory never lets a call wait.
 
 import RecordStore
 import Records

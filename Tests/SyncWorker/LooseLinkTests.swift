@@ -1,4 +1,4 @@
-// Link records that lead nowhere: found, and removed when an operator asks.
+// A scrub finds link records that lead nowhere, and removes them if an operator asks.
 
 import JSON
 import Mirroring

@@ -1,4 +1,4 @@
-// Zones that end while a store looks elsewhere: its client hears of them, and of what its last edits left behind in other zones.
+// Zones that end between a store's imports: its client learns of them, and of its last edits' traces in other zones.
 
 import JSON
 import Testing

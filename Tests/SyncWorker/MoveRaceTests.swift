@@ -1,4 +1,4 @@
-// Moves beside which others write, requests that are sent again, and what is too much.
+// Moves during concurrent writes, repeated requests, and graphs that are too large.
 
 import JSON
 import ObjectModel

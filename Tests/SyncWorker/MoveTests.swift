@@ -138,7 +138,7 @@ let movedGraph = ["D→P", "P", "R→P", "T", "link→P:T"]
       repeat {
         let page = try await b.page(limit: 1)
         told += page["changes"]?.elements ?? []
-        // Somebody goes on editing meanwhile: the record moves to the end of the feed.
+        // Edits go on meanwhile: the record moves to the end of the feed.
         if told.count == 4 { try await world.save("A", objectChange("update", "Photo", "P", "", #""displayName":"sand""#), query: ["wait": "export"]) }
         if page["moreComing"]?.bool != true { break }
       } while true

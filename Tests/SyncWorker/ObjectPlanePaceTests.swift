@@ -1,4 +1,4 @@
-// How much an export takes at a time, when it tries again, and what a save is refused for at once.
+// The pace of exports: the size of a batch, the time of retries, and the saves that are refused at once.
 
 import Foundation
 import History

@@ -135,13 +135,13 @@ extension ObjectPlaneWorld {
       let after = try await world.publicRecords()
       #expect(after.filter { before[$0.key] != nil } == before && after["mine"] != nil && after["next"] != nil)
       #expect(try await world.get("B/quarantine", user: "_bob", scope: .public).json["quarantined"]?.count == 0, "nothing waits for a permission")
-      // The journal keeps it until he has the permission again.
+      // The journal keeps it until bob has the permission again.
       let journal = try await world.store.read { snapshot -> [StoredConflict] in
         guard let database = try snapshot.database(world.request("GET", "x", scope: .public).database) else { return [] }
         return try snapshot.conflicts(in: database.key, afterNumber: 0, ConflictFilter(), limit: 9)
       }
       #expect(journal.map(\.recordName) == ["P", "R"], "\(journal)")
-      // The state of his device in between.
+      // The state of bob's device in between.
       graph = DeviceGraph()
       _ = try await world.pull(&token, into: &graph)
       #expect(graph.objects.keys.sorted() == ["P", "R", "S"] && graph.objects.allSatisfy { truth.objects[$0.key] == $0.value }, "\(graph)")

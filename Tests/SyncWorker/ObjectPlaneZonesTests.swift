@@ -1,4 +1,4 @@
-// Objects of several zones in one store: edited where they are, made where they belong, and never connected across zones.
+// Objects of several zones in one store: edits and new objects go to their zones, and nothing connects across zones.
 
 import History
 import JSON

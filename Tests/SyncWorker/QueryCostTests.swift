@@ -1,4 +1,4 @@
-// Queries that look at more than one answer may cost: short pages that a marker leads on from, or a refusal.
+// Queries beyond the cost of one answer get short pages with a marker, or a refusal.
 
 import Indexing
 import JSON

@@ -1,4 +1,4 @@
-// A transaction that is sent again when its history is gone: answered as it was, and not run again.
+// A transaction that is sent again after the purge of its history gets its first answer and does not run again.
 
 import History
 import JSON

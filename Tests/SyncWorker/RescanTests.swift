@@ -1,4 +1,4 @@
-// A zone that lost what a store had exported: the store's history fills it again, and overwrites nothing (T-H09).
+// A zone that lost a store's exports: the store's history fills it again and overwrites nothing (T-H09).
 
 import History
 import JSON

@@ -1,4 +1,4 @@
-// Resets that keep what there is, expired tokens, accounts and leases.
+// Resets that keep the data, expired tokens, accounts and leases.
 
 import History
 import JSON

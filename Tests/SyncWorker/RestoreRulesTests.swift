@@ -94,7 +94,7 @@ extension ObjectPlaneWorld {
       #expect(try await state().byteCount < 1000)
       #expect(try await restore(large.sequence, quota: 100_000).status == 200)
       #expect(try await state().byteCount == large.byteCount)
-      // Over a quota that was lowered what shrinks goes on.
+      // Over a lowered quota, shrinking writes succeed.
       #expect(try await restore(small.sequence, quota: 10).status == 200)
       #expect(try await state().byteCount == small.byteCount)
     }

@@ -1,4 +1,4 @@
-// Objects that an edit brings back (T-C06), and links to those that stay away: the device of the edit has in the end what everybody has.
+// Objects that an edit brings back (T-C06), and links to objects that stay deleted: all devices converge.
 
 import JSON
 import ObjectModel

@@ -1,4 +1,4 @@
-// Saves that update what is saved and not exported: the backlog is read once, however many objects they ask about.
+// Saves that update unexported objects: the backlog is read once, for any number of objects.
 
 import History
 import RecordStore
@@ -8,7 +8,7 @@ import Testing
 @testable import SyncWorker
 
 struct SaveBacklogTests {
-  /// A store with transactions that wait for their export; each makes so many objects.
+  /// A store with transactions that await export; each makes the given number of objects.
   private static func backlog(_ transactionCount: Int, of objectCount: Int, _ body: @escaping @Sendable (any ShardSnapshot, StoredMirror) throws -> Void) async throws {
     try await ObjectPlaneWorld.with(.memory) { world in
       try await world.setUp("A")

@@ -1,4 +1,4 @@
-// Whom changes of shared zones are told to, also behind reads that fail.
+// The audiences of changes in shared zones, also after failed reads.
 
 import RecordStore
 import Records

@@ -114,7 +114,7 @@ struct ShareFeedTests {
     #expect(Set(carol.told) == ["r", "f", "S-r"])
     try await bob.poll()
     #expect(!bob.told.contains("-n") && !bob.told.contains("-o"), "\(bob.told)")
-    // A zone that is shared as a whole does not tell of deletions before he came.
+    // A zone that is shared as a whole does not tell of deletions before bob's arrival.
     try await world.makeZone("Whole")
     _ = try await world.modify([World.note("gone"), World.note("kept")], zone: "Whole")
     _ = try await world.modify([World.deletion("gone")], zone: "Whole")

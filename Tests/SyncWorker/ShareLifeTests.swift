@@ -27,7 +27,7 @@ struct ShareLifeTests {
     #expect(share.value("cloudkit.title")?.string == "Trip" && share["requesters"] != nil)
     let guid = try #require(share.shortGUID)
     #expect(guid.count == 25)
-    // Before the acceptance the zone does not exist for him.
+    // Before the acceptance the zone does not exist for bob.
     #expect(try await world.shared("records/lookup", #"{"records":[{"recordName":"a"}],\#(World.zoneID())}"#, by: "_bob").code == "ZONE_NOT_FOUND")
     #expect(try await world.sharedZones(by: "_bob").zones.isEmpty)
     let offer = try await world.resolve(.resolve, [guid], by: "_bob")[0]
@@ -47,7 +47,7 @@ struct ShareLifeTests {
     let query = #"{"query":{"recordType":"Note"},\#(World.zoneID())}"#
     #expect(try await world.shared("records/query", query, by: "_bob").records.map(\.name) == ["a", "b"])
     #expect(try await world.shared("records/query", #"{"query":{"recordType":"Note"},"zoneWide":true}"#, by: "_bob").records.count == 2)
-    // After he leaves, no other user notices.
+    // Bob leaves, and no other user notices.
     let token = try await world.sharedZones(by: "_bob").syncToken
     let left = try await world.modify([World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)], by: "_bob", requestID: "gateway:leave")
     #expect(left.records[0].text == #"{"recordName":"cloudkit.zoneshare","deleted":true}"#)

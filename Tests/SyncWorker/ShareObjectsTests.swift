@@ -1,4 +1,4 @@
-// Sharing graphs through a store: zone, share and records are one, and what may not be shared stays as it is.
+// Sharing of graphs through a store: zone, share and records are one commit, and a refusal changes nothing.
 
 import JSON
 import RecordStore

@@ -59,7 +59,7 @@ struct SharedHierarchyTests {
         #expect(answers[0] == answers[1])
       }
       #expect(try await world.send("GET", "objects/P").status == 404)
-      // Changes of unshared records are no news to him.
+      // Changes of unshared records are no news to the participant.
       for title in 0..<5 { try await zone.put("P\(title)", below: nil) }
       #expect(try await world.send("GET", "status").json["pending"]?["downloads"]?.int64 == 0)
       let list = try await world.send("GET", "objects/C").json

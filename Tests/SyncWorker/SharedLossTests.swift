@@ -11,7 +11,7 @@ import Testing
 @testable import SyncWorker
 
 @Suite struct `What a participant saves for a share that ends` {
-  /// The ways in which Trip ends for bob, or changes, before his saves are exported.
+  /// The ways in which Trip ends for bob, or changes, before the export of bob's saves.
   enum End: CaseIterable {
     case deleted, purged, removed, permissionLost, rootDeleted
 

@@ -1,4 +1,4 @@
-// Moves as participants see them: of both zones, of the one that is left alone, of the other alone; and how they come to zones and lose them.
+// Moves in the view of participants of both zones, or of only one; and how participants come to zones and lose them.
 
 import History
 import JSON
@@ -359,7 +359,7 @@ extension ModelSchemas {
       #expect(try await world.own("POST", "purge", body, id: "one").json.copies == purged.json.copies)
       #expect(try await world.records(home, of: "_alice") == copies)
       #expect(try await phone.pull().isEmpty)
-      // A save of it goes to his own journal.
+      // A save of it goes to bob's own journal.
       #expect(try await world.save(rename("P", "late")).status == 200)
       #expect(try await world.zones(with: "P") == [])
     }

@@ -66,7 +66,7 @@ struct SharedPastTests {
     for (tag, title) in [(secret, "secret"), (hidden, "hung elsewhere"), (before, "before it was shared"), (now, "shared")] {
       #expect(try await ancestor(world, tag, by: "_alice") == title)
     }
-    // He has had the state that was current when he came.
+    // Bob has had the state that was current when he joined.
     #expect(try await [secret, hidden, before, now].asyncMap { try await ancestor(world, $0, by: "_bob") } == [nil, nil, "before it was shared", "shared"])
     // States from a time outside of the share, or below a record outside of it.
     let out = try await write("out", parent: "f")

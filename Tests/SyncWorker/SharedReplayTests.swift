@@ -1,4 +1,4 @@
-// First pages of shared stores that a client asks for again, because it lost their token: nothing of what went meanwhile stays with it.
+// A client that lost its token asks for a shared store's first page again, and keeps nothing that was removed meanwhile.
 
 import JSON
 import RecordStore

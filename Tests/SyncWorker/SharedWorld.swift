@@ -69,7 +69,7 @@ final class SharedWorld: Sendable {
     func setListOld(_ isOld: Bool) { state.withLock { $0.isListOld = isOld } }
     func setAway(_ owners: Set<String>) { state.withLock { $0.away = owners } }
     func answerRecords(_ answer: @escaping @Sendable (DatabaseRequest, [UInt8]) async throws -> String) { records.withLock { $0 = answer } }
-    /// The next so many calls of that path fail.
+    /// The number of next calls of that path that fail.
     func fail(_ path: String, of owner: String? = nil, _ kind: Fault, count: Int = 1) { state.withLock { $0.fault = (path, owner, kind, count) } }
 
     private func fault(of path: String, _ owner: String) -> Fault? {

@@ -1,4 +1,4 @@
-// Alice's zones, and those with whom she shares them.
+// Alice's zones and their participants.
 
 import Foundation
 import JSON

@@ -1,4 +1,4 @@
-// Subscriptions through the record plane: shortcuts of the tests, and what notifications say in one line.
+// Shortcuts for tests of subscriptions on the record plane, and one-line forms of notifications.
 
 import JSON
 import RecordStore

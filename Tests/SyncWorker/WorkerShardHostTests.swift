@@ -7,7 +7,7 @@ import Testing
 
 @testable import SyncWorker
 
-/// A store whose shards open when the test says so.
+/// A store with shards that open when the test allows it.
 private final class ReluctantStore: RecordStore {
   let shardCount: Int
   let inner: InMemoryRecordStore
@@ -27,7 +27,7 @@ private final class ReluctantStore: RecordStore {
   }
 }
 
-/// A store whose shards fail, and are found damaged, when the test says so.
+/// A store with shards that fail, and turn out damaged, when the test demands it.
 private final class FailingStore: RecordStore {
   let inner: InMemoryRecordStore
   var shardCount: Int { inner.shardCount }

@@ -1,4 +1,4 @@
-// The paths by which tag N comes to a zone that has tag E, and what each rule does about that.
+// The paths by which tag N comes to a zone that has tag E, with the effect of each rule.
 
 import History
 import JSON

@@ -1,4 +1,4 @@
-// Writes that bring no object to a zone: the server's own, those about shares, and those of zones as a whole.
+// Writes without an object from a client: the server's own, those about shares, and those of zones as a whole.
 
 import JSON
 import Mirroring

@@ -1,4 +1,4 @@
-// A world in which each kind of write is made through the planes, in a situation in which a rule bites.
+// A world that makes each kind of write through the planes, in a situation in which a rule applies.
 
 import JSON
 import Mirroring

@@ -1,4 +1,4 @@
-// Zones that come to their end: reasons, policies, pauses, and what devices had not exported by then.
+// Ends of zones: reasons, policies, pauses, and changes that devices had not exported by then.
 
 import History
 import JSON

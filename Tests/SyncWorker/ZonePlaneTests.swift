@@ -1,4 +1,4 @@
-// Zones as a whole: exported and imported elsewhere, brought back to what they were, and asked for what they are not.
+// Zones as a whole: export, import elsewhere, restore, and requests that are refused.
 
 import Assets
 import Crypto

@@ -222,7 +222,7 @@ struct DuplicateMerge {
     try unlessDamaged { try transaction.record(named: name, in: zone.key).map { mayWrite($0.record) } ?? true } ?? false
   }
 
-  /// Marks a duplicate as removed after somebody else deleted it.
+  /// Marks a duplicate as removed after another writer deleted it.
   private func settleRedirect(of name: String) throws {
     guard var redirect = try transaction.redirect(of: name, in: zone.key), redirect.isPending else { return }
     redirect.removedAt = stamp.timestamp
