@@ -1,4 +1,4 @@
-// Devices make, link, rename and delete tags at random under a unique constraint; an oracle without records checks them.
+// Devices make, link, rename and delete tags at random under a unique constraint, beside an oracle without records.
 
 import JSON
 import Mirroring

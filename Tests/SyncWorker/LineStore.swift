@@ -1,4 +1,4 @@
-// A store that tells the line of each waiting call, because a store in memory never lets a call wait.
+// A store that notes the party of each turn, because no call waits in a store in memory.
 
 import RecordStore
 import Records

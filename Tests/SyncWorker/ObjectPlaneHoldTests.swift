@@ -127,7 +127,7 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
       #expect(try await save(world, tag("x"), quota: 1500).status == 200)
       #expect(try await held(world) == ["P space"])
       world.clock.advance(by: 1000)
-      // From the other sides, after it: one finds another parent, one is edited, a link is taken away before it was made.
+      // Later, from the other sides: one gets another parent, one is edited, a link is removed before it was made.
       let since = [
         change("update", "Rating", "moved", #""photo":"Q""#), #"{"changeType":"update","entity":"Rating","objectID":"edited","attributes":{"value":3}}"#,
         change("update", "Tag", "T", #""photos":{"remove":["P"]}"#),

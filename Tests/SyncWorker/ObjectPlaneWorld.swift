@@ -148,7 +148,7 @@ final class ObjectPlaneWorld: Sendable {
     await store.close()
   }
 
-  /// Runs `body` over the same shard as it is after a restore from a backup of now; its earlier self is closed. Of SQLite only.
+  /// Runs `body` over the shard after a restore from a backup of now. The earlier store is closed. SQLite only.
   func restored(_ body: (ObjectPlaneWorld) async throws -> Void) async throws {
     await store.close()
     try ShardRenewal(shard: 0, startedAt: 0, now: clock.now).run(at: folder + "/shards/shard-0.sqlite")

@@ -46,7 +46,7 @@ private struct BodyFuzzer {
 
   mutating func next() -> (path: String, body: [UInt8]) {
     let template = Self.templates[number(Self.templates.count)]
-    // Places nest, so a place is cut at its marks from the inside out: the text between two neighbouring marks is replaced.
+    // Places nest, so the inner ones come first: the text between two neighbouring marks is replaced.
     var parts = template.body.split(separator: "§", omittingEmptySubsequences: false).map(String.init)
     for _ in 0..<number(3) where parts.count > 2 {
       let index = 1 + number(parts.count - 2)

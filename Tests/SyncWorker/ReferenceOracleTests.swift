@@ -29,7 +29,7 @@ private struct NaiveGraph {
   }
 
   struct Outcome {
-    /// By name: the saves whose target is missing, and the deletions if any of them would leave a validated target missing.
+    /// By name: saves with a missing target, and all deletions if one would remove a validated target.
     var unfoundedSaves: Set<String> = []
     var isDeletionRefused = false
     /// Everything that is gone.

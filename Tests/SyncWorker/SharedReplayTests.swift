@@ -1,4 +1,4 @@
-// A client that lost its token asks for a shared store's first page again, and keeps nothing that was removed meanwhile.
+// A client that lost its token asks for a shared store's first page again, and keeps nothing that was removed since.
 
 import JSON
 import RecordStore

@@ -143,7 +143,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
       try await world.deleteZone("Trip", of: "_alice", as: .purged)
       #expect(kinds(try await phone.pull()) == ["zone Trip purged"])
       #expect(try await phone.pull().isEmpty)
-      // The other owner's part succeeds.
+      // Changes of the other owner still arrive.
       try await world.put("Q", "Photo", ["displayName": "new"], in: "Other", of: "_alice")
       #expect(kinds(try await phone.pull()) == ["save Q"])
     }

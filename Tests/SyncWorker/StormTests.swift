@@ -68,7 +68,8 @@ private final class Storm: Sendable {
         }
       }
       let seconds = (world.clock.now - began) / 1000
-      // A save is at most two commits, and a store that waits is tried once when its second is over; failures in a row have one event.
+      // A save is at most two commits, and a waiting store is tried once when its second is over.
+      // Failures in a row have one event.
       let bound = 2 * saves + devices.count * (2 * Int(seconds) + 4)
       #expect(storm.refusals > 10 && storm.attempts <= bound, "\(storm.attempts) commits for \(saves) saves in \(seconds) s")
       storm.blow(false)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SyncWorker
 
-/// The notes and subscriptions there should be, and what a change of them should say: no indexes, no editions, no transactions.
+/// The expected notes, subscriptions and notifications, without indexes, editions and transactions.
 private struct NaiveSubscriptions {
   struct Note {
     var type: String
