@@ -6,7 +6,7 @@ import RecordStore
 import Records
 
 /// The conflict journal of one database, for the body of a commit. Exports, purges and roll-backs append to it;
-/// `ConflictCall` alone reads it.
+/// `ConflictCall` lists and settles its entries.
 struct ConflictJournal {
   let transaction: any ShardTransaction
   let databaseKey: Int64
