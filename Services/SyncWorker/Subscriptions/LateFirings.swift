@@ -98,7 +98,7 @@ final class LateFirings: Sendable {
     }
   }
 
-  /// Tells everything that waits, of one shard's databases.
+  /// Fires everything that waits for the databases of one shard.
   func fireAll(in store: any ShardStore) async {
     while let (waiting, party) = next() {
       await fire(waiting.firing, in: store)
@@ -167,7 +167,7 @@ final class LateFirings: Sendable {
 }
 
 extension LateFirings.State {
-  /// What is over a limit is dropped.
+  /// Keeps a firing; drops it when a limit is exceeded.
   fileprivate mutating func keep(_ firing: Firing, of party: String) {
     let waiting = LateFirings.Waiting(firing: firing, byteCount: firing.byteCount)
     let own = byteCounts[party, default: 0] + waiting.byteCount
@@ -192,12 +192,12 @@ extension Firing {
 
 extension ShardStore {
   /// Removes subscriptions that fire once.
-  /// - Returns: the keys of those that were there: they are told by who removed them, and nowhere a second time.
+  /// - Returns: the keys of those that existed. The remover alone tells them, so none is told twice.
   func remove(_ entries: [SubscriptionIndex.Entry], of database: DatabaseID) async throws -> Set<Int64> {
     try await enqueue { transaction -> Set<Int64> in
       guard let row = try transaction.database(database) else { return [] }
       let present = entries.map(\.stored).filter { stored in
-        // Dropped because what can't be read is not told of.
+        // Dropped because an unreadable subscription is not told.
         (try? transaction.subscription(stored.identifier, of: stored.userRecordName, scope: stored.scope, in: row.key))??.key == stored.key
       }
       for stored in present { try transaction.deleteSubscription(stored.key, in: row.key) }
