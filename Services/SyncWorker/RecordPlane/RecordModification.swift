@@ -169,7 +169,7 @@ final class RecordModification: Sendable {
       case .failed(let error): items.append(.failed(error))
       case .saved(let sequence):
         let current = try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }
-        // The record may have another reader by now, or the right to read it may be gone.
+        // The record may be another user's by now, or the right to read it may be gone.
         let readable = try current.flatMap { try permissions?.mayRead($0.record) == false || visible?.isVisible($0.record) == false ? nil : $0 }
         let saved = try saved(by: operation, at: sequence, time: outcome.at, readable)
         items.append(.saved(saved))

@@ -90,7 +90,7 @@ struct RecordPlane: Plane {
     }
   }
 
-  /// Decides who may ask at all; what may be written is decided with the write.
+  /// Decides whether a caller may ask at all; the write decides about writing.
   private static func checkCaller(of request: DatabaseRequest) throws(RecordError) {
     let user = request.caller.userRecordName
     switch request.scope {

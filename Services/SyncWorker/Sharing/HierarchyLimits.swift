@@ -49,7 +49,7 @@ struct HierarchyLimits {
     return true
   }
 
-  /// True when a record may be deleted along with another. An unwritable record stays and keeps its parent.
+  /// True when a record may be deleted along with another. An unwritable record or a root prevents the deletion.
   func mayDeleteAlong(_ name: String) throws -> Bool {
     guard let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { return true }
     return try now.mayWrite(stored.record) && !isRoot(name)

@@ -201,7 +201,7 @@ extension PlaneContext {
 }
 
 extension DatabaseRequest {
-  /// The device that asks, as it calls itself: the query's `clientId`; nil when it does not.
+  /// The asking device's name for itself, the query's `clientId`; nil without one.
   var clientID: String? {
     guard let text = query["clientId"], (1...Limit.nameByteCount).contains(text.utf8.count) else { return nil }
     return text
