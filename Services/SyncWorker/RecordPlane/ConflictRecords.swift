@@ -16,7 +16,7 @@ extension RecordPlaneCall {
     return isAsked
   }
 
-  /// What each CONFLICT of an answer is about, by the operation's place (S2, T-C07, T-C08).
+  /// The conflict records for each CONFLICT of an answer, by the operation's index (S2, T-C07, T-C08).
   func conflicts(in result: RecordModification.Result, of modification: RecordModification) async throws(RecordError) -> [Int: RecordConflict] {
     guard let zone = result.zone else { return [:] }
     let places = result.items.indices.filter { if case .failed(let error) = result.items[$0] { error.code == .conflict } else { false } }
@@ -37,7 +37,7 @@ extension RecordPlaneCall {
           conflict.ancestor = (known.record, known.tag)
         }
         let base = conflict.ancestor ?? (stored.record, stored.tag)
-        // Dropped because a patch that fits nothing has made its own error already.
+        // Dropped because a patch that does not apply has its own error already.
         if case .success(let patch) = operation.patch, let record = try? patch.applied(to: base.record, merging: operation.kind.merges, stamp: modification.terms.stamp) {
           conflict.client = (record, base.tag)
         }
@@ -47,8 +47,8 @@ extension RecordPlaneCall {
     }
   }
 
-  /// The state of a record that a tag names. A participant is told one that he could read while it was current: tags can be guessed, and what a record
-  /// was before it was shared with him, or hung where it is shared, is none of the share.
+  /// The state of a record at a tag. A participant gets only a state that was readable to the participant when current:
+  /// tags can be guessed, and earlier states are not part of the share.
   private static func state(of name: String, _ tag: RecordChangeTag, _ view: ZoneView, in snapshot: any ShardSnapshot) throws -> StoredRecord? {
     func state(of name: String, at sequence: Int64) throws -> StoredRecord? { try snapshot.state(of: name, in: view.row.key, at: sequence) }
     guard let access = view.access else { return try state(of: name, at: tag.sequence).flatMap { $0.isDeleted || $0.sequence != tag.sequence ? nil : $0 } }

@@ -18,12 +18,12 @@ struct FeedPosition: Hashable, Sendable {
   /// A participant's; nil: the caller's own zone, or the schema's.
   private(set) var participation: Participation?
 
-  /// What a participant was told besides the records up to the feed's place; in tokens where it differs from that.
+  /// A participant's progress besides the records of the feed; tokens carry it where it differs from the feed's place.
   struct Participation: Hashable, Sendable {
-    /// His memberships were told of as they were then.
+    /// Memberships were told in their state at this sequence.
     let memberships: Int64
-    /// What went out of his sight up to then was told. It moves with a feed's end only: while a feed is read, a record that left may be changed again and
-    /// move behind the page that would have told of it.
+    /// Departures up to this sequence were told. It moves only at a feed's end: until then a departed record may change
+    /// again and move behind the page that would have told of it.
     var departures: Int64
   }
 
@@ -35,9 +35,10 @@ struct FeedPosition: Hashable, Sendable {
     let top: Int64
   }
 
-  /// - Parameter members: all of a participant's memberships in the zone, ended ones too; nil: the caller is none.
-  /// - Throws: `Unknown sync continuation type` for a token of another zone, or of the same name in an earlier life; and for a participant's from before he
-  ///   lost a part of what he saw of the zone: he has to forget it all, and is told what is left.
+  /// - Parameter members: all of a participant's memberships in the zone, ended ones too; nil: the caller is no
+  ///   participant.
+  /// - Throws: `Unknown sync continuation type` for a token of another zone or of an earlier zone of that name, and for
+  ///   a participant's token from before part of the access ended: the client must start again with the rest.
   init(_ token: SyncToken?, at position: ChangesPosition, in zone: StoredZone, isReversed: Bool, members: [ShareMember]? = nil) throws {
     var (numbers, marks) = try Self.numbers(of: token, in: zone, isParticipant: members != nil)
     if let members {
@@ -46,7 +47,7 @@ struct FeedPosition: Hashable, Sendable {
       if marks.isEmpty { marks = numbers.isEmpty ? [now, start] : [start, start] }
       let news = GuestNews(members, since: marks[0], through: now)
       if !news.left.isEmpty { throw SyncToken.Refusal.unknownType.recordError }
-      // Where another hierarchy of the zone came into sight all is told again, whatever of it is new.
+      // When a further hierarchy of the zone becomes visible, the feed starts again from the beginning.
       if !news.joined.isEmpty, !numbers.isEmpty { numbers = [0] }
       participation = Participation(memberships: now, departures: marks[1])
     }
@@ -66,10 +67,10 @@ struct FeedPosition: Hashable, Sendable {
     return (numbers, marks.map(\.sequence))
   }
 
-  /// Whether something that went out of a participant's sight is still to be told.
+  /// True while a departure from a participant's sight is untold.
   func tells(departureAt sequence: Int64) -> Bool { participation.map { sequence > $0.departures } ?? true }
 
-  /// What comes next.
+  /// The next rows of the feed.
   func rows(in zone: Int64, limit: Int, from snapshot: any ShardSnapshot) throws -> [StoredRecord] {
     guard let reverse else { return try snapshot.changes(in: zone, after: since, limit: limit) }
     return try snapshot.changesBackwards(in: zone, after: since, before: reverse.before, limit: limit)
@@ -80,17 +81,17 @@ struct FeedPosition: Hashable, Sendable {
     if reverse == nil { since = max(since, sequence) } else { reverse?.before = sequence }
   }
 
-  /// Nothing more comes; `end`: the zone's last change, deliverable or not.
+  /// The feed is finished; `end`: the zone's last change, deliverable or not.
   mutating func finish(at end: Int64) {
     since = reverse?.top ?? end
     reverse = nil
-    // What changed while a feed was read in reverse is the next one's.
+    // Changes made while a feed was read in reverse belong to the next feed.
     if since == end { participation?.departures = end }
   }
 
   func token(incarnation: UInt64) -> SyncToken {
     var numbers = [since]
-    // Before its first record a feed in reverse has passed nothing: it may as well begin again.
+    // Before its first record a feed in reverse has passed nothing, so it can begin again.
     if let reverse, reverse.before <= reverse.top { numbers += [reverse.before, reverse.top] }
     var positions = numbers.map { SyncToken.Position(incarnation: incarnation, sequence: $0) }
     if let participation, participation != Participation(memberships: since, departures: since) {

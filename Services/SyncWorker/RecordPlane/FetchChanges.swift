@@ -12,9 +12,9 @@ private struct ZonePage: Sendable {
   var zone: StoredZone
   /// In the feed's direction.
   var records: [StoredRecord] = []
-  /// Those of them that the caller is not told of, by sequence.
+  /// Sequences of the records that are not told to the caller.
   var hidden: Set<Int64> = []
-  /// What of shares shows with them.
+  /// The share members of these records.
   var shares: ShownShares?
   var moreComing = false
   /// Where the page began.
@@ -33,7 +33,7 @@ extension RecordPlaneCall {
     for changes in zones {
       do {
         let zone = try zone(changes.zone)
-        // Zones that the answer has no room for get an empty page.
+        // A zone without room in the answer gets an empty page.
         let hasRoom = output.bytes.count <= Self.pageByteCount
         let page = try await page(of: zone, changes, limit: hasRoom ? changes.resultsLimit : 0)
         output.beginObject()
@@ -42,7 +42,7 @@ extension RecordPlaneCall {
         write(page, of: zone, as: changes, to: &output)
         output.endObject()
       } catch {
-        // What fails for the whole shard fails the request; what fails for one zone is its item.
+        // A failure of the whole shard fails the request; a failure of one zone is that zone's item.
         guard error.code == .badRequest || error.code == .zoneNotFound else { throw error }
         ZoneDictionary.writeError(error, of: changes.zone, defaultOwner: ownerRecordName, to: &output)
       }
@@ -106,7 +106,7 @@ extension RecordPlaneCall {
     var moreComing = page.moreComing || isCut
     if !moreComing {
       position.finish(at: page.zone.sequence)
-      // A feed in reverse ends where it began; what came meanwhile is the next one's.
+      // A feed in reverse ends where it began; later changes belong to the next feed.
       moreComing = position.since < page.zone.sequence
     }
     output.member("syncToken", position.token(incarnation: page.zone.incarnation).text)
@@ -132,7 +132,7 @@ extension RecordPlaneCall {
       let moreComing = zones.count > changes.resultsLimit
       if moreComing { zones.removeLast() }
       let end = moreComing ? zones.last?.sequence ?? start : row.sequence
-      // Somebody who never saw a zone need not hear of its deletion; the default zone keeps no feed.
+      // A client that never saw a zone need not hear of its deletion; the default zone keeps no feed.
       zones.removeAll { $0.zoneName == ReservedName.defaultZone || ($0.isDeleted && start == 0) }
       return (zones, SyncToken(.database, incarnation: row.incarnation, sequence: end), moreComing)
     }
@@ -181,7 +181,7 @@ extension RecordPlaneCall {
 }
 
 extension ZonePage {
-  /// Leaves out what a participant does not see; what he saw and sees no more becomes a deletion.
+  /// Leaves out rows that a participant never saw, and turns rows that left the participant's sight into deletions.
   fileprivate mutating func hide(from visible: VisibleRecords) throws {
     for (index, stored) in records.enumerated() {
       switch try visible.sight(of: stored) {

@@ -22,7 +22,7 @@ extension RecordPlaneCall {
     let database = database
     let page = try await read { snapshot -> (zones: [StoredZone], token: SyncToken, moreComing: Bool) in
       guard let row = try snapshot.database(database), row.hasShares, case let members = try snapshot.members(user, of: row.key), !members.isEmpty else {
-        // As where there is no such owner.
+        // The same answer as for an owner who does not exist.
         if let token, !token.positions.isEmpty { throw SyncToken.Refusal.unknownType.recordError }
         return ([], SyncToken(.database, []), false)
       }
@@ -47,7 +47,7 @@ extension RecordPlaneCall {
       if access.mayRead, let row, !row.isDeleted {
         found.append(SharedZoneChange(zone: row, sequence: max(row.sequence, access.since)))
       } else if start > 0, let until = members.compactMap(\.until).max() {
-        // Somebody who never saw a zone need not hear of its end.
+        // A client that never saw a zone need not hear of its end.
         found.append(SharedZoneChange(zone: StoredZone(ended: zoneName, of: database.key, at: until), sequence: until))
       }
     }
@@ -56,7 +56,7 @@ extension RecordPlaneCall {
 }
 
 extension StoredZone {
-  /// As a zone that access ended to is told, be it there or not.
+  /// The row for a zone to which access ended, whether or not the zone still exists.
   fileprivate init(ended zoneName: String, of database: Int64, at sequence: Int64) {
     self.init(key: 0, databaseKey: database, zoneName: zoneName, incarnation: 0, sequence: sequence, isDeleted: true)
   }

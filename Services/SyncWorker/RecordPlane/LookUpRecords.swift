@@ -20,7 +20,7 @@ extension RecordPlaneCall {
       records.reserveCapacity(lookup.items.count)
       var byteCount = 0
       for item in lookup.items {
-        // What the answer has no room for is not fetched either; its place tells so below.
+        // Records beyond the answer's room are not fetched; their items say so below.
         guard let row, byteCount <= Self.pageByteCount else { break }
         var record = try snapshot.record(named: item.recordName, in: row.key)
         if let permissions, let found = record, !permissions.mayRead(found.record) { record = nil }
@@ -53,6 +53,6 @@ extension RecordPlaneCall {
     return PlaneAnswer(body: output.bytes)
   }
 
-  /// Where the rest of a lookup is refused: a lookup can't be paged.
+  /// The error for the rest of a lookup, which can't be paged.
   private static let noRoom = RecordError(.badRequest, "The records are too large for one answer: look fewer of them up at a time")
 }

@@ -50,8 +50,8 @@ extension RecordPlaneCall {
       await context.schemas.standing(of: database.owner, database.container, database.environment), in: database, standard: context.userQuota)
   }
 
-  /// Whom requests about shares name. Nobody is looked up for any other request, nor for who may invite nobody: he learns by it neither whether there is
-  /// such a zone nor whether the directory answers.
+  /// The people that share requests name. Other requests, and callers who may not invite, cause no lookup: such a
+  /// caller must not learn whether the zone exists or the directory answers.
   private func people(named requests: [ShareRequest], in zone: Zone.ID, by user: String) async throws(RecordError) -> SharePeople {
     let finder = finder
     func mayInvite() async throws(RecordError) -> Bool {

@@ -9,16 +9,16 @@ import ServiceBus
 import ServiceKit
 import WebServices
 
-/// What one read of a shard found for a query.
+/// The findings of one read of a shard for a query.
 private struct QueryFindings: Sendable {
   var page = QuerySearch.Page()
   var syncToken: String?
   /// The indexes of the database, ready or not.
   var indexes: [StoredIndex] = []
   var wishes: [FieldIndex] = []
-  /// The page ended because of what it cost.
+  /// The page ended at its cost limit.
   var isCut = false
-  /// What of shares shows with the hits, by zone.
+  /// The share members of the hits, by zone.
   var shares: [String: ShownShares] = [:]
 }
 
@@ -38,7 +38,8 @@ extension RecordPlaneCall {
       var findings = QueryFindings()
       let row = try snapshot.database(database)
       if let row { findings.indexes = try snapshot.indexes(in: row.key) }
-      // A search that stops for its work tells in its marker where, be it at a record that the caller may not read: he can't read the marker either.
+      // A search that stops at its cost limit names its place in the marker, even at an unreadable record: markers are
+      // opaque.
       var search = QuerySearch(
         query: query, after: marker, limit: request.resultsLimit, isZoneWide: zone == nil, indexes: findings.indexes,
         pageCost: context.queryPageCost, checkWanted: snapshot.checkWanted)
@@ -91,7 +92,7 @@ extension RecordPlaneCall {
     QueryMarker.Maker(key: context.signingKey, database: database, userRecordName: request.caller.userRecordName)
   }
 
-  /// Takes the index into use that the query missed most, and those out of use that the schema has no more.
+  /// Builds the index that the query missed most, and removes indexes that the schema no longer declares.
   private func maintainIndexes(after findings: QueryFindings, _ schema: EnvironmentSchema) {
     let environment = database.environment
     let stale = findings.indexes.filter { !schema.declares($0.index, in: environment) }.map(\.key)
@@ -100,7 +101,7 @@ extension RecordPlaneCall {
     let isRoom = known.count < Self.indexLimit
     guard !stale.isEmpty || (wish != nil && isRoom) else { return }
     let database = database
-    // Nobody waits for it: a query that comes before it is done is answered without, and asks again.
+    // The query does not wait for it: until it is done, queries go without the index and ask again.
     _ = store.enqueue { transaction in
       for key in stale { try transaction.dropIndex(key) }
       if let wish, isRoom, let row = try transaction.database(database) { _ = try transaction.makeIndex(wish, in: row.key) }
@@ -139,7 +140,7 @@ extension RecordPlaneCall {
 }
 
 extension RecordQuery {
-  /// The query for what a reader may see; nil when he may see no record of the type, `self` when there is nothing to decide.
+  /// The query limited to readable records; nil when no record of the type is readable, `self` without limits.
   fileprivate func readable(_ readable: RecordPermissions.Readable?) -> RecordQuery? {
     switch readable {
     case nil, .all?: return self

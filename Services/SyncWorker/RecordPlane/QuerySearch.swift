@@ -1,4 +1,4 @@
-// One page of a query out of a shard: the first records after the marker in the query's order, by whatever path is cheapest.
+// Finds one page of a query in a shard: the first records after the marker in the query's order, by the cheapest path.
 
 import Indexing
 import RecordStore
@@ -31,12 +31,12 @@ struct QuerySearch {
   let plan: QueryPlan
   let marker: QueryMarker?
   let limit: Int
-  /// Whether further zones are searched: then a zone's own order is not the query's.
+  /// True when several zones are searched: a zone's own order is then not the query's.
   let isZoneWide: Bool
-  /// What one page costs at most, and the record that it looks at last, where the place can be kept: the page may be short then, or empty, and the next
-  /// one goes on.
+  /// The cost limit of one page where its place can be kept, including the last record examined. Such a page may be
+  /// short or empty, and the next one goes on.
   let pageCost: Int
-  /// Those that can answer.
+  /// The indexes that are ready.
   private let indexes: [FieldIndex: Int64]
 
   /// In the query's order: at most one more than the limit, and as many as a page has room for.
@@ -47,9 +47,9 @@ struct QuerySearch {
   /// The last record that was looked at, where the work for one page ended.
   private var stoppedAt: QueryMarker?
   private var lookedAtCount = 0
-  /// What looking at them has cost.
+  /// The cost of examining records so far.
   private var lookedAtCost = 0
-  /// For all of the search; where no place can be kept there is no answer beyond it.
+  /// The budget of the whole search; beyond it a search without a place to keep fails.
   private var budget: CostBudget
   /// Records of the largest zone that was gone through without an index, those of other types included.
   private var scannedZoneCount = 0
@@ -65,10 +65,10 @@ struct QuerySearch {
   static let readCost = 100
   /// The usual `pageCost`: 20 000 records with a filter or two.
   static let pageCost = 2_000_000
-  /// What a search costs at most: a million records, some seconds.
+  /// The cost limit of a search: a million records, some seconds.
   static let costLimit = 100_000_000
 
-  /// - Parameter checkWanted: asked now and then; throws when nobody waits for the answer any longer.
+  /// - Parameter checkWanted: called regularly; throws when the answer is no longer wanted.
   init(
     query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex], pageCost: Int = Self.pageCost,
     costLimit: Int = Self.costLimit, checkWanted: @escaping () throws -> Void = {}
@@ -92,10 +92,10 @@ struct QuerySearch {
     return Page(hits: shown, next: isLast ? nil : hits.count > limit || hasMore ? shown.last?.marker : stoppedAt)
   }
 
-  /// Whether the page ended because of what it cost.
+  /// True when the page ended at its cost limit.
   var isCut: Bool { stoppedAt != nil }
 
-  /// Whether no further zone can contribute: without an order, zones and names decide.
+  /// True when no further zone can contribute: without an order, zones and names decide.
   var isFinished: Bool { isCut || (query.orders.isEmpty && isFull) }
 
   /// The indexes that would have saved work, the most helpful first.
@@ -167,7 +167,7 @@ struct QuerySearch {
 
   /// Goes through records of an index, or without one of the type by name; in the query's order until the page is full.
   private mutating func stream(_ zone: StoredZone, _ scan: IndexScan?, isInOrder: Bool, _ snapshot: any ShardSnapshot) throws {
-    // With further orders or zones what was not looked at yet may come before what was.
+    // With further orders or zones, an unexamined record may come before an examined one.
     let keepsPlace = isInOrder && (query.orders.isEmpty || (query.orders.count == 1 && !isZoneWide))
     var scan = scan
     var last = query.orders.isEmpty && marker?.zoneName == zone.zoneName ? marker?.recordName : nil
@@ -195,7 +195,7 @@ struct QuerySearch {
     }
   }
 
-  /// Whether neither this row nor any after it in the stream can be on the page.
+  /// True when neither this row nor any after it in the stream can be on the page.
   private func isBeyondPage(_ row: IndexedRecord, _ zone: StoredZone) -> Bool {
     guard isFull, let end = hits.last else { return false }
     guard let order = query.orders.first else { return true }
@@ -225,7 +225,7 @@ struct QuerySearch {
     QueryMarker(zoneName: zone.zoneName, recordName: stored.record.recordName, sortKeys: query.sortKeys(of: stored.record))
   }
 
-  /// The one place every record passes on its way to a page.
+  /// Every record passes here on its way to a page.
   private mutating func take(_ stored: StoredRecord, _ zone: StoredZone) throws {
     lookedAtCount += 1
     let before = budget.spent

@@ -1,4 +1,4 @@
-// Executes what a modification decided, unit by unit: an atomic batch is one unit, else every operation is one.
+// Executes the decisions of a modification unit by unit: an atomic batch is one unit, otherwise each operation is one.
 
 import RecordStore
 import Records
@@ -23,7 +23,7 @@ struct RecordExecution {
   private var result: RecordModification.Result
   private var writer: ZoneWriter?
   private var judge: ZoneJudge
-  /// What earlier units of the request deleted by references, or wrote again for shares, as it is now.
+  /// The present state of records that earlier units deleted by references or wrote again for shares.
   private var tombstones: [String: StoredRecord] = [:]
 
   init(_ modification: RecordModification, zone: StoredZone?, _ sharing: ZoneSharing?, _ transaction: any ShardTransaction) throws {
@@ -41,7 +41,7 @@ struct RecordExecution {
   }
 
   /// A commit's writer to the zone.
-  /// - Parameter zone: nil: it is made.
+  /// - Parameter zone: nil: the zone is made.
   private func open(_ zone: StoredZone?) throws -> ZoneWriter {
     let database = try zone.map { try transaction.row(ofDatabase: $0.databaseKey) } ?? transaction.makeDatabase(modification.database)
     let commit = try modification.terms.begin(in: database, transaction)
@@ -69,7 +69,7 @@ struct RecordExecution {
   /// The row that an operation meets, after the units before it.
   func current(_ name: String, _ existing: StoredRecord?) -> StoredRecord? { tombstones.isEmpty ? existing : tombstones[name] ?? existing }
 
-  /// Whether an earlier unit of this request has deleted the record: its own deletion finds the work done.
+  /// True when an earlier unit of this request has deleted the record: its own deletion succeeds.
   func isGone(_ name: String) -> Bool { tombstones[name]?.isDeleted == true }
 
   /// Executes the steps of a unit, or none of them when one fails; appends their items.
@@ -90,10 +90,10 @@ struct RecordExecution {
     judge.spend(cascade: cascade.count)
   }
 
-  /// Settles what a unit did to shares. Records that this writes again are answered as they are then, so that their tags hold.
+  /// Writes a unit's effects on shares. Rewritten records are answered in their final state, so that their tags hold.
   private mutating func settle(_ sharing: ZoneSharing, by writer: ZoneWriter) throws {
     let settled = try sharing.finishUnit(writer)
-    // What a later unit meets is as it is now.
+    // Later units meet the present state.
     for (name, stored) in settled { tombstones[name] = stored }
     let again = writer.commit.takeRewritten().union(settled.keys)
     for (index, item) in result.items.enumerated() {
@@ -135,7 +135,7 @@ struct RecordExecution {
     return verdict.cascade
   }
 
-  /// Deletes a record whose target goes; one that the unit made itself was never stored.
+  /// Deletes a record together with its target; a record that the unit itself made was never stored.
   private mutating func deleteAlong(_ name: String, among steps: [Step]) throws {
     guard let zone = writer?.zone, let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { return }
     tombstones[name] = try delete(stored)

@@ -1,4 +1,4 @@
-// The write of records/modify: everything that must be decided where nobody else writes.
+// The write of records/modify: everything that must be decided without another writer.
 
 import RecordStore
 import Records
@@ -9,7 +9,7 @@ import WebServices
 /// A record whose type the request left out turned out to have another one than it was read with.
 struct RecordTypeUnknown: Error {}
 
-/// The caller may change shares by now, who could not when the people that his request names were to be looked up.
+/// The caller may change shares, but could not when the request's people were to be looked up.
 struct PeopleUnknown: Error {}
 
 /// A batch of operations on one zone, ready to be written. A class because it is handed on from step to step: a copy of it retains sixty objects.
@@ -21,13 +21,13 @@ final class RecordModification: Sendable {
   }
 
   struct Result: Sendable {
-    /// As it is after the write; nil for a default zone that nothing was ever saved to.
+    /// The zone after the write; nil for a default zone without any save.
     var zone: StoredZone?
-    /// One an operation, in order.
+    /// One per operation, in order.
     var items: [Item]
     /// To be published once the commit is durable: empty for a repetition, and for a batch that changed nothing.
     var effects = ZoneEffects()
-    /// What of shares shows with the records; nil where nothing of the database is shared.
+    /// The share members of the records; nil when the database has no shares.
     var shares: ShownShares?
   }
 
@@ -60,12 +60,12 @@ final class RecordModification: Sendable {
     self.people = people
   }
 
-  /// Decides all operations, then executes those that may be.
-  /// - Throws: `ZONE_NOT_FOUND`, `RecordTypeUnknown`, `PeopleUnknown`, or what the store throws; nothing is written then.
+  /// Decides all operations, then executes the allowed ones.
+  /// - Throws: `ZONE_NOT_FOUND`, `RecordTypeUnknown`, `PeopleUnknown`, or errors of the store; nothing is written then.
   func commit(in transaction: any ShardTransaction) throws -> Result {
     let view = try finder.find(zone, in: transaction)
     if view == nil, !zone.isDefault || finder.participant != nil {
-      // Who left does not see the zone any more when he asks again whether he has.
+      // A participant who has left no longer sees the zone when repeating the request to leave.
       guard let earlier = try key.outcome(in: transaction), earlier.items.allSatisfy({ $0 == .deleted }) else { throw RecordPlaneCall.missing(zone.zoneName) }
       return Result(zone: nil, items: earlier.items.map { _ in .deleted })
     }
@@ -84,14 +84,14 @@ final class RecordModification: Sendable {
     return result
   }
 
-  /// nil where nothing of the zone is shared, or is to be.
+  /// nil when the zone has no shares and the request makes none.
   private func sharing(of view: ZoneView, in transaction: any ShardTransaction) throws -> ZoneSharing? {
     let isShared = try view.access != nil || transaction.database(key: view.row.databaseKey)?.hasShares == true
     guard !database.isPublic, isShared || operations.contains(where: { $0.shareRequest != nil }) else { return nil }
     return ZoneSharing(view, people, stamp: stamp, ShareState.Making(at: stamp.timestamp, shard: terms.shard, terms.random), in: transaction)
   }
 
-  /// What of shares shows with records that are answered.
+  /// The share members of answered records.
   private func shown(with records: [StoredRecord], in zone: StoredZone?, _ transaction: any ShardTransaction) throws -> ShownShares? {
     guard let zone, try transaction.database(key: zone.databaseKey)?.hasShares == true else { return nil }
     return try ShownShares.shown(with: records, in: zone, to: stamp.userRecordName, transaction)
@@ -136,7 +136,7 @@ final class RecordModification: Sendable {
       }
       return decision
     }
-    // A creation meets its conflict, whoever made the record: names are unique.
+    // A creation gets its conflict whoever made the record: names are unique.
     if let permissions, operation.kind != .create, !permissions.mayWrite(stored.record) {
       return permissions.mayRead(stored.record) ? .failure(Self.notPermitted) : invisible(operation)
     }
@@ -144,7 +144,7 @@ final class RecordModification: Sendable {
     return decide(operation, RecordOperation.Existing(record: stored.record, sequence: stored.sequence))
   }
 
-  /// What becomes of an operation on a record that the caller must not know of: the same as without it, but for what would replace it.
+  /// Decides an operation on a record hidden from the caller, as if there were none, except when it would replace one.
   private func invisible(_ operation: RecordOperation) -> Swift.Result<OperationDecision, RecordError> {
     operation.kind.needsTag || operation.kind.isDelete ? decide(operation, nil) : .failure(Self.notPermitted)
   }
@@ -157,7 +157,7 @@ final class RecordModification: Sendable {
 
   // MARK: Repetitions
 
-  /// What the first try was answered, from the records as they are now.
+  /// The answer of the first try, from the records' present state.
   private func repeated(
     _ outcome: RequestOutcome, zone row: StoredZone?, _ visible: VisibleRecords?, in transaction: any ShardTransaction
   ) throws -> Result {
@@ -169,7 +169,7 @@ final class RecordModification: Sendable {
       case .failed(let error): items.append(.failed(error))
       case .saved(let sequence):
         let current = try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }
-        // Meanwhile it may be another's, or the right to read it may be gone.
+        // The record may be another user's by now, or the right to read it may be gone.
         let readable = try current.flatMap { try permissions?.mayRead($0.record) == false || visible?.isVisible($0.record) == false ? nil : $0 }
         let saved = try saved(by: operation, at: sequence, time: outcome.at, readable)
         items.append(.saved(saved))
@@ -179,8 +179,8 @@ final class RecordModification: Sendable {
     return Result(zone: row, items: items, shares: try shown(with: seen, in: row, transaction))
   }
 
-  /// A record as an earlier try saved it. Where others changed it since, it keeps its old tag, so that the client's next change
-  /// meets the conflict that it must, and shows what the request itself said.
+  /// A record as an earlier try saved it. If it has changed since, it keeps its old tag and shows the request's own
+  /// values, so that the client's next change meets the conflict.
   private func saved(by operation: RecordOperation, at sequence: Int64, time: Int64, _ current: StoredRecord?) throws -> StoredRecord {
     if let current, current.sequence == sequence { return current }
     let patch = try operation.patch.get()

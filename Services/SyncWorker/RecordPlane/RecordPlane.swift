@@ -36,7 +36,7 @@ struct RecordPlane: Plane {
     }
   }
 
-  /// Takes indexes out of use that the schemas declare no more; queries do the same for the databases they ask.
+  /// Removes indexes that the schemas no longer declare; queries do the same for their databases.
   func run(on store: any ShardStore) async {
     do {
       var last: Int64 = 0
@@ -90,7 +90,7 @@ struct RecordPlane: Plane {
     }
   }
 
-  /// Decides who may ask at all; what may be written is decided with the write.
+  /// Decides whether a caller may ask at all; the write decides about writing.
   private static func checkCaller(of request: DatabaseRequest) throws(RecordError) {
     let user = request.caller.userRecordName
     switch request.scope {
@@ -106,7 +106,7 @@ struct RecordPlane: Plane {
   }
 }
 
-/// One request, with what every handler needs of it. The handlers are extensions, a file an endpoint.
+/// One request with the context that all handlers need. The handlers are extensions, one file per endpoint.
 struct RecordPlaneCall: ShardCall {
   let request: DatabaseRequest
   let json: JSONValue
@@ -117,10 +117,10 @@ struct RecordPlaneCall: ShardCall {
   var database: DatabaseID { request.database }
   /// The owner to show where a request names none.
   var ownerRecordName: String { database.isPublic ? DatabaseID.publicOwner : database.owner }
-  /// Whether the answer carries a `syncToken` at its top level.
+  /// True when the answer carries a `syncToken` at its top level.
   var wantsSyncToken: Bool { request.query["getCurrentSyncToken"] == "true" }
 
-  /// The zone that is meant, if the database can have it. Another owner's zone looks like one that does not exist.
+  /// The zone that a reference names, if the database can have it. Another owner's zone looks like a missing one.
   func zone(_ reference: ZoneReference) throws(RecordError) -> Zone.ID {
     let zone = Zone.ID(zoneName: reference.zoneName, ownerName: database.owner)
     let caller = request.caller.userRecordName
@@ -134,7 +134,7 @@ struct RecordPlaneCall: ShardCall {
         throw Self.missing(reference.zoneName)
       }
     case .shared:
-      // Nobody has access to his own zones that way; the rest is decided where the zone is read.
+      // A user has no access to own zones as shared ones; the read of the zone decides the rest.
       guard reference.ownerRecordName == database.owner, caller != database.owner, !zone.isDefault else { throw Self.missing(reference.zoneName) }
     }
     return zone
@@ -156,19 +156,20 @@ struct RecordPlaneCall: ShardCall {
     return writer
   }
 
-  /// Where a page ends, whatever its `resultsLimit`: the longest record's JSON still fits into the bus's message limit behind it.
+  /// The size at which a page ends, whatever its `resultsLimit`: one more record of maximal size fits the bus's message
+  /// limit.
   static let pageByteCount = 3_000_000
 }
 
 extension PlaneContext {
   /// Writes the records of a zone into an answer.
-  /// - Parameter shard: where the zone is.
+  /// - Parameter shard: the zone's shard.
   func writer(for zone: Zone.ID, baseURL: String, shard: Int) -> RecordDictionaryWriter {
     RecordDictionaryWriter(zone: zone, assets: assetLinks(baseURL: baseURL, shard: shard))
   }
 
-  /// Where the assets of an answer are to be had by whoever asks; what is shared with them, only as long as it is.
-  /// - Parameter zone: what the assets are of; nil: zones of the database that the caller may read.
+  /// Links to an answer's assets for its reader; those of shared zones hold only as long as the share.
+  /// - Parameter zone: the zone of the assets; nil: zones of the database that the caller may read.
   func assetLinks(for request: DatabaseRequest, zone: Zone.ID? = nil, shard: Int) -> RecordDictionaryWriter.AssetLinks {
     let database = request.database
     let reader = request.caller.userRecordName.flatMap { user in
@@ -180,7 +181,7 @@ extension PlaneContext {
     return assetLinks(baseURL: request.baseURL, shard: shard, reader: reader)
   }
 
-  /// Where the assets of an answer are to be had.
+  /// Links to an answer's assets.
   private func assetLinks(baseURL: String, shard: Int, reader: AssetURL.Reader? = nil) -> RecordDictionaryWriter.AssetLinks {
     RecordDictionaryWriter.AssetLinks(
       baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard, reader: reader)

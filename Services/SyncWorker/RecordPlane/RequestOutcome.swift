@@ -1,4 +1,4 @@
-// What a writing request was answered, kept in the commit that executed it, so that its repetition changes nothing.
+// The outcome of a writing request, stored in the commit that executed it, so that its repetition changes nothing.
 
 import Crypto
 import MessagePack
@@ -10,16 +10,16 @@ import ServiceKit
 /// The outcome of a request, without what can be read again: a repetition is answered from the records as they are.
 struct RequestOutcome: Hashable, Sendable {
   enum Item: Hashable, Sendable {
-    /// 0 for what has no sequence of its own, a zone.
+    /// The sequence is 0 for a zone, which has none of its own.
     case saved(sequence: Int64)
-    /// Deleted, or not there to be deleted.
+    /// Deleted, or already absent.
     case deleted
     case failed(RecordError)
   }
 
   /// Milliseconds since 1970.
   let at: Int64
-  /// One an operation, in order.
+  /// One per operation, in order.
   let items: [Item]
   /// Names of the objects that the request moved or copied, in order.
   var objectIDs: [String] = []
@@ -28,9 +28,9 @@ struct RequestOutcome: Hashable, Sendable {
 /// A request as the store remembers it.
 struct IdempotencyKey: Sendable {
   private let text: String
-  /// Tells a repetition from another request that was given the same identifier.
+  /// Distinguishes a repetition from another request with the same identifier.
   private let fingerprint: [UInt8]
-  /// True for one key in 64: whoever stores that outcome also forgets some that are over a day old, so that no clock is needed for it.
+  /// True for one key in 64: storing such an outcome also deletes some that are over a day old, so no timer is needed.
   private let isForgettingDue: Bool
 
   private static let textByteCount = 18
@@ -70,7 +70,7 @@ struct IdempotencyKey: Sendable {
     func bytes(_ count: Int) -> [UInt8] { Array(digest.prefix(count)) }
   }
 
-  /// What the request was answered before.
+  /// The outcome of the request's first execution.
   /// - Throws: `BAD_REQUEST` when another request had the same identifier.
   func outcome(in snapshot: any ShardSnapshot) throws -> RequestOutcome? {
     guard let payload = try snapshot.outcome(of: text) else { return nil }
@@ -86,8 +86,8 @@ struct IdempotencyKey: Sendable {
 }
 
 extension RequestOutcome {
-  /// `[format, fingerprint, at, [item…], [name…]]`; an item is its sequence, nil for a deletion, or `[code, reason]`, with CKError's number behind
-  /// them where the code alone does not tell it. Where there are no names of objects their list is not there.
+  /// `[format, fingerprint, at, [item…], [name…]]`. An item is a sequence, nil for a deletion, or `[code, reason]` with
+  /// the CKError number behind them when the code does not imply it. Without object names their list is left out.
   private static let format: Int64 = 1
 
   fileprivate func encoded(fingerprint: [UInt8]) -> [UInt8] {

@@ -9,29 +9,29 @@ import ServiceKit
 import Sharing
 import WebServices
 
-/// The worker's part: what a short GUID leads to, told to those who may know, and what they make of it.
+/// Resolves short GUIDs for callers who may know them, and carries out the callers' acts.
 ///
-/// To everybody else it is one that was never given out.
+/// To any other caller a short GUID looks as if it had never been given out.
 struct ShareResolution: Sendable {
   let context: PlaneContext
   let request: ResolveShortGUIDs
   /// Brings a database to its environment's generation.
   var settle: @Sendable (DatabaseID) async throws(RecordError) -> Void = { (_) async throws(RecordError) in }
 
-  /// What one item is answered.
+  /// The result for one item.
   enum Outcome: Sendable {
     case found(LocatedShare)
-    /// There is one that may be asked for, and nothing more is told of it.
+    /// The caller may ask for access, and learns nothing more.
     case requestable(isRequested: Bool)
     case left
     case failed(RecordError)
     case nothing
   }
 
-  /// - Throws: what is wrong with the shard, or with the directory; what is not found is null.
+  /// - Throws: errors of the shard or of the directory; an item that is not found is null.
   func answer(from store: any ShardStore) async throws(RecordError) -> [UInt8] {
     guard let user = request.caller.userRecordName else { return write(request.items.map { _ in .nothing }, for: KnownUser(userRecordName: "")) }
-    // Before anything is looked for: whatever is found, time and failures are the same.
+    // Before the search, so that time and failures do not depend on its result.
     let caller = try await SharePeople(owner: user, caller: user, looking: [], in: context.people).caller
     let located = try await located(in: store)
     if located.allSatisfy({ $0 == nil }) { return write(located.map { _ in .nothing }, for: caller) }
@@ -129,7 +129,7 @@ struct ShareResolution: Sendable {
     if let share = located.share { output.member("webpageURL", "\(request.baseURL)/share/\(share.shortGUID)") }
     if let root = located.root {
       output.member("rootRecordName", root.record.recordName)
-      // A record that the answer has no room for is looked up by its name; who has not accepted yet can't read it.
+      // The client looks up a record without room here by its name; a caller who has not accepted can't read it.
       if item.fetchesRootRecord, output.bytes.count <= RecordPlaneCall.pageByteCount, AccessMatrix.verdict(.readRecords, standing) == .allowed {
         output.key("rootRecord")
         records.write(
@@ -163,21 +163,21 @@ struct ShareResolution: Sendable {
   }
 }
 
-/// What a short GUID leads to.
+/// The share, record and zone of a short GUID.
 struct LocatedShare: Sendable {
   let shortGUID: String
   let database: StoredDatabase
   let zone: StoredZone
-  /// nil: nothing is shared; a record that only has a short GUID.
+  /// nil: nothing is shared; a record alone has the short GUID.
   let share: StoredShare?
   /// The share's record.
   let record: StoredRecord?
-  /// On top of the hierarchy; nil: the zone is shared.
+  /// The root of the hierarchy; nil: the zone is shared.
   let root: StoredRecord?
 
   var state: ShareState? { share?.state }
 
-  /// nil where the short GUID leads nowhere in that container and environment.
+  /// nil when the short GUID leads nowhere in that container and environment.
   init?(_ shortGUID: String, for request: ResolveShortGUIDs, in snapshot: any ShardSnapshot) throws {
     let zoneKey: Int64
     if let (zone, found) = try snapshot.record(withShortGUID: shortGUID) {
@@ -207,12 +207,12 @@ struct LocatedShare: Sendable {
     return state?.standing(of: user, comingBy: shortGUID) ?? .stranger
   }
 
-  /// Only by the share's own URL: one that was made for somebody tells a stranger nothing.
+  /// Only by the share's own URL: a URL made for one invitee tells a stranger nothing.
   func isRequestable(by user: KnownUser) -> Bool { share?.shortGUID == shortGUID && state?.mayRequest(user) == true }
 }
 
 extension Worker {
-  /// - Throws: `BusError`: nothing is wrong with a short GUID that leads nowhere.
+  /// - Throws: `BusError`. A short GUID that leads nowhere is no error.
   func resolve(_ message: ResolveShortGUIDs) async throws -> [UInt8] {
     let parts = try openParts()
     guard let plane = parts.planes[.record] as? RecordPlane else { throw BusError(.notFound, "this worker has no record plane") }

@@ -8,7 +8,7 @@ import ServiceKit
 import WebServices
 
 extension RecordPlaneCall {
-  /// Whose subscriptions are meant: each user sees and changes his own only, in the public database, too.
+  /// The subscribing user: users see and change their own subscriptions only, in the public database too.
   private func subscriber() throws(RecordError) -> String {
     guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
     return user
@@ -57,7 +57,7 @@ extension RecordPlaneCall {
     }
   }
 
-  /// The operation with what is wrong with it whatever subscriptions there are.
+  /// The operation, with the errors that do not depend on stored subscriptions.
   private func plan(_ operation: SubscriptionOperation) -> SubscriptionModification.Plan {
     var plan = SubscriptionModification.Plan(kind: operation.kind, subscriptionID: operation.subscriptionID)
     switch operation.subscription {
@@ -75,11 +75,11 @@ extension RecordPlaneCall {
   }
 
   /// The zone that must exist for the subscription to be of use.
-  /// - Throws: `BAD_REQUEST` for what can't be watched in this database, `ZONE_NOT_FOUND`.
+  /// - Throws: `BAD_REQUEST` for a zone that can't be watched in this database, `ZONE_NOT_FOUND`.
   private func watchedZone(of subscription: Subscription) throws(RecordError) -> Zone.ID? {
     switch (request.scope, subscription.subject) {
     case (.public, .database), (.public, .zone):
-      // Every save of anybody would be told to everybody, whether he may read it or not.
+      // Otherwise every save would be told to users who may not read it.
       throw RecordError(.badRequest, "The public database takes query subscriptions only")
     case (.shared, .query(_, _, in: nil, _)):
       throw RecordError(.badRequest, "A query subscription of the shared database names its zone")
@@ -124,7 +124,7 @@ private struct SubscriptionModification: Sendable {
   let key: IdempotencyKey
   let now: Int64
 
-  /// - Returns: one outcome an operation. A repetition is answered what the first was, and changes nothing.
+  /// - Returns: one outcome per operation. A repetition gets the first answer and changes nothing.
   func commit(in transaction: any ShardTransaction) throws -> [RequestOutcome.Item] {
     if let earlier = try key.outcome(in: transaction), earlier.items.count == plans.count { return earlier.items }
     let items = try plans.map { try $0.problem.map { .failed($0) } ?? apply($0, in: transaction) }
@@ -150,12 +150,12 @@ private struct SubscriptionModification: Sendable {
     return .saved(sequence: 0)
   }
 
-  /// Of a participant to one owner's zones.
+  /// The most subscriptions of one participant in one owner's database.
   private static let guestLimit = 50
 
-  /// Why there can't be another one.
+  /// The error when there is no room for another subscription.
   private func excess(in database: Int64, _ transaction: any ShardTransaction) throws -> RecordError? {
-    // Guests must not use up what the owner may have.
+    // Guests must not use up the owner's allowance.
     let isGuest = scope == .shared && self.database.owner != user
     let ownLimit = isGuest ? Self.guestLimit : Limit.subscriptionsPerUser
     if try transaction.subscriptions(of: user, scope: scope, in: database, limit: ownLimit).count >= ownLimit {

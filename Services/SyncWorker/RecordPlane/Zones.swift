@@ -36,7 +36,7 @@ extension RecordPlaneCall {
     return PlaneAnswer(body: output.bytes)
   }
 
-  /// - Throws: `QUOTA_EXCEEDED` where a database has as many zones as it may.
+  /// - Throws: `QUOTA_EXCEEDED` when a database has its full number of zones.
   static func checkRoom(forZoneIn database: StoredDatabase, _ snapshot: any ShardSnapshot) throws {
     try checkRoom(besides: try snapshot.liveZoneCount(in: database.key))
   }
@@ -147,9 +147,9 @@ private struct ZoneModification: Sendable {
   }
 
   enum Outcome: Sendable {
-    /// A repetition tells of nothing that happened since, so that its client will hear of it.
+    /// A repetition reports no later changes, so that the client's feed brings them.
     case changed(StoredZone, upTo: Int64)
-    /// Also where an earlier try of the same request did it.
+    /// Also when an earlier try of the same request deleted the zone.
     case deleted
     case failed(RecordError)
   }
@@ -160,12 +160,12 @@ private struct ZoneModification: Sendable {
   let making: CommitTerms
   let ending: CommitTerms
 
-  /// - Returns: one outcome an operation, and what is to be published.
+  /// - Returns: one outcome per operation, and the effects to publish.
   func commit(in transaction: any ShardTransaction) throws -> ([Outcome], ZoneEffects) {
     let earlier = try key.outcome(in: transaction)?.items
     var outcomes: [Outcome] = []
     var effects = ZoneEffects()
-    // Counted once: a request may make 200, and each count reads all that there were, deleted ones too.
+    // Counted once: a request may make 200 zones, and each count reads all that ever existed.
     var liveCount = try transaction.database(database).map { try transaction.liveZoneCount(in: $0.key) } ?? 0
     for (index, plan) in plans.enumerated() {
       switch earlier.flatMap({ index < $0.count ? $0[index] : nil }) {
@@ -179,7 +179,7 @@ private struct ZoneModification: Sendable {
   }
 
   /// - Parameters:
-  ///   - item: what the request did before; nil: it is none that is repeated.
+  ///   - item: the request's earlier outcome; nil: the request is no repetition.
   ///   - liveCount: of the database's zones.
   private func apply(
     _ operation: ZoneOperation, repeating item: RequestOutcome.Item?, besides liveCount: inout Int, _ effects: inout ZoneEffects,
@@ -190,7 +190,7 @@ private struct ZoneModification: Sendable {
     let existing = try row.flatMap { try transaction.zone(named: operation.zone.zoneName, in: $0.key) }
     switch operation.kind {
     case .create:
-      // A repetition must not bring back what somebody deleted meanwhile.
+      // A repetition must not restore a zone that was deleted in the meantime.
       if let existing, isRepeated || !existing.isDeleted {
         if case .saved(let sequence) = item { return .changed(existing, upTo: sequence) }
         return .changed(existing, upTo: existing.sequence)

@@ -1,4 +1,4 @@
-// What became of a batch that a shared store's home forwarded: one event, and entries of the journal for what nobody took.
+// The result of forwarding a batch of a shared store: one event for its client, and journal entries for lost changes.
 
 import History
 import Mirroring
@@ -15,7 +15,7 @@ struct ForwardResult: Sendable {
   private var problems: [MirroringProblem] = []
   private var named: Set<String> = []
   private var losses: [(loss: ConflictLoss, zone: Zone.ID)] = []
-  /// By object, among `losses`.
+  /// Indices into `losses` by object ID.
   private var places: [String: Int] = [:]
 
   init(mirror: StoredMirror, now: Int64) {
@@ -27,7 +27,7 @@ struct ForwardResult: Sendable {
 
   private static let nowhere = Zone.ID(zoneName: "", ownerName: "")
 
-  /// Nobody takes a change.
+  /// Notes a change that no owner takes: a problem for the event and, compacted per object, a loss for the journal.
   mutating func lose(_ change: HistoryChange, _ timestamp: Int64, _ zone: Zone.ID?, _ reason: String) {
     if named.insert(change.objectID).inserted {
       problems.append(MirroringProblem(recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: reason, cause: .zoneEnded))
@@ -48,7 +48,8 @@ struct ForwardResult: Sendable {
       MirroringProblem(recordName: mirror.identifier, entity: "", code: .internalError, reason: "transaction \(number) can't be read", cause: .damaged))
   }
 
-  /// What an owner's export said. What it gave up the guest keeps until it is in the journal (`KeptChanges`).
+  /// Adds the figures and problems of an owner's export. The guest keeps changes that the export gave up until the home
+  /// has written them into its journal (`KeptChanges`).
   mutating func add(_ outcome: ForwardOutcome) {
     savedCount += outcome.savedCount
     deletedCount += outcome.deletedCount
@@ -56,7 +57,7 @@ struct ForwardResult: Sendable {
   }
 
   /// - Parameter identifier: of the event.
-  /// - Returns: the event's number; nil: there is nothing to tell.
+  /// - Returns: the event's number; nil when there is nothing to tell.
   func store(_ identifier: String, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Int64? {
     let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: now)
     for (loss, zone) in losses { try journal.append(loss, inZone: SharedZoneName.text(zone)) }
@@ -69,13 +70,14 @@ struct ForwardResult: Sendable {
   }
 }
 
-/// How a journal at home names a zone that is somebody else's: no zone of the user's own can be called so.
+/// Names another user's zone in the home's journal. The separator keeps it apart from the names of the user's own
+/// zones.
 enum SharedZoneName {
   private static let separator: Character = "\u{1f}"
 
   static func text(_ zone: Zone.ID) -> String { "\(zone.zoneName)\(separator)\(zone.ownerName)" }
 
-  /// nil for a zone of the user's own.
+  /// nil for the name of a zone of the user's own.
   static func zone(_ text: String) -> Zone.ID? {
     let parts = text.split(separator: separator, maxSplits: 1, omittingEmptySubsequences: false)
     return parts.count == 2 ? Zone.ID(zoneName: String(parts[0]), ownerName: String(parts[1])) : nil

@@ -1,4 +1,4 @@
-// A guest: the part of somebody's shared store that is in an owner's database, as a mirrored store among the owner's own.
+// A guest: the part of a user's shared store that lives in an owner's database, as a mirrored store beside the owner's.
 
 import History
 import Mirroring
@@ -8,21 +8,21 @@ import ServiceBus
 import Sharing
 
 extension StoredMirror {
-  /// Between the user and his store in a guest's identifier: no client can spell it, so that nobody's store is another's.
+  /// Separates user and store in a guest's identifier. No client can send it, so two users' guests never collide.
   private static let guestSeparator: Character = "\u{1f}"
 
   static func guestIdentifier(_ storeIdentifier: String, of userRecordName: String) -> String { "\(userRecordName)\(guestSeparator)\(storeIdentifier)" }
 
-  /// Whether the store is of a user with whom zones of the database are shared.
+  /// True for a guest: a store of a user with whom zones of the database are shared.
   var isGuest: Bool { scope == .shared && identifier.contains(Self.guestSeparator) }
 
-  /// Whether the store's objects are in others' databases, and here is its history.
+  /// True for a shared store in its user's own shard: its history is here, its objects are in owners' databases.
   var isHome: Bool { scope == .shared && !isGuest }
 
   /// The store's identifier as its client knows it.
   var deviceID: String { isGuest ? identifier.split(separator: Self.guestSeparator, maxSplits: 1).last.map(String.init) ?? identifier : identifier }
 
-  /// A guest that is not stored, for looking around: nothing was ever saved or imported by it.
+  /// A guest without a row, for reading alone: it has saved and imported nothing.
   static func visitor(_ storeIdentifier: String, of userRecordName: String, in database: Int64) -> StoredMirror {
     StoredMirror(
       key: 0, identifier: guestIdentifier(storeIdentifier, of: userRecordName), databaseKey: database, incarnation: 0, userRecordName: userRecordName,
@@ -31,11 +31,11 @@ extension StoredMirror {
   }
 }
 
-/// What a user sees of somebody else's database, in one state of it.
+/// The zones of an owner's database that a user may read, in one snapshot.
 struct GuestZones {
-  /// All memberships, ended ones too, ascending by zone and share.
+  /// All memberships, ended ones included, ascending by zone and share.
   let members: [ShareMember]
-  /// The zones that he may read, by name.
+  /// The user's access to the zones that the user may read, by zone name.
   let access: [String: ZoneAccess]
 
   init(of userRecordName: String, in database: Int64, _ snapshot: any ShardSnapshot) throws {
@@ -45,12 +45,13 @@ struct GuestZones {
 
   init(of mirror: StoredMirror, _ snapshot: any ShardSnapshot) throws { try self.init(of: mirror.userRecordName, in: mirror.databaseKey, snapshot) }
 
-  /// The zones themselves, ascending by name.
+  /// The zones themselves, ascending by name; deleted ones are left out.
   func zones(in database: Int64, _ snapshot: any ShardSnapshot) throws -> [StoredZone] {
     try access.keys.sorted().compactMap { name in try snapshot.zone(named: name, in: database).flatMap { $0.isDeleted ? nil : $0 } }
   }
 
-  /// Whether something of a name was in a zone when his access ended, as far as anybody knows: what was made since is not for him to find.
+  /// Returns false only if the zone's history proves that it held no such record when the user's access ended: a user
+  /// without access must not discover records made since.
   func knew(_ recordName: String, in zoneName: String, of database: Int64, _ snapshot: any ShardSnapshot) throws -> Bool {
     guard let end = members.lazy.filter({ $0.zoneName == zoneName }).compactMap(\.until).max(), let zone = try snapshot.zone(named: zoneName, in: database),
       !zone.isDeleted, zone.endSequence < end, let horizon = try snapshot.horizon(of: zone.key), horizon <= end
@@ -58,16 +59,16 @@ struct GuestZones {
     return try snapshot.state(of: recordName, in: zone.key, at: end) != nil
   }
 
-  /// What he sees of a zone; nil: nothing.
+  /// The records of a zone that the user may see; nil when there are none.
   func visible(in zone: StoredZone, _ snapshot: any ShardSnapshot) -> VisibleRecords? {
     access[zone.zoneName].map { VisibleRecords($0, to: zone.key, in: snapshot) }
   }
 
-  /// Whether he had access to a zone, and has none.
+  /// True when the user had access to the zone and has none now.
   func hasLost(_ zoneName: String) -> Bool { access[zoneName] == nil && members.contains { $0.zoneName == zoneName } }
 }
 
-/// Who may read and write the records of a zone.
+/// Decides which records of a zone a user may read, create and write.
 protocol RecordAccess {
   func mayRead(_ record: Record) throws -> Bool
   func mayCreate(_ record: Record) throws -> Bool
@@ -78,21 +79,22 @@ extension RecordPermissions: RecordAccess {
   func mayCreate(_ record: Record) -> Bool { mayCreate(record.recordType) }
 }
 
-/// What a participant may do in one zone: in all of it, or below the records on top of what is shared with him.
+/// A participant's rights in one zone: in all of it, or below the root records of the shared hierarchies.
 extension VisibleRecords: RecordAccess {
   func mayRead(_ record: Record) throws -> Bool { try isVisible(record) }
   func mayCreate(_ record: Record) throws -> Bool { try mayWrite(record) }
 }
 
 extension ExportRun {
-  /// What a store's user may do in a zone; nil: everything, because it is his own.
+  /// The rights of a store's user in a zone; nil when the database is the user's own and everything is allowed.
   func access(of mirror: StoredMirror, to zone: StoredZone, in snapshot: any ShardSnapshot) throws -> (any RecordAccess)? {
     if database.isPublic { return schema.permissions(ofAbsentUser: mirror.userRecordName) }
     guard mirror.isGuest else { return nil }
     return VisibleRecords(ZoneAccess(try snapshot.members(mirror.userRecordName, inZone: zone.zoneName, of: mirror.databaseKey)), to: zone.key, in: snapshot)
   }
 
-  /// Takes out of a guest's batch what is of objects that its user does not reach any more, or never did: it is kept for its home's journal.
+  /// Removes from a guest's batch the changes of objects that its user cannot reach, and keeps them for the home's
+  /// journal.
   func leaveOutUnreachable(
     _ batch: inout ExportBatch, _ retried: inout [RetriedObject], of mirror: StoredMirror, in transaction: any ShardTransaction
   ) throws -> Unwritten? {
@@ -116,7 +118,7 @@ extension ExportRun {
       }
       let names = Set(gone.map(\.objectID))
       batch.transactions[index].changes.removeAll { names.contains($0.objectID) }
-      // The transactions are the slice's parts.
+      // The slice's parts are the transactions, which have changed.
       batch.slice = nil
     }
     var problems: [MirroringProblem] = []

@@ -1,4 +1,4 @@
-// The owner's side of a shared store: its guest is made on first use, and asked as the owner's own stores are.
+// The owner's side of a shared store: makes the guest on first use and answers the home's requests about it.
 
 import History
 import MessagePack
@@ -11,7 +11,7 @@ import Sharing
 import WebServices
 
 extension ObjectPlane {
-  /// A request of a shared store's home: about a database that is somebody else's.
+  /// Answers a request of a shared store's home about an owner's database.
   func respond(
     toGuest message: GuestRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer {
@@ -34,7 +34,7 @@ extension ObjectPlane {
     case ("POST", "forward"): return try await call.takeForwarded(startNext: startNext)
     case ("GET", "changes"): return try await call.fetchChanges().telling(hasKept: call.hasKept())
     case ("DELETE", ""):
-      // Its home takes all of it first.
+      // The home must take all that the guest keeps before the guest goes.
       if try await call.locate().quarantinedCount > 0 { throw RecordError(.conflict, "the guest holds changes that its home has not written down") }
       return try await Endpoint.of(request).answer(call, startNext)
     default: return try await Endpoint.of(request).answer(call, startNext)
@@ -43,13 +43,13 @@ extension ObjectPlane {
 }
 
 extension StoreCall {
-  /// Whether the store's objects are in somebody else's database: this one.
+  /// True when the store's objects are in this database and the database is another user's.
   var isGuest: Bool { request.scope == .shared && request.database.owner != user }
 
-  /// The store's identifier as its row has it.
+  /// The identifier under which the store's row is stored.
   var rowIdentifier: String { isGuest ? StoredMirror.guestIdentifier(storeIdentifier, of: user) : storeIdentifier }
 
-  /// Makes the store's guest, or gives it the model that its home has now. Who never had access to anything here has none.
+  /// Makes the guest, or gives it the home's current model. A user who never had access to the database gets `missing`.
   fileprivate func makeGuest(_ home: GuestRequest.Store) async throws(RecordError) {
     @Sendable func isCurrent(_ mirror: StoredMirror) -> Bool { mirror.modelHash == home.modelHash && mirror.configuration == home.configuration }
     let isMade = try await read { snapshot in
@@ -81,7 +81,7 @@ extension StoreCall {
 
   // MARK: Looking around
 
-  /// The guest's row; one that is not made yet is anybody's who has not done anything.
+  /// The guest's row, or a visitor in its place while there is no row.
   private func visitor(in snapshot: any ShardSnapshot) throws -> StoredMirror? {
     guard let database = try snapshot.database(request.database) else { return nil }
     return try snapshot.mirror(rowIdentifier, in: database.key) ?? .visitor(storeIdentifier, of: user, in: database.key)
@@ -106,7 +106,7 @@ extension StoreCall {
         if let zone = try locator.zone(of: name) {
           guard let access = guest.access[zone.zoneName] else { continue }
           var (mayRead, mayWrite) = (true, access.mayWrite(root: nil))
-          // Within a hierarchy it is the record that counts.
+          // Within a hierarchy the record itself decides.
           if access.roots != nil {
             guard let record = try locator.source(in: zone).row(named: name)?.record, let visible = guest.visible(in: zone, snapshot) else { continue }
             (mayRead, mayWrite) = (try visible.mayRead(record), try visible.mayWrite(record))
@@ -160,7 +160,7 @@ extension StoreCall {
 }
 
 extension PlaneAnswer {
-  /// A page of an import with a member for the store's home, which no client sees.
+  /// Adds `hasKept` to an import page for the store's home; no client sees it.
   fileprivate func telling(hasKept: Bool) -> PlaneAnswer {
     guard hasKept, body.last == UInt8(ascii: "}") else { return self }
     var answer = self

@@ -1,4 +1,4 @@
-// Transactions arrive from a shared store's home: appended and exported as the owner's own are, once, however often they are sent.
+// Takes transactions from a shared store's home: each is appended and exported once, however often it is sent.
 
 import History
 import Mirroring
@@ -9,9 +9,9 @@ import ServiceKit
 import WebServices
 
 extension StoreCall {
-  /// Answers when their export is committed.
-  /// - Throws: 134060 or 2988 for what connects zones, or nothing that is shared: nothing is stored then. `TRY_AGAIN_LATER` when the export does not
-  ///   come to its end in time; it goes on.
+  /// Answers when the export of the transactions is committed.
+  /// - Throws: 134060 or 2988 for changes that connect zones or that belong to no shared object; nothing is stored
+  ///   then. `TRY_AGAIN_LATER` when the export does not end in time; the export goes on.
   func takeForwarded(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked: ForwardTransactions = try decodedBody()
     let mirror = try await locate()
@@ -72,11 +72,11 @@ extension StoreCall {
     return try encodedAnswer(outcome)
   }
 
-  /// The guest began anew, or went, while the request was under way: that says nothing of whether its user takes part.
+  /// The guest was reset or removed during the request. The error must not suggest that its user has lost access.
   private static let wasRemoved = RecordError(.tryAgainLater, "the guest was reset or removed while the request was under way", retryAfter: 1)
 
-  /// A transaction as it is looked up and stored: whole, or as what was stored of it before and an own one for each object that was not among
-  /// that, which its home found to be here only later.
+  /// Returns the pieces under which a transaction is looked up and stored: the transaction, and one piece for each
+  /// object that an earlier delivery lacked because the home found only later that it is in this database.
   private static func pieces(
     of sent: HistoryTransaction, in mirror: StoredMirror, _ snapshot: any ShardSnapshot
   ) throws -> [HistoryTransaction] {
@@ -91,7 +91,7 @@ extension StoreCall {
       }
   }
 
-  /// Says of edits what the store knew of this database, where its home could not.
+  /// Fills in an edit's base where the home could not: the sequence of this database that the store knew.
   private func date(_ transactions: inout [HistoryTransaction], of mirror: StoredMirror) async throws(RecordError) {
     let progress = await imports.delivery(to: held(mirror))
     let last = try await read { snapshot in try snapshot.database(key: mirror.databaseKey)?.sequence ?? 0 }
@@ -102,11 +102,11 @@ extension StoreCall {
     }
   }
 
-  /// What the export of transactions did, told again as often as they are sent again.
+  /// Sums up the export of transactions; a repeated delivery gets the same answer.
   /// - Parameters:
-  ///   - time: when the first of them was appended (milliseconds since 1970). Whoever exported it may have another clock than who appended it:
-  ///     only figures depend on that, because what is given up is kept.
-  ///   - number: of the last event before that, as far as it is known.
+  ///   - time: when the first transaction was appended (milliseconds since 1970). Another worker with another clock may
+  ///     have exported it: only the figures depend on that, because the guest keeps the changes that are given up.
+  ///   - number: of the last event before that, 0 when unknown.
   private func outcome(of mirror: StoredMirror, since time: Int64, after number: Int64) async throws(RecordError) -> ForwardOutcome {
     try await read { snapshot in
       var outcome = ForwardOutcome()
@@ -121,17 +121,17 @@ extension StoreCall {
   }
 }
 
-/// What a guest was sent of a transaction before, whether or not its history still has it.
+/// The part of a transaction that a guest received before, whether or not the guest's history still has it.
 private struct EarlierPart {
   /// Milliseconds since 1970.
   let appendedAt: Int64
-  /// Whether an object was among it.
+  /// True for an object that the earlier part changed.
   let changed: (String) -> Bool
 
   init?(_ transactionID: String, of mirror: Int64, in snapshot: any ShardSnapshot) throws {
     if let row = try snapshot.transaction(withID: transactionID, of: mirror) {
       appendedAt = row.appendedAt
-      // Dropped because the export reports it: what can't be read is taken to be all of it.
+      // Dropped because the export reports it: an unreadable row counts as changing every object.
       let objects = (try? HistoryTransaction(decoding: row.payload)).map { Set($0.changes.map(\.objectID)) }
       changed = { objects?.contains($0) ?? true }
     } else if let settled = try snapshot.settledTransaction(withID: transactionID, of: mirror) {

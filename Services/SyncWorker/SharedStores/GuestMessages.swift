@@ -1,49 +1,50 @@
-// What a shared store's home and its guests say to each other beside the calls that clients make, too.
+// The messages between a shared store's home and its guests, beside the calls that clients make too.
 
 import History
 import Mirroring
 import Records
 
-/// `GET stores/{id}/locate`: where objects are among what is shared with the store's user.
+/// `GET stores/{id}/locate`: asks where objects are among the zones that are shared with the store's user.
 struct LocateObjects: Codable, Sendable {
   let objectIDs: [String]
 
-  /// Of one question.
+  /// Objects of one request.
   static let limit = 2000
 }
 
 struct LocatedObjects: Codable, Sendable {
   struct Zone: Codable, Sendable, Hashable {
     let zoneName: String
-    /// Whether the user may write whatever he likes there.
+    /// The user may write every record there.
     let mayWrite: Bool
-    /// He had access, and has none.
+    /// The user had access and has none now.
     let isLost: Bool
   }
 
   struct Object: Codable, Sendable, Hashable {
     let objectID: String
-    /// Its place among `zones`.
+    /// Index into `zones`.
     let zone: Int
-    /// All that is left of it is a tombstone.
+    /// Only a tombstone is left.
     let isTombstone: Bool
     let mayWrite: Bool
-    /// It was moved out of the zone to where the user sees nothing of it.
+    /// The object was moved out of the zone to a place that the user cannot see.
     let hasLeft: Bool
   }
 
   var zones: [Zone] = []
-  /// Those that are, or were, somewhere.
+  /// The objects that are or were in a shared zone.
   var objects: [Object] = []
 }
 
 /// `POST stores/{id}/forward`: transactions that the home has accepted, or their parts that concern this owner.
 struct ForwardTransactions: Codable, Sendable {
-  /// `HistoryTransaction.encoded()`; an edit's base is of this owner's database, and negative where the guest is to say what the store knew.
+  /// `HistoryTransaction.encoded()`. An edit's base is a sequence of this owner's database; negative: the guest fills
+  /// it in.
   let transactions: [[UInt8]]
 }
 
-/// What became of them.
+/// The result of exporting the forwarded transactions.
 struct ForwardOutcome: Codable, Sendable {
   struct Problem: Codable, Sendable, Hashable {
     let recordName: String
@@ -78,11 +79,11 @@ struct ForwardOutcome: Codable, Sendable {
   var problems: [Problem] = []
   /// A sync token of the owner's database that covers what was written.
   var syncToken: String?
-  /// The guest keeps something for its home's journal.
+  /// The guest keeps changes for the home's journal.
   var hasKept: Bool?
 }
 
-/// `GET stores/{id}/held`: what the guest keeps for its home's journal.
+/// `GET stores/{id}/held`: the changes that the guest keeps for the home's journal.
 struct HeldChangesPage: Codable, Sendable {
   struct Row: Codable, Sendable {
     let key: Int64
@@ -90,20 +91,20 @@ struct HeldChangesPage: Codable, Sendable {
     let attempts: Int
     /// `QuarantineCause`.
     let cause: Int
-    /// Where the object is, or was; empty: nobody knows.
+    /// The zone that holds or held the object; empty when unknown.
     let zoneName: String
-    /// `HistoryTransaction.encoded()`, of one object; nil: it can't be read.
+    /// `HistoryTransaction.encoded()` of one object; nil when it can't be read.
     let payload: [UInt8]?
   }
 
   var rows: [Row] = []
-  /// Rows that were looked at, and the key of the last.
+  /// The rows examined, and the key of the last of them.
   var rowCount = 0
   var last: Int64 = 0
   var moreComing = false
 }
 
-/// `POST stores/{id}/held/acknowledge`: the guest need not keep them any more.
+/// `POST stores/{id}/held/acknowledge`: the rows that the guest may let go of.
 struct AcknowledgeHeld: Codable, Sendable {
   struct Row: Codable, Sendable {
     let key: Int64
@@ -114,14 +115,14 @@ struct AcknowledgeHeld: Codable, Sendable {
   let rows: [Row]
 }
 
-/// `POST stores/{id}/restore`: what the store's user had lost is to be there again.
+/// `POST stores/{id}/restore`: restores an object that the store's user had lost.
 struct RestoreLost: Codable, Sendable {
   let zoneName: String
   /// `HistoryTransaction.encoded()`.
   let payload: [UInt8]
 }
 
-/// `GET stores/{id}/zones`: what is shared with the store's user.
+/// `GET stores/{id}/zones`: the zones that are shared with the store's user.
 struct GuestZoneList: Codable, Sendable {
   struct Zone: Codable, Sendable, Hashable {
     let zoneName: String
@@ -131,6 +132,7 @@ struct GuestZoneList: Codable, Sendable {
 
   /// Ascending by name.
   let zones: [Zone]
-  /// Those that were, with the shares that ended for him: whoever asks again to leave one is answered by what came of his first request.
+  /// Zones to which the user has lost access, with their ended shares: a repeated request to leave gets its first
+  /// answer.
   var lost: [Zone]?
 }

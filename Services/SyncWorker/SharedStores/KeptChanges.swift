@@ -1,4 +1,5 @@
-// What a guest gives up of what its user saved: it keeps that until its home has written it into the journal, where its user can see it.
+// A guest keeps the changes that it gives up until the home has written them into its journal, where the user sees
+// them.
 
 import History
 import MessagePack
@@ -7,17 +8,17 @@ import RecordStore
 import Records
 import ServiceKit
 
-/// Rows of a guest's quarantine that are never tried again: undone for want of permission, out of its user's reach, or lost to somebody else's
-/// edit.
+/// Rows of a guest's quarantine that are never tried again: reverted for lack of permission, out of the user's reach,
+/// or lost to another device's edit.
 ///
-/// Their names begin with a character that no object's can have, so that no later change of the object takes them up.
+/// Their names begin with a character that no object's name has, so no later change of the object picks them up.
 enum KeptChanges {
   private static let mark: Character = "\u{1f}"
 
   static func isName(_ name: String) -> Bool { name.first == mark }
   fileprivate static func makeName(_ random: any RandomSource) -> String { "\(mark)\(random.uuid())" }
 
-  /// What a home's journal says of a row.
+  /// The journal's kind for a row with this cause.
   static func kind(of cause: Int) -> ConflictKind {
     switch QuarantineCause(rawValue: cause) {
     case .permission: .reverted
@@ -30,7 +31,7 @@ enum KeptChanges {
 
 extension ExportRun {
   /// Keeps an object's changes for the guest's home.
-  /// - Parameter timestamp: when they were made, by their device.
+  /// - Parameter timestamp: when the device made the changes.
   func keep(
     _ changes: [HistoryChange], timestamp: Int64, _ problem: MirroringProblem, of mirror: StoredMirror, in transaction: any ShardTransaction
   ) throws {
@@ -41,11 +42,12 @@ extension ExportRun {
       mirror: mirror.key, name: KeptChanges.makeName(context.random), entity: last.entity, cause: problem.cause.rawValue, code: problem.code.rawValue,
       cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: at, lastAt: at, attempts: 1, dueAt: StoredQuarantine.never,
       schemaVersion: schema.version)
-    // What nobody has any more can't be counted; the journal tells of it.
+    // Assets without content can't be counted; the journal tells of them.
     try transaction.putQuarantined(row, changes: payload.encoded(), assets: payload.assets.filter { try transaction.hasContent(of: $0) })
   }
 
-  /// Keeps what a guest's user loses to somebody else's edit or deletion: the database's journal, which has it too, is its owner's.
+  /// Keeps a guest's lost changes for its user: the database's journal has them too, but belongs to the database's
+  /// owner.
   func keep(_ loss: ConflictLoss, of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
     guard mirror.isGuest, loss.edit.userRecordName == mirror.userRecordName, loss.edit.deviceID == mirror.deviceID else { return }
     let cause: QuarantineCause
@@ -62,7 +64,8 @@ extension ExportRun {
 // MARK: At the owner's
 
 extension StoreCall {
-  /// `GET held`: what the guest keeps, page by page; with `all` also what its exports hold back, for its end.
+  /// `GET held`: a page of the kept changes; with `all` also the changes that exports hold back, before the guest is
+  /// removed.
   func listHeld() async throws(RecordError) -> PlaneAnswer {
     let after = Int64(try integer("after", default: 0, minimum: 0, maximum: .max))
     let isAll = try flag("all")
@@ -83,10 +86,10 @@ extension StoreCall {
         do {
           payload = try snapshot.quarantinedChanges(row.key)
         } catch StoreError.corrupt {
-          // Dropped because what can't be read nobody can keep; the log has it.
+          // Dropped because an unreadable payload can't be kept; the log has it.
           payload = nil
         }
-        // Dropped because what can't be decoded has no object that could be looked for.
+        // Dropped because a payload that can't be decoded names no object to look for.
         let name = payload.flatMap { try? HistoryTransaction(decoding: $0) }?.changes.last?.objectID ?? row.name
         let zoneName = try locator.zone(of: name)?.zoneName ?? locator.lostZone(of: name) ?? ""
         page.rows.append(HeldChangesPage.Row(key: row.key, name: row.name, attempts: row.attempts, cause: row.cause, zoneName: zoneName, payload: payload))
@@ -99,13 +102,13 @@ extension StoreCall {
 
   private static let heldLimit = 500
 
-  /// `POST held/acknowledge`: rows that are in the home's journal.
+  /// `POST held/acknowledge`: removes rows that the home's journal has.
   func acknowledgeHeld(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked: AcknowledgeHeld = try decodedBody()
     let commit = store.enqueue { transaction in
       let mirror = try mirror(in: transaction)
       for row in asked.rows {
-        // One that was tried again meanwhile says something else.
+        // A row that was tried again in the meantime has other content.
         guard let current = try transaction.quarantined(row.name, of: mirror.key), current.key == row.key, current.attempts == row.attempts else { continue }
         try transaction.removeQuarantined(row.name, of: mirror.key)
       }
@@ -115,7 +118,7 @@ extension StoreCall {
     return try encodedAnswer(asked)
   }
 
-  /// Whether the guest keeps something for its home's journal.
+  /// True when the guest keeps changes for the home's journal.
   func hasKept() async throws(RecordError) -> Bool {
     try await read { snapshot in
       let mirror = try mirror(in: snapshot)
@@ -133,8 +136,8 @@ extension StoreCall {
 // MARK: At home
 
 extension SharedHome {
-  /// Writes what a guest keeps into the home's journal and lets go of it there. Whatever is done twice is in the journal once.
-  /// - Parameter all: also what its exports hold back.
+  /// Writes a guest's kept changes into the home's journal, then releases them. A repetition adds no second entry.
+  /// - Parameter all: also takes the changes that the guest's exports hold back.
   func collect(from owner: String, all: Bool = false, into store: any ShardStore) async throws(RecordError) {
     var last: Int64 = 0
     while true {
@@ -161,7 +164,7 @@ extension SharedHome {
       try await store.enqueue { transaction in
         let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: now)
         for row in rows {
-          // Dropped because what can't be read nobody can keep; the owner's log has it.
+          // Dropped because an unreadable payload can't be kept; the owner's log has it.
           guard let payload = row.payload, let held = try? HistoryTransaction(decoding: payload), let last = held.changes.last else { continue }
           let loss = ConflictLoss(
             kind: KeptChanges.kind(of: row.cause), objectID: last.objectID, entity: last.entity, lost: held.changes,

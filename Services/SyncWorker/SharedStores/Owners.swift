@@ -1,41 +1,41 @@
-// How the worker of a shared store's user reaches the shards of those who share with him.
+// Connects the worker of a shared store's user with the shards of the owners who share with that user.
 
 import Records
 import ServiceBus
 import ServiceKit
 import Synchronization
 
-/// Somebody who shares zones with a user, or did.
+/// A user who shares zones with another user, or did.
 struct SharedOwner: Hashable, Sendable {
   let name: String
-  /// At least one zone of his is shared with the user now.
+  /// The owner shares at least one zone with the user now.
   let isActive: Bool
-  /// Of his database, when that changed last.
+  /// The sequence of the owner's database at the latest change of the shared zones.
   var sequence: Int64 = 0
 }
 
-/// Who they are.
+/// The owners who share with a user.
 struct SharedOwnerList: Hashable, Sendable {
   /// Ascending by name.
   var owners: [SharedOwner]
-  /// false: it is what was known before: somebody may be missing.
+  /// False for a list from memory, which may lack an owner.
   var isCurrent = true
 }
 
-/// Asks the holders of owners' shards, and who the owners are.
+/// Asks the holders of owners' shards, and finds out who the owners are.
 protocol Owners: Sendable {
   /// - Parameter limit: the time for all attempts; the request is repeatable.
-  /// - Throws: when nobody answered. What the owner's worker refuses is an answer with its status.
+  /// - Throws: when there is no answer. A refusal of the owner's worker is an answer with its status.
   func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer
-  /// As `ResolveShortGUIDs` is answered: a JSON array.
+  /// Returns the JSON array that answers `ResolveShortGUIDs`.
   func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8]
-  /// - Throws: `TRY_AGAIN_LATER` when nobody can tell.
+  /// - Throws: `TRY_AGAIN_LATER` when the share service is away and no earlier list is known.
   func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList
-  /// How many shards there are; nil: not known yet.
+  /// The number of shards; nil while unknown.
   var shardCount: Int? { get }
 }
 
-/// On the nested lane: the asker's own caller waits on the usual one.
+/// Calls on the bus's nested lane: the caller of the asking worker waits on the usual lane.
 final class OwnersByBus: Owners {
   private struct Key: Hashable {
     let user: String
@@ -46,10 +46,10 @@ final class OwnersByBus: Owners {
   private let calls: ShardCalls
   private let bus: any Bus
   private let cluster: Cluster
-  /// For when the share service is away: all are forgotten when more users than `limit` were asked about.
+  /// The last known owners, for when the share service is away. The table is emptied when it holds `limit` entries.
   private let known = Mutex<[Key: [SharedOwner]]>([:])
 
-  /// Owners whose shards did not answer, and until when nobody waits for them again.
+  /// Owners whose shards did not answer, and until when calls to them get the short wait.
   private let away = Mutex<[DatabaseID: ContinuousClock.Instant]>([:])
 
   private static let limit = 10_000
@@ -70,10 +70,10 @@ final class OwnersByBus: Owners {
     let isAway = away.withLock { $0[database].map { $0 > .now } ?? false }
     let answer: Answer<DatabaseRequest.Reply>
     do {
-      // Somebody waited in vain a moment ago: everybody else is to have time left for the others.
+      // An earlier call waited in vain: this one keeps time for the other owners.
       answer = try await calls.ask(request, body: body, holderOf: database, within: isAway ? min(limit, Self.shortWait) : limit)
     } catch {
-      // Whoever had no time left says nothing of the owner.
+      // A call with too little time left proves nothing about the owner.
       guard isAway || limit >= Self.shortWait else { throw error }
       away.withLock { away in
         if away.count >= Self.limit { away.removeAll() }
@@ -91,7 +91,7 @@ final class OwnersByBus: Owners {
     try await calls.ask(GuestResolve(message), holderOf: message.shard, within: limit).body
   }
 
-  /// Asked every time: an invitation that was accepted is in the index by then. While the share service is away what it said last holds.
+  /// Asks every time, so that an invitation just accepted counts. The last list holds while the share service is away.
   func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
     let key = Key(user: userRecordName, container: container, environment: environment)
     do {
@@ -113,7 +113,7 @@ final class OwnersByBus: Owners {
   }
 }
 
-/// Where a worker stands alone, as in most tests.
+/// The owners of a worker that stands alone, as in most tests.
 struct NoOwners: Owners {
   var shardCount: Int? { nil }
 

@@ -1,4 +1,4 @@
-// A call on a store of the shared database, in its home: the shard of its user, which keeps its history and asks the owners for everything else.
+// Answers calls on a shared store in its home: the user's shard, which keeps the history and asks owners for the rest.
 
 import JSON
 import MessagePack
@@ -9,16 +9,16 @@ import ServiceBus
 import ServiceKit
 import WebServices
 
-/// How a home asks owners for one of its stores.
+/// Asks owners on behalf of one shared store.
 struct SharedHome: Sendable {
   let mirror: StoredMirror
-  /// The user's own, where the store's row is.
+  /// The database that has the store's row: the user's own.
   let database: DatabaseID
   let context: PlaneContext
   /// For URLs in answers.
   var baseURL = ""
   var standing: UserStanding?
-  /// For all that is asked for one call.
+  /// The end of all questions of one call.
   let deadline: ContinuousClock.Instant
 
   /// - Parameter deadline: of all questions together.
@@ -36,16 +36,16 @@ struct SharedHome: Sendable {
 
   var user: String { mirror.userRecordName }
 
-  /// What a call may take that somebody waits for: less than its gateway does.
+  /// The time for a call with a waiting client: less than the gateway waits.
   static let patience = Duration.seconds(8)
-  /// For owners to export what they got.
+  /// The time for owners to export the forwarded transactions.
   static let exportPatience = Duration.seconds(40)
-  /// An owner who answers at all does within that, also where others took all the time.
+  /// The least time for one owner, even when others have used up the rest.
   private static let shortestPatience = Duration.milliseconds(500)
 
   private var remaining: Duration { max(ContinuousClock.now.duration(to: deadline), Self.shortestPatience) }
 
-  /// Those who share with the user, or did.
+  /// The owners who share with the user, or did.
   func owners() async throws(RecordError) -> [SharedOwner] { try await ownerList().owners }
 
   func ownerList() async throws(RecordError) -> SharedOwnerList {
@@ -53,8 +53,8 @@ struct SharedHome: Sendable {
   }
 
   /// - Parameters:
-  ///   - path: behind the store's identifier.
-  ///   - requestID: of the client's request, where the answer is to be the same however often it is asked for.
+  ///   - path: the part after the store's identifier.
+  ///   - requestID: of the client's request, when repetitions must get the same answer.
   func ask(
     _ owner: String, _ method: String, _ path: [String], query: [String: String] = [:], body: [UInt8] = [], requestID: String? = nil
   ) async throws(RecordError) -> PlaneAnswer {
@@ -63,7 +63,7 @@ struct SharedHome: Sendable {
       of: GuestRequest.Store(modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName))
   }
 
-  /// The record plane of an owner, as the user sees it.
+  /// Asks the record plane of an owner in the user's name.
   func askRecords(_ owner: String, _ path: [String], body: [UInt8], requestID: String? = nil) async throws(RecordError) -> PlaneAnswer {
     try await ask(.record, owner, "POST", path, query: [:], body: body, requestID: requestID, of: nil)
   }
@@ -81,7 +81,7 @@ struct SharedHome: Sendable {
 }
 
 extension PlaneAnswer {
-  /// - Throws: what the answer refuses with.
+  /// - Throws: the refusal that the answer carries.
   func decoded<Value: Decodable>(as type: Value.Type = Value.self) throws(RecordError) -> Value {
     try check()
     do {
@@ -91,7 +91,7 @@ extension PlaneAnswer {
     }
   }
 
-  /// - Throws: what the answer refuses with.
+  /// - Throws: the refusal that the answer carries.
   func json() throws(RecordError) -> JSONValue {
     try check()
     return try Self.parsed(body)
@@ -118,14 +118,14 @@ extension PlaneAnswer {
 }
 
 extension RecordError {
-  /// Of an owner's worker: whether he knows nothing of the user, or of the store. Whatever else it refuses with says nothing of the kind: he is
-  /// as good as away until he answers.
+  /// An owner's worker does not know the user or the store. Any other refusal counts as being away until the owner
+  /// answers.
   var isAbsence: Bool { code == .notFound || code == .zoneNotFound }
 
-  /// Of what was forwarded: that it connects zones, or nothing that is shared.
+  /// A refusal of forwarded changes: they connect zones, or belong to no shared object.
   var isRefusedGraph: Bool { code == .badRequest && (cocoaErrorCode == .mirroring || cocoaErrorCode == .noZoneAssigned) }
 
-  /// What a client is told that can't do anything about it.
+  /// The error for a client that can't do anything about it.
   var asAway: RecordError {
     if code.row.isRetryable { return self }
     return RecordError(.tryAgainLater, "An owner's database does not take part now: \(reason)", retryAfter: Self.awaySeconds)
@@ -139,7 +139,7 @@ struct SharedCall: Sendable {
   /// As if the store were the user's own.
   let call: StoreCall
 
-  /// Those calls that are not answered as for any other store.
+  /// Answers the calls that differ from those on other stores; passes the others on.
   func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let path = Array(call.request.path.dropFirst(2))
     switch (call.request.method, path.first ?? "", path.count) {

@@ -1,4 +1,4 @@
-// The export of a shared store: what its home has accepted goes to its owners' shards, in order and once, and the home's event tells of it.
+// Exports a shared store: the home forwards accepted transactions to the owners' shards, in order and once each.
 
 import Assets
 import History
@@ -10,58 +10,58 @@ import Records
 import ServiceKit
 import WebServices
 
-/// Forwards a shared store's transactions after its export position, and what waits of earlier ones.
+/// Forwards a shared store's transactions after its export position, and the waiting parts of earlier ones.
 ///
-/// Each owner gets his parts, whatever the others do. The position moves when all has been offered once; what an owner did not take waits at
-/// home (`WaitingParts`), in the commit that moves the position. A guest knows the objects of a transaction that it has, so that whatever is
-/// sent again because that commit failed is done once.
+/// Each owner gets its parts independently of the others. The position moves when every part has been offered once; in
+/// the same commit a refused part becomes a waiting part (`WaitingParts`). If that commit fails, the parts are sent
+/// again: a guest recognises transactions that it has, so each is done once.
 struct SharedForward: Sendable {
   let store: any ShardStore
   let context: PlaneContext
   let mirrorKey: Int64
-  /// Until when owners are waited for; nil: as long as exports may take.
+  /// The end of waiting for owners; nil: as long as exports may take.
   var deadline: ContinuousClock.Instant?
 
   struct Outcome: Sendable {
     /// The store's position afterwards.
     var forwardedNumber: Int64
     var moreComing: Bool
-    /// Covers what owners wrote.
+    /// Covers the owners' writes.
     var written = SharedImportToken()
-    /// Owners who may not have all that the store saved: what they have is behind what the client has.
+    /// Owners that may lack changes of the store: their records are behind the client's.
     var behind: Set<String> = []
-    /// Transactions of which something waits, and why.
+    /// Transactions with waiting parts.
     var waiting: Set<Int64> = []
     var error: RecordError?
-    /// When that is tried again.
+    /// When waiting parts are tried again (milliseconds since 1970).
     var retryAt: Int64?
   }
 
-  /// Nothing more can be taken from the history until an owner takes what waits for him.
+  /// The history yields nothing more until an owner takes its waiting parts.
   struct Unreached: Error {
     let owners: Set<String>
     let error: RecordError
   }
 
-  /// Of a batch.
+  /// Limits of one batch.
   private static let transactionLimit = 100
   private static let byteLimit = 4_000_000
 
-  /// What was read of the store.
+  /// The part of the store's state that a batch needs.
   private struct Backlog: Sendable {
     var mirror: StoredMirror
     var database: DatabaseID
     var outgoing: [OutgoingTransaction] = []
     var unreadable: [Int64] = []
-    /// The position when they are forwarded.
+    /// The position after the batch.
     var end: Int64
-    /// Too much waits for anything more to be taken.
+    /// Too many parts wait for a further transaction to be taken.
     var isFull = false
   }
 
   /// Forwards a batch.
-  /// - Returns: nil: the store is gone, or its model unknown.
-  /// - Throws: `Unreached`; what the store throws.
+  /// - Returns: nil when the store is gone or its model unknown.
+  /// - Throws: `Unreached`, and errors of the store.
   func run() async throws -> Outcome? {
     guard let backlog = try await store.read({ snapshot in try self.backlog(in: snapshot) }) else { return nil }
     let mirror = backlog.mirror
@@ -98,13 +98,13 @@ struct SharedForward: Sendable {
         told.behind.insert(owner)
         told.error = error
       }
-      // Dropped because a token that can't be read only means that nobody waits for what it covers.
+      // Dropped because without the token only a wait for the owner's writes is lost.
       if let token = outcome.syncToken.flatMap({ try? SyncToken($0, as: .database) }) { told.written[owner] = SyncToken(.importBatch, token.positions) }
-      // Dropped because the guest keeps it until it is asked again: the next import does.
+      // Dropped because the guest keeps the changes until the next import asks again.
       if outcome.hasKept { try? await home.collect(from: owner, into: store) }
     }
     told.waiting = Set(held.keys.map { parts.outgoing[$0].number })
-    // Where nothing waited and nothing does, there is nothing to note.
+    // When all parts waited before and still wait, there is nothing to commit.
     if backlog.isFull, held.count == parts.outgoing.count {
       throw Unreached(owners: told.behind, error: told.error ?? RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1))
     }
@@ -145,7 +145,7 @@ struct SharedForward: Sendable {
     return backlog
   }
 
-  /// Owners' shards take large values from where uploads are.
+  /// Offers large values to owners' shards, from the folder of uploads.
   private func offer(_ assets: [Asset]) throws(RecordError) {
     if assets.isEmpty { return }
     do throws(AssetError) {
@@ -155,7 +155,7 @@ struct SharedForward: Sendable {
     }
   }
 
-  /// - Parameter held: by transaction, the places of what waits of it.
+  /// - Parameter held: indices of the waiting changes, by index of the transaction in `outgoing`.
   private func commit(
     _ result: ForwardResult, _ outgoing: [OutgoingTransaction], _ held: [Int: [Int]], _ told: Outcome, through backlog: Backlog
   ) async throws -> Outcome {
@@ -163,7 +163,7 @@ struct SharedForward: Sendable {
     let now = context.clock.now
     let outcome = try await store.enqueue { transaction -> Outcome? in
       guard var mirror = try transaction.mirror(key: mirrorKey), mirror.incarnation == backlog.mirror.incarnation else { return nil }
-      // Somebody else forwarded the same meanwhile, and told of it.
+      // Another run has forwarded the same batch in the meantime and told of it.
       let isCurrent = mirror.exportedTransactionNumber == backlog.mirror.exportedTransactionNumber
       guard try isCurrent && outgoing.allSatisfy({ try WaitingParts.isCurrent($0, mirror, in: transaction) }) else {
         var outcome = told
@@ -197,19 +197,19 @@ private struct PartSending: Sendable {
   let model: ModelIndex
   let parts: SharedParts
 
-  /// What an owner did with his.
+  /// The result of sending one owner its parts.
   struct Outcome: Sendable {
     var taken: [ForwardOutcome] = []
-    /// What he did not take yet.
+    /// Parts that the owner has not taken yet.
     var left: [SharedParts.Part] = []
     var lost: [(change: HistoryChange, timestamp: Int64, zone: Zone.ID?, reason: String)] = []
-    /// Why something is left.
+    /// The reason why parts are left.
     var error: RecordError?
     var syncToken: String?
     var hasKept = false
   }
 
-  /// Of one request.
+  /// Limits of one request.
   private static let transactionLimit = 100
   private static let byteLimit = 4_000_000
 
@@ -235,7 +235,7 @@ private struct PartSending: Sendable {
     } catch {
       switch true {
       case error.isAbsence: for part in chunk { lose(part, owner, error, &outcome) }
-      // One of them is no longer where it was, or may never be: the others are not to suffer for it.
+      // One part's objects were moved or were never shared: sent singly, the other parts still succeed.
       case error.isRefusedGraph where chunk.count > 1: await sendOneByOne(chunk, to: owner, &outcome)
       case error.isRefusedGraph: await sendAgain(chunk[0], error, to: owner, &outcome)
       default:
@@ -264,7 +264,7 @@ private struct PartSending: Sendable {
     }
   }
 
-  /// Asks once more where the objects are: whoever shares them may have moved them, or shares some no longer.
+  /// Locates the objects once more and resends: their owner may have moved them or stopped sharing them.
   private func sendAgain(_ part: SharedParts.Part, _ refusal: RecordError, to owner: String, _ outcome: inout Outcome) async {
     let transaction = parts.transaction(part)
     let names = Set(transaction.changes.flatMap(\.names)).sorted()
@@ -278,7 +278,7 @@ private struct PartSending: Sendable {
           if next == owner {
             try await send([again.transaction(piece)], to: owner, &outcome)
           } else {
-            // Another's by now: he gets it with the next batch.
+            // The object belongs to another owner now, who gets it with the next batch.
             outcome.left.append(SharedParts.Part(place: part.place, changes: piece.changes.map { part.changes[$0] }))
             outcome.error = RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1)
           }

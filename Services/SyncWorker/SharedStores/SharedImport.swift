@@ -1,4 +1,4 @@
-// The import batch of a shared store: pages of its guests, one owner after another in the order of their names.
+// The import of a shared store: joins the pages of its guests into one, owner after owner by name.
 
 import History
 import JSON
@@ -9,7 +9,7 @@ import ServiceBus
 import ServiceKit
 import WebServices
 
-/// What owners' pages are put together to.
+/// Collects owners' pages into one answer.
 private struct SharedPage {
   var token: SharedImportToken
   private var changes: [JSONValue] = []
@@ -31,7 +31,7 @@ private struct SharedPage {
     }
   }
 
-  /// - Throws: what is wrong with an answer.
+  /// - Throws: an error when the page has no import token, or an unreadable one.
   mutating func add(_ page: JSONValue, of owner: String) throws(RecordError) {
     guard let text = page["importToken"]?.string else { throw RecordError(.internalError, "A worker's answer can't be read") }
     do {
@@ -53,7 +53,7 @@ private struct SharedPage {
     total += page["progress"]?["total"]?.int64 ?? 0
   }
 
-  /// Adds what the home tells by itself.
+  /// Adds the losses that the home tells by itself.
   mutating func add(_ losses: SharedLosses, of user: String) throws(RecordError) {
     for loss in losses.gone {
       changes.append(try loss.json)
@@ -63,7 +63,7 @@ private struct SharedPage {
     if losses.moreComing { moreComing = true }
   }
 
-  /// - Parameter isComplete: nobody is missing.
+  /// - Parameter isComplete: the page covers every owner.
   func json(isComplete: Bool, isInitialImportDone: Bool, reset: ResetReason?) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 16 * 1024)
     writer.beginObject()
@@ -102,7 +102,7 @@ private struct SharedPage {
 }
 
 extension SharedCall {
-  /// Owners who are asked at once: their pages have to fit into one answer.
+  /// The number of owners asked at once: their pages must fit into one answer.
   private static let groupCount = 4
   private static let changesLimit = 1000
 
@@ -113,13 +113,13 @@ extension SharedCall {
     let started = call.now
     let mirror = try await call.locate()
     _ = try await call.model(of: mirror)
-    // What the store saved and an owner has not is to be there before the client is shown his records.
+    // Owners must have the store's own saves before the client sees their records, or it would see older ones.
     let home = home(of: mirror)
     let behind = try await forwardEverything(home)
     let owners = try await importedOwners(home, presented)
     var page = SharedPage(presented ?? SharedImportToken())
     page.token.makeRoom(for: owners.map(\.name) + [home.user])
-    // Before what owners tell: what somebody made again meanwhile comes behind its deletion.
+    // Losses come before the owners' changes: an object that was made again must follow its deletion.
     let losses = try await home.losses(after: presented?[home.user], limit: limit, in: call.store)
     try page.add(losses, of: home.user)
     var unreached = behind.intersection(owners.map(\.name))
@@ -144,9 +144,9 @@ extension SharedCall {
           let before = page.count
           try page.add(part, of: owner.name)
           if !owner.isActive, page.count == before, part["moreComing"]?.bool == false { ended.append(owner) }
-        // Dropped because there is nothing of his for this user any more.
+        // Dropped because the owner has nothing for this user any more.
         case .failure(let error) where error.isAbsence: page.token.finish(owner)
-        // The owner's database is not what it was, or the token is not of it: so is the whole copy.
+        // The token is not of the owner's database as it is now, so the client's whole copy is in doubt.
         case .failure(let error) where error.code == .badRequest: throw error
         case .failure: unreached.insert(owner.name)
         }
@@ -156,11 +156,11 @@ extension SharedCall {
     if !owners.isEmpty, unreached.count >= owners.count {
       throw RecordError(.tryAgainLater, "Nobody who shares with the user can be reached", retryAfter: 1)
     }
-    // Their end was told, and the client has it.
+    // The client has been told of these owners' end.
     for owner in ended where presented?[owner.name] != nil && page.count == 0 {
       if await dismiss(owner.name, home) { page.token.finish(owner) }
     }
-    // Who waits for the store to have everything looks again.
+    // Wakes the callers that wait until the store has everything.
     if let presented, await call.imports.confirm(presented.progress, of: call.held(mirror), stored: 0) { call.context.noticed(call.id(of: mirror)) }
     let isComplete = unreached.isEmpty && losses.isComplete
     let (isFirstDone, reset) = try await note(page, after: presented, of: mirror, isComplete: isComplete, started: started)
@@ -177,10 +177,10 @@ extension SharedCall {
     }
   }
 
-  /// Those who share now, behind those of whose end the client may not know: also of one of whom its token says nothing it may have a page.
+  /// Active owners, after former ones: the client may not know of their end, even if its token lacks them.
   private func importedOwners(_ home: SharedHome, _ token: SharedImportToken?) async throws(RecordError) -> [SharedOwner] {
     let all = try await home.owners()
-    // With more than that no token could tell for long who is finished.
+    // Beyond the limit no token could remember for long which owners are finished.
     let isAsking = token == nil || all.count <= SharedImportToken.ownerLimit
     let owners = all.filter { owner in
       if owner.isActive || token?[owner.name] != nil { return true }
@@ -194,8 +194,8 @@ extension SharedCall {
     return Array(former.prefix(max(SharedImportToken.ownerLimit - active.count, 0))) + active.prefix(SharedImportToken.ownerLimit)
   }
 
-  /// Stores what a page means for the store, as for any other: its event, and that everything was there once.
-  /// - Returns: whether that ever was, and the reset that is under way.
+  /// Records a page's effect on the store: its event, the completed first import and the completed reset.
+  /// - Returns: whether the first import is complete, and the reason of a reset under way.
   private func note(
     _ page: SharedPage, after presented: SharedImportToken?, of mirror: StoredMirror, isComplete: Bool, started: Int64
   ) async throws(RecordError) -> (isFirstDone: Bool, reset: ResetReason?) {
@@ -232,11 +232,12 @@ extension SharedCall {
 
   // MARK: Guests that are no more
 
-  /// Removes the store's guest in the database of somebody who shares nothing any more; what its exports held back goes to the journal.
-  /// - Returns: whether it is gone.
+  /// Removes the store's guest at an owner who shares nothing any more; changes that its exports hold back are
+  /// journaled.
+  /// - Returns: true when the guest is gone.
   func dismiss(_ owner: String, _ home: SharedHome) async -> Bool {
     do throws(RecordError) {
-      // What is sent again because a commit failed would find a guest that has forgotten it.
+      // A transaction that is sent again after a failed commit would meet a guest that has forgotten it.
       let isSettled = try await call.read { snapshot in
         try snapshot.mirror(key: home.mirror.key).map { $0.exportedTransactionNumber == $0.lastTransactionNumber && $0.quarantinedCount == 0 } ?? false
       }
@@ -245,7 +246,7 @@ extension SharedCall {
       try await home.ask(owner, "DELETE", []).check()
       return true
     } catch {
-      // Dropped because it is done with the next import that finds nothing; a guest that is not there is gone.
+      // Dropped because the next import that finds nothing tries again; an absent guest is gone.
       return error.isAbsence
     }
   }

@@ -1,19 +1,20 @@
-// How far a shared store has imported: a position in the feed of each owner who shares with its user.
+// The import position of a shared store: one position in the feed of each owner who shares with its user.
 
 import Crypto
 import Records
 
-/// The import tokens of a store's guests, by owner, and under the user's own name how far he has heard of what was lost at home (`SharedLosses`).
+/// The import tokens of a store's guests by owner, and under the user's own name the position among the losses at home
+/// (`SharedLosses`).
 ///
-/// On the wire base64 of `mark, version, count`, for each owner 8 bytes of a hash of his name, the number of his token's positions
-/// and for each of those 8 bytes of incarnation and a variable-length sequence, then 8 bytes of checksum: some 40 bytes an owner, so that the token
-/// of as many as a store may have fits into a URL. An owner who is finished has one with the incarnation `end` and the
-/// sequence of his last news.
+/// On the wire: base64 of `mark, version, count`; for each owner 8 bytes of a hash of the name, the number of
+/// positions, and for each position 8 bytes of incarnation and a variable-length sequence; then 8 bytes of checksum. An
+/// owner takes some 40 bytes, so the token of a full store fits into a URL. A finished owner has one position with the
+/// incarnation `end` and the sequence of its last news.
 struct SharedImportToken: Hashable, Sendable {
   /// By `hash(of:)` the owner.
   var positions: [UInt64: [SyncToken.Position]] = [:]
 
-  /// Owners of one store. What further ones share is not imported: a token that has them all would be too long for a URL.
+  /// The owners that one store imports from: a token of more would be too long for a URL.
   static let ownerLimit = 100
 
   /// The owners and the user.
@@ -30,10 +31,10 @@ struct SharedImportToken: Hashable, Sendable {
     set { positions[Self.hash(of: owner)] = newValue?.positions }
   }
 
-  /// Notes that the client has heard all of an owner who shares nothing any more.
+  /// Notes that the client has everything of an owner who shares nothing any more.
   mutating func finish(_ owner: SharedOwner) { positions[Self.hash(of: owner.name)] = [SyncToken.Position(incarnation: Self.end, sequence: owner.sequence)] }
 
-  /// Whether nothing is to be told of an owner: he has shared nothing since.
+  /// True when an owner has shared nothing since the client had everything.
   func isFinished(_ owner: SharedOwner) -> Bool {
     guard let list = positions[Self.hash(of: owner.name)], Self.isEnd(list) else { return false }
     return !owner.isActive && list[0].sequence >= owner.sequence
@@ -41,17 +42,18 @@ struct SharedImportToken: Hashable, Sendable {
 
   private static func isEnd(_ list: [SyncToken.Position]) -> Bool { list.count == 1 && list[0].incarnation == end }
 
-  /// Stands in the place of an incarnation, and is none.
+  /// The mark of a finished owner, in place of an incarnation.
   private static let end = UInt64.max
 
-  /// Makes room for the positions of some owners: of others, who may only be missing in an old list, as many are kept as there is room for.
+  /// Drops positions of owners not named here as far as the token lacks room; an incomplete owner list may miss some of
+  /// them.
   mutating func makeRoom(for owners: [String]) {
     let named = Set(owners.map(Self.hash(of:)))
     let others = positions.keys.filter { !named.contains($0) }.sorted()
     for owner in others.dropFirst(max(Self.entryLimit - named.count, 0)) { positions[owner] = nil }
   }
 
-  /// Grows with every page, as far as figures of events need it.
+  /// Grows with every page; events' figures use it.
   var progress: Int64 { positions.values.reduce(0) { $0 &+ ($1.first?.sequence ?? 0) } }
 
   static func hash(of owner: String) -> UInt64 { SHA256.hash(owner).prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }
@@ -78,13 +80,13 @@ struct SharedImportToken: Hashable, Sendable {
   }
 
   /// Reads a token that a client sent back.
-  /// - Throws: `Refusal.unknownType` for what never was one, `.invalidFormat` for one that was cut or altered.
+  /// - Throws: `Refusal.unknownType` for text that is no such token, `.invalidFormat` for a cut or altered token.
   init(_ text: String) throws(SyncToken.Refusal) {
     guard let bytes = Base64.decode(text), bytes.count >= 3 + Self.checksumByteCount, bytes[0] == Self.mark, bytes[1] == Self.version else { throw .unknownType }
     let end = bytes.count - Self.checksumByteCount
     guard SHA256.hash(Array(bytes[..<end])).prefix(Self.checksumByteCount).elementsEqual(bytes[end...]) else { throw .invalidFormat }
     var rest = bytes[3..<end]
-    // Anybody can work out the checksum: what it covers is a client's word.
+    // A client can compute the checksum too, so the content is checked as input.
     guard bytes[2] <= Self.entryLimit else { throw .invalidFormat }
     for _ in 0..<bytes[2] {
       let owner = try Self.number(&rest)

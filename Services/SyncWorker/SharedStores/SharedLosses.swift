@@ -1,4 +1,4 @@
-// What a participant's device is told of what it saved and nobody has: its home's journal is the feed.
+// Tells a participant's device which of its saved objects are lost for good: the home's journal is the feed.
 
 import JSON
 import Mirroring
@@ -16,27 +16,27 @@ struct SharedLosses: Sendable {
   }
 
   var gone: [Loss] = []
-  /// Up to which entry of the journal the client has heard of; nil: there is none yet.
+  /// The client's position in the journal; nil before the first entry.
   var position: SyncToken?
   var moreComing = false
-  /// An owner who does not answer may have what was looked for.
+  /// False when an owner did not answer who may have one of the objects.
   var isComplete = true
 }
 
 extension SharedHome {
-  /// Entries of the journal that are looked at for one page.
+  /// Journal entries examined for one page.
   private static let lossLimit = 200
 
   private struct JournalPage: Sendable {
     var entries: [StoredConflict] = []
-    /// Objects of which something is saved and waits.
+    /// Objects with saved changes that still wait.
     var pending: Set<String> = []
     /// Of the user's database.
     var incarnation: UInt64 = 0
   }
 
-  /// Objects of which the journal has something since a position, and which the user does not see any more: nothing but this tells the device
-  /// that has them. What he saved again and still waits is left alone: whoever gives that up writes it down anew.
+  /// Finds objects with journal entries after a position that the user no longer sees: the device that has them learns
+  /// of their end only here. An object with waiting changes is left out: giving those up writes another entry.
   /// - Parameter position: of an import token; nil: from the beginning.
   func losses(after position: SyncToken?, limit: Int, in store: any ShardStore) async throws(RecordError) -> SharedLosses {
     let mirror = mirror
@@ -73,7 +73,7 @@ extension SharedHome {
 }
 
 extension SharedLosses.Loss {
-  /// As an import tells of a deletion.
+  /// The loss in the form of an import's deletion.
   var json: JSONValue {
     get throws(RecordError) {
       var writer = JSONWriter()

@@ -1,4 +1,4 @@
-// Single objects of a shared store, the shares they are in, and how its user takes part in shares and leaves them.
+// Calls on a shared store's single objects and their shares: reading, accepting an invitation, leaving a share.
 
 import JSON
 import Mirroring
@@ -9,7 +9,7 @@ import ServiceKit
 import WebServices
 
 extension SharedCall {
-  /// `objects/{objectID}` and what is below it: asked of the owner who has the object, after what is saved has reached him.
+  /// `objects/{objectID}` and paths below it: forwards the store's saves, then asks the owner of the object.
   func object(_ objectID: String, _ path: [String]) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await call.locate()
     let home = home(of: mirror)
@@ -21,7 +21,7 @@ extension SharedCall {
     return try await home.ask(place.zone.ownerName, "GET", path)
   }
 
-  /// `GET audit`: asked of the owner who has the object.
+  /// `GET audit`: asks the owner of the object.
   func audit() async throws(RecordError) -> PlaneAnswer {
     guard let objectID = call.request.query["objectID"], !objectID.isEmpty else { throw RecordError(.badRequest, "objectID is missing") }
     let home = try await home()
@@ -31,7 +31,7 @@ extension SharedCall {
     return try await home.ask(place.zone.ownerName, "GET", ["audit"], query: call.request.query)
   }
 
-  /// `DELETE history`: by force, after all of it was forwarded.
+  /// `DELETE history`: with `force`, forwards the whole history first.
   func purgeHistory(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     if try call.flag("force") { _ = try await forwardEverything(try await home()) }
     return try await call.purgeHistory(startNext: startNext)
@@ -82,7 +82,7 @@ extension SharedCall {
     return writer.bytes
   }
 
-  /// Objects that are not saved yet, and those of a zone that the store's user may write (A12).
+  /// Allows objects that are not saved yet and objects that the user may write (A12).
   func permissions() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(call.body)).objectIDs
     let places = try await home().locate(names)
@@ -149,8 +149,8 @@ extension SharedCall {
     return writer.bytes
   }
 
-  /// `POST purge`: a participant leaves; the zone stays with its owner and the others. Sent again it is answered as it was, without the count of
-  /// records; of a zone that was left otherwise nothing is told.
+  /// `POST purge`: a participant leaves; the zone stays with its owner and the others. A repeated request gets the same
+  /// answer without the count of records; a zone that was left in another way is reported as missing.
   func leave() async throws(RecordError) -> PlaneAnswer {
     let reference = try PurgeZoneRequest(try JSONValue.request(call.body)).zone
     let mirror = try await call.locate()
@@ -188,7 +188,7 @@ extension SharedCall {
     return PlaneAnswer(body: StoreAnswer.purgedZone(zone.recordCount))
   }
 
-  /// `POST accept`: answered as `records/accept`, whose way it takes.
+  /// `POST accept`: takes the same path as `records/accept` and answers alike.
   func accept() async throws(RecordError) -> PlaneAnswer {
     _ = try await call.locate()
     let references = try ShortGUIDReference.references(of: try JSONValue.request(call.body))

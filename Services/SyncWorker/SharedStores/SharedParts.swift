@@ -1,4 +1,4 @@
-// Transactions of a shared store, taken apart by the owners whose objects they change; what concerns an owner who is away waits.
+// Splits a shared store's transactions by the owners of the changed objects; parts for absent owners wait.
 
 import History
 import Mirroring
@@ -6,41 +6,41 @@ import ObjectModel
 import RecordStore
 import Records
 
-/// A saved transaction on its way to owners, or what is left of one.
+/// A saved transaction on its way to owners, or the waiting rest of one.
 struct OutgoingTransaction: Sendable {
-  /// Its row among what waits at home; nil: it comes from the history.
+  /// Its row among the waiting parts at home; nil: it comes from the history.
   var waiting: StoredQuarantine?
   let number: Int64
   let transaction: HistoryTransaction
 }
 
-/// What each owner gets of some transactions, in their order.
+/// The parts of transactions for each owner, in the order of the transactions.
 struct SharedParts: Sendable {
   /// An owner's part of a transaction.
   struct Part: Sendable {
-    /// The transaction's place.
+    /// The index of the transaction in `outgoing`.
     let place: Int
-    /// The changes' places in it, ascending.
+    /// The indices of the changes in the transaction, ascending.
     let changes: [Int]
   }
 
   let outgoing: [OutgoingTransaction]
   private(set) var parts: [String: [Part]] = [:]
-  /// By transaction: places of changes that wait because nobody who answers has their objects, or behind others that wait.
+  /// By transaction: indices of changes that wait, as no answering owner has their objects or earlier changes wait.
   private(set) var held: [Int: [Int]] = [:]
-  /// What nobody takes, with what is to be said of it: the zone, where it is known which that was.
+  /// Changes that no owner takes, with the reason, and the zone where it is known.
   private(set) var lost: [(change: HistoryChange, timestamp: Int64, zone: Zone.ID?, reason: String)] = []
 
-  /// New objects that nobody takes: what is connected with them goes without them.
+  /// New objects that no owner takes: connected changes go without the connection.
   private var gone: Set<String> = []
-  /// By transaction: changes of which only the attributes go.
+  /// By transaction: changes that lose their relationships and keep their attributes.
   private var cut: [Int: Set<Int>] = [:]
   private let places: SharedPlaces
 
   private static let ambiguousReason = "two owners share an object of that name: it can't be told whose is meant"
   static let leftReason = "the object's zone is not shared with the store's user any more"
 
-  /// - Parameter isComplete: all owners have answered: what is found nowhere is nowhere.
+  /// - Parameter isComplete: every owner has answered, so an object not found exists nowhere.
   init(_ outgoing: [OutgoingTransaction], _ places: SharedPlaces, isComplete: Bool, model: ModelIndex) {
     self.outgoing = outgoing
     self.places = places
@@ -64,11 +64,11 @@ struct SharedParts: Sendable {
     }
   }
 
-  /// What the user lost is as if it had been deleted.
+  /// An object that the user lost counts as deleted.
   private func isGone(_ name: String) -> Bool { gone.contains(name) || places.objects[name]?.isLost == true }
 
   /// Assigns changes together.
-  /// - Returns: why they can't be; nothing is assigned then.
+  /// - Returns: the reason when they can't be assigned together, and nothing is assigned; nil when they are.
   private func refusal(of pieces: [Piece], _ place: Int, _ assignment: inout SharedAssignment) -> String? {
     var part = outgoing[place].transaction
     part.changes = pieces.map(\.change)
@@ -78,14 +78,14 @@ struct SharedParts: Sendable {
     } catch let refusal as ZoneAssignment.Refusal {
       return refusal.recordError.reason
     } catch {
-      // Dropped because nothing else is asked that could throw.
+      // Dropped because the assignment throws only refusals here.
       return nil
     }
   }
 
-  /// Finds what keeps a transaction from being assigned: new objects that are connected with one another go together or not at all, and of
-  /// objects that are somewhere only what connects them with another zone stays behind.
-  /// - Returns: the places of what goes, ascending.
+  /// Finds the changes that keep a transaction from being assigned. New objects that are connected go together or not
+  /// at all; a known object leaves behind only its connections to another zone.
+  /// - Returns: the indices of the changes that go, ascending.
   private mutating func assignOneByOne(_ going: [Int], _ place: Int, _ assignment: inout SharedAssignment) -> [Int] {
     let transaction = outgoing[place].transaction
     let changes = transaction.changes
@@ -108,7 +108,7 @@ struct SharedParts: Sendable {
         lose(change, transaction, names.contains(where: isGone) ? Self.leftReason : reason, assignment)
         left.insert(index)
       }
-      // Only now, because what it is connected with says why.
+      // Marked only after the reasons are found, which depend on the connections.
       for index in groups[number].pieces.map(\.index) where places.objects[changes[index].objectID] == nil { gone.insert(changes[index].objectID) }
     }
     for (number, reason) in refused(old.map { [Piece(index: $0, change: changes[$0].without(isGone))] }, place, &assignment) {
@@ -118,9 +118,9 @@ struct SharedParts: Sendable {
     return going.filter { !left.contains($0) }
   }
 
-  /// Assigns as much as can be: halves tell quickly where the few are that can't.
+  /// Assigns as many pieces as possible; halving finds the few refused ones quickly.
   /// - Parameter pieces: each is assigned or refused as a whole.
-  /// - Returns: the places of those that are refused, with the reasons.
+  /// - Returns: the indices of the refused pieces, with the reasons.
   private func refused(_ pieces: [[Piece]], _ place: Int, _ assignment: inout SharedAssignment, from first: Int = 0) -> [(number: Int, reason: String)] {
     guard !pieces.isEmpty, let reason = refusal(of: pieces.flatMap(\.self), place, &assignment) else { return [] }
     if pieces.count == 1 { return [(first, reason)] }
@@ -143,7 +143,7 @@ struct SharedParts: Sendable {
       } else if let zone = assignment.zone(of: change.objectID), !assignment.isLost(change.objectID) {
         byOwner[zone.ownerName, default: []].append(index)
       } else if change.changeType != .delete, Exporter.exports(author: transaction.author) {
-        // The deletion of what is not there is done.
+        // Deleting an object that is nowhere needs no work.
         if places.objects[change.objectID] == nil { gone.insert(change.objectID) }
         lose(change, transaction, Self.leftReason, assignment)
       }
@@ -151,7 +151,7 @@ struct SharedParts: Sendable {
     for (owner, changes) in byOwner { parts[owner, default: []].append(Part(place: place, changes: changes)) }
   }
 
-  /// A part as its owner gets it.
+  /// A part in the form that its owner gets.
   func transaction(_ part: Part) -> HistoryTransaction {
     var transaction = outgoing[part.place].transaction
     transaction.changes = part.changes.map { index in
@@ -164,9 +164,9 @@ struct SharedParts: Sendable {
 
 /// A change on its way to an assignment.
 private struct Piece {
-  /// Its place in its transaction.
+  /// Its index in its transaction.
   let index: Int
-  /// What is assigned of it.
+  /// The portion of it that is assigned.
   let change: HistoryChange
 }
 
@@ -175,7 +175,7 @@ private struct NewObjects {
   private(set) var pieces: [Piece] = []
   private(set) var names: Set<String> = []
 
-  /// - Parameter changes: of objects that nobody has yet.
+  /// - Parameter changes: of objects that no owner has yet.
   static func groups(of changes: [Piece], isKnown: (String) -> Bool) -> [NewObjects] {
     var parents: [String: String] = [:]
     func root(of name: String) -> String {
@@ -217,7 +217,7 @@ extension RelationshipValue {
 }
 
 extension HistoryChange {
-  /// The change without what it says of some objects; what it does to its own object stays.
+  /// The change without its references to some objects; its effect on its own object stays.
   func without(_ isGone: (String) -> Bool) -> HistoryChange {
     if !relationships.contains(where: { $0.value.targets.contains(where: isGone) }) { return self }
     let rest = relationships.map { relationship -> NamedValue<RelationshipValue> in
@@ -236,12 +236,13 @@ extension HistoryChange {
   fileprivate var relationshipsOnly: HistoryChange { HistoryChange(changeType: changeType, entity: entity, objectID: objectID, relationships: relationships) }
 }
 
-/// Objects of which something waits: what follows waits behind it.
+/// Objects with waiting changes: later changes wait behind them.
 private struct WaitingNames {
   private var objects: Set<String> = []
 
-  /// Which changes of a transaction wait: of objects of which something waits or that nobody who answers has, and of new ones that are
-  /// connected with such. What is where an owner answers goes to him, whatever it points to.
+  /// Returns the indices of the changes that wait: those of objects with waiting changes or unknown to every answering
+  /// owner, and those of new objects connected with them. An object with an answering owner goes to that owner,
+  /// whatever it refers to.
   mutating func places(in changes: [HistoryChange], _ assignment: SharedAssignment) -> Set<Int> {
     let made = Set(changes.lazy.filter { $0.changeType == .insert }.map(\.objectID))
     func isNew(_ name: String) -> Bool { made.contains(name) && !assignment.isKnown(name) }

@@ -1,27 +1,27 @@
-// Where the objects of a shared store are, and where new ones go: decided from what the owners answered.
+// The places of a shared store's objects and of objects to be made, from the owners' answers.
 
 import History
 import Mirroring
 import ObjectModel
 import Records
 
-/// What owners said of objects.
+/// The owners' answers about objects.
 struct SharedPlaces: Sendable {
   struct Place: Hashable, Sendable {
     let zone: Zone.ID
     let isTombstone: Bool
-    /// The user had access to the zone, or to the object there, and has none.
+    /// The user had access to the zone, or to the object there, and has none now.
     let isLost: Bool
     let mayWrite: Bool
   }
 
   private(set) var objects: [String: Place] = [:]
-  /// Objects that several owners have alive: whoever takes part in a share can make records of its names.
+  /// Objects alive at several owners: a participant can make records under any name.
   private var ambiguous: Set<String> = []
   private var writableZones: Set<Zone.ID> = []
   private var lostZones: Set<Zone.ID> = []
 
-  /// What several owners have under one name is the one's where it lives.
+  /// Among several owners with one name the one with the live object counts.
   mutating func add(_ located: LocatedObjects, of owner: String) {
     let zones = located.zones.map { Zone.ID(zoneName: $0.zoneName, ownerName: owner) }
     for (zone, id) in zip(located.zones, zones) {
@@ -41,7 +41,7 @@ struct SharedPlaces: Sendable {
 
   func isAmbiguous(_ objectID: String) -> Bool { ambiguous.contains(objectID) }
 
-  /// Whether the user sees an object.
+  /// True when the user sees the object.
   func isThere(_ objectID: String) -> Bool { objects[objectID]?.rank == 0 }
 
   func home(of objectID: String) -> ObjectHome {
@@ -49,7 +49,7 @@ struct SharedPlaces: Sendable {
     return place.isTombstone ? .tombstone(place.zone) : .zone(place.zone)
   }
 
-  /// Whether whatever is made in a zone may be written.
+  /// True when the user may write every record of the zone.
   func mayWrite(_ zone: Zone.ID) -> Bool { writableZones.contains(zone) }
   func isLost(_ zone: Zone.ID) -> Bool { lostZones.contains(zone) }
 }
@@ -58,7 +58,7 @@ extension SharedPlaces.Place {
   fileprivate var rank: Int { isLost ? 2 : isTombstone ? 1 : 0 }
 }
 
-/// Assigns the objects of saves to owners' zones, a transaction after another: one that is refused changes nothing.
+/// Assigns the objects of saves to owners' zones, one transaction after another. A refused transaction changes nothing.
 struct SharedAssignment {
   let places: SharedPlaces
   private var assignment: ZoneAssignment
@@ -83,12 +83,13 @@ struct SharedAssignment {
 
   func zone(of objectID: String) -> Zone.ID? { assigned[objectID] ?? places.objects[objectID]?.zone }
 
-  /// Whether the user has lost an object, or the zone that it would be made in.
+  /// True when the user has lost the object, or the zone in which it would be made.
   func isLost(_ objectID: String) -> Bool { places.objects[objectID]?.isLost == true || zone(of: objectID).map(places.isLost) == true }
 
   func isKnown(_ objectID: String) -> Bool { inserted.contains(objectID) || places.objects[objectID] != nil || assigned[objectID] != nil }
 
-  /// Why the user may not make a change; nil: he may, or it is in a zone that he lost, which is told otherwise.
+  /// The error for a change that the user may not make; nil for allowed changes and for changes in a lost zone, which
+  /// are reported in another way.
   func problem(of change: HistoryChange) -> RecordError? {
     guard let zone = zone(of: change.objectID), !isLost(change.objectID) else { return nil }
     if let place = places.objects[change.objectID], place.zone == zone, !place.isTombstone {

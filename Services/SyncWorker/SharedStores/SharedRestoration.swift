@@ -1,4 +1,4 @@
-// What a shared store lost, brought back: where it is connected, or else among its user's own objects.
+// Restores objects that a shared store lost: in the zone of connected objects, or else in the user's private database.
 
 import History
 import MessagePack
@@ -11,11 +11,12 @@ import ServiceKit
 import WebServices
 
 extension SharedCall {
-  /// `POST conflicts/{n}/restore`. What was lost is written by the server, so that every device imports it, the one that lost it, too.
+  /// `POST conflicts/{n}/restore`. The server writes the changes, so that every device imports them, the losing one
+  /// too.
   ///
-  /// It goes to the zone where the object is, or that of the objects it is connected with. An object that is nowhere, and that may be made in
-  /// no such zone, is made in the default zone of its user's private database, with what connects it with objects there.
-  /// - Throws: `NOT_FOUND` for an edit of an object that is nowhere; what refuses the write: it stays lost then.
+  /// They go to the zone of the object, or of the objects it is connected with. A missing object that can't be made in
+  /// such a zone is made in the default zone of the user's private database, with its connections to objects there.
+  /// - Throws: `NOT_FOUND` for an edit of a missing object, or the refusal of the write; the changes then stay lost.
   func restoreConflict(_ text: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let number = try ConflictCall.number(text)
     let (conflicts, mirror) = try await call.conflictCall()
@@ -40,7 +41,7 @@ extension SharedCall {
     return try await conflicts.restore(number, to: ReservedName.privateMirrorZone, startNext: startNext)
   }
 
-  /// The zone of somebody's in which changes of one object can be made; nil: there is none.
+  /// The shared zone that can take the changes of one object; nil when there is none.
   private static func zone(of lost: [HistoryChange], _ places: SharedPlaces, _ model: ModelIndex) -> Zone.ID? {
     guard let name = lost.first?.objectID else { return nil }
     if places.isThere(name) { return places.objects[name]?.zone }
@@ -49,7 +50,7 @@ extension SharedCall {
     do {
       try assignment.add(HistoryTransaction(transactionID: "", timestamp: 0, changes: known), place: "what was lost")
     } catch {
-      // Dropped because it says what the answer says: nowhere.
+      // Dropped because nil says the same: no zone takes them.
       return nil
     }
     return assignment.isLost(name) ? nil : assignment.zone(of: name)
@@ -63,14 +64,14 @@ extension SharedCall {
     } catch {
       throw RecordError(.internalError, "the request can't be written")
     }
-    // Sent again, because the entry could not be noted, it is done once.
+    // The request ID is fixed: a repetition, after the entry could not be noted, restores nothing twice.
     let requestID = "restore/\(home.mirror.incarnation)/\(number)/\(zone.zoneName)"
     try await home.ask(zone.ownerName, "POST", ["restore"], body: body, requestID: requestID).check()
   }
 }
 
 extension StoreCall {
-  /// `POST restore` of a home: once, however often it is sent.
+  /// `POST restore` of a home: restores once, however often the request is sent.
   func restoreForHome(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked: RestoreLost = try decodedBody()
     let lost: [HistoryChange]

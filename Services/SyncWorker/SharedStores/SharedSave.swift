@@ -1,4 +1,4 @@
-// The client save of a shared store: checked with the owners of what it names, made durable at home, then forwarded.
+// Saves to a shared store: checks the transactions with the owners, stores them at home, then forwards them.
 
 import Assets
 import History
@@ -12,16 +12,16 @@ import ServiceKit
 import WebServices
 
 extension SharedHome {
-  /// Where objects are.
-  /// - Throws: `TRY_AGAIN_LATER` when one was found nowhere and an owner did not answer.
+  /// Locates objects.
+  /// - Throws: `TRY_AGAIN_LATER` when an object was found nowhere and an owner did not answer.
   func locate(_ names: [String]) async throws(RecordError) -> SharedPlaces {
     let (places, away) = try await located(names)
     if let failure = away.first, names.contains(where: { places.objects[$0] == nil }) { throw failure.error }
     return places
   }
 
-  /// The same as far as owners answer.
-  /// - Returns: besides, those who don't, and why.
+  /// Locates objects as far as owners answer.
+  /// - Returns: the places, and the owners who did not answer, with their errors.
   func located(_ names: [String]) async throws(RecordError) -> (places: SharedPlaces, away: [(owner: String, error: RecordError)]) {
     if names.isEmpty { return (SharedPlaces(), []) }
     var questions: [[UInt8]] = []
@@ -40,7 +40,7 @@ extension SharedHome {
       for body in questions { located.append(try await ask(owner, "GET", ["locate"], body: body).decoded(as: LocatedObjects.self)) }
       return located
     }
-    // Somebody may be missing in what was known before, who has what nobody else has.
+    // A list from memory may lack an owner who alone has an object.
     if !list.isCurrent { away.append(("", RecordError(.tryAgainLater, "Nobody can tell what is shared with the user", retryAfter: 1))) }
     for (owner, answer) in answers {
       switch answer {
@@ -54,15 +54,15 @@ extension SharedHome {
   }
 }
 
-/// What a shared store has saved and nobody has: of the history, and of what waits for owners.
+/// Saved transactions of a shared store that no owner has yet, from the history and from the waiting parts.
 struct SharedPending: Sendable {
   private var transactions: [HistoryTransaction] = []
-  /// The objects that it says something of.
+  /// The objects that they change.
   private(set) var objects: Set<String> = []
-  /// false: there is more than a save is compared with.
+  /// False when more transactions wait than a save is checked against.
   private(set) var isAll: Bool
 
-  /// Transactions that are read for one save.
+  /// Transactions read for one save.
   private static let limit = 1000
 
   init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
@@ -79,7 +79,7 @@ struct SharedPending: Sendable {
     for change in transaction.changes { objects.insert(change.objectID) }
   }
 
-  /// Those that name an object which a save names, or which another of them does, in their order.
+  /// The pending transactions that share an object with the saved ones, directly or through one another, in order.
   func concerning(_ saved: [HistoryTransaction]) -> [HistoryTransaction] {
     var names = Set(saved.lazy.flatMap(\.changes).flatMap(\.names))
     var isChosen = Array(repeating: false, count: transactions.count)
@@ -145,7 +145,7 @@ extension SharedCall {
       model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: call.now, assets: call.assetReader)
     var transactions = try reader.transactions(json)
     for index in transactions.indices {
-      // What the store knew of each owner's database that one's guest has noted.
+      // A base of -1: each owner's guest fills in the sequence that the store knew.
       transactions[index].edit = EditTime.edit(transactions[index].timestamp, savedAt: call.now, base: -1)
     }
     var large = LargeValues(
@@ -153,8 +153,8 @@ extension SharedCall {
     return try large.moved(out: transactions, log: call.context.log)
   }
 
-  /// - Throws: `NOT_FOUND` for updates of what nobody has heard of, 134060 and 2988 for objects that have no zone or two, `ACCESS_DENIED` (10) for
-  ///   what the user may not write, all naming the place.
+  /// - Throws: `NOT_FOUND` for updates of unknown objects, 134060 and 2988 for objects with no zone or with two,
+  ///   `ACCESS_DENIED` (10) for changes that the user may not make; each names the place.
   private func check(
     _ transactions: [HistoryTransaction], new: Set<String>, after pending: SharedPending, _ model: MirrorModel, _ home: SharedHome
   ) async throws(RecordError) {
@@ -170,19 +170,19 @@ extension SharedCall {
     }
     var assignment = SharedAssignment(places, model: model.index)
     for transaction in earlier {
-      // Dropped because it was accepted: whoever forwards it says what became of it.
+      // Dropped because the transaction was accepted: its forwarding reports the refusal.
       try? assignment.add(transaction, place: "an earlier transaction")
     }
     for (place, transaction) in transactions.enumerated() where new.contains(transaction.transactionID) {
       let isExported = Exporter.exports(author: transaction.author)
       let made = Set(transaction.changes.lazy.filter { $0.changeType == .insert }.map(\.objectID))
       for (index, change) in transaction.changes.enumerated() where isExported && change.changeType == .update {
-        // Of a long backlog everything is believed: whoever forwards it says what is wrong.
+        // With more pending than was read, every object is believed to exist: forwarding reports the errors.
         let isKnown = made.contains(change.objectID) || assignment.isKnown(change.objectID) || pending.objects.contains(change.objectID) || !pending.isAll
         if isKnown { continue }
         throw RecordError(.notFound, "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): there is no such object")
       }
-      // What is connected with something that waits for an owner who is away goes where that goes.
+      // A change connected with a waiting object goes where that object goes.
       func waits(_ name: String) -> Bool { !away.isEmpty && places.objects[name] == nil && pending.objects.contains(name) }
       var placed = transaction
       placed.changes.removeAll { $0.names.contains(where: waits) }
@@ -206,9 +206,9 @@ extension SharedCall {
 
   // MARK: Forwarding
 
-  /// Waits until a transaction is with its owners.
-  /// - Returns: the event of the run that did it (nil: that had nothing to do, or nobody remembers it), and a token that covers what it wrote; nil when it did not come to an
-  ///   end within 30 s.
+  /// Waits until transactions are with their owners.
+  /// - Returns: the event of the run that forwarded them (nil when the run did nothing or is forgotten) and a token
+  ///   that covers its writes; nil when forwarding does not end within 30 s.
   private func forwarded(
     _ numbers: [Int64], _ mirror: StoredMirror
   ) async throws(RecordError) -> (event: StoredEvent?, written: SharedImportToken)? {
@@ -236,7 +236,7 @@ extension SharedCall {
   /// Milliseconds.
   private static let exportWait: Int64 = 30_000
 
-  /// Forwards a batch. When it fails, everybody waits for the time that is due.
+  /// Forwards a batch. A failure delays every run until the retry is due.
   func forward(_ mirror: StoredMirror) async throws(RecordError) -> SharedForward.Outcome? {
     let forwarding = SharedForward(store: call.store, context: call.context, mirrorKey: mirror.key)
     do {
@@ -249,8 +249,8 @@ extension SharedCall {
     }
   }
 
-  /// Forwards what is saved, as far as owners take it.
-  /// - Returns: those who don't: what they have is behind what the client has.
+  /// Forwards the saved transactions as far as owners take them.
+  /// - Returns: the owners who don't; their records are behind the client's.
   func forwardEverything(_ home: SharedHome) async throws(RecordError) -> Set<String> {
     let mirror = home.mirror
     if mirror.exportedTransactionNumber >= mirror.lastTransactionNumber, mirror.quarantinedCount == 0 { return [] }
@@ -262,7 +262,7 @@ extension SharedCall {
       }
     } catch let failure as SharedForward.Unreached {
       call.exports.signal(.backlog(mirrorKey: mirror.key), on: call.store.shard)
-      // What was not even looked at may be anybody's.
+      // Any owner may be concerned by transactions that were not read.
       return Set(try await home.owners().map(\.name)).union(failure.owners)
     } catch {
       throw RecordError(storing: error, log: call.context.log)

@@ -1,4 +1,4 @@
-// A shared store's state and its ends: what its home knows and what its guests know, put together.
+// A shared store's status, reset, removal and quarantine: joins the home's state with the guests'.
 
 import JSON
 import Mirroring
@@ -9,8 +9,8 @@ import ServiceKit
 import WebServices
 
 extension SharedCall {
-  /// As any store's, with what its guests have to do; `unreachedOwners` names those that don't say. The token of a barrier is an import token,
-  /// or what a save was answered.
+  /// The status of any store, plus its guests' pending work; `unreachedOwners` names the owners without an answer. A
+  /// barrier is an import token, or the sync token of a save's answer.
   func status() async throws(RecordError) -> PlaneAnswer {
     let waits = try call.integer("wait", default: 0, minimum: 0, maximum: 60) > 0
     let barrier = try barrier()
@@ -29,7 +29,7 @@ extension SharedCall {
       case .success(let status):
         for name in Self.summed { sums[name, default: 0] += status["pending"]?[name]?.int64 ?? 0 }
         if status["caughtUp"]?.bool != true, barrier == nil || barrier?[owner] != nil { isCaughtUp = false }
-      // Dropped because who knows nothing of the user has nothing to do for him.
+      // Dropped because an owner who knows nothing of the user has no pending work.
       case .failure(let error) where error.isAbsence: break
       case .failure:
         unreached.append(owner)
@@ -37,7 +37,7 @@ extension SharedCall {
       }
     }
     let own = try answer.json()
-    // What waits at home for an owner.
+    // Changes that wait at home for an owner.
     if own["quarantined"]?.int64 ?? 0 > 0 { isCaughtUp = false }
     isCaughtUp = isCaughtUp && (barrier != nil || own["caughtUp"]?.bool == true)
     return PlaneAnswer(mayWait: waits && !isCaughtUp, body: Self.merged(own, sums, isCaughtUp: isCaughtUp, unreached))
@@ -52,7 +52,7 @@ extension SharedCall {
     }
   }
 
-  /// The call as one of the home alone.
+  /// The call without its query, for the home alone.
   private var withoutBarrier: StoreCall {
     let request = call.request
     let plain = DatabaseRequest(
@@ -61,7 +61,7 @@ extension SharedCall {
     return StoreCall(request: plain, body: call.body, storeIdentifier: call.storeIdentifier, user: call.user, store: call.store, plane: call.plane)
   }
 
-  /// Figures that guests have.
+  /// Figures that guests report.
   private static let summed = ["downloads", "quarantined", "notImported"]
 
   private static func merged(_ own: JSONValue, _ sums: [String: Int64], isCaughtUp: Bool, _ unreached: [String]) -> [UInt8] {
@@ -95,7 +95,7 @@ extension SharedCall {
 
   // MARK: Ends
 
-  /// The guests begin anew, then the home: a client that asks in between goes on with what it has.
+  /// Resets the guests before the home: a client that asks in between goes on with its copy.
   func reset(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await call.locate()
     let home = home(of: mirror)
@@ -111,7 +111,7 @@ extension SharedCall {
     return try await call.reset(startNext: startNext)
   }
 
-  /// Forgets the store with its guests; what it saved goes to its owners first, and what they held back to the journal.
+  /// Removes the store and its guests, once owners have its saves and the journal has the held-back changes.
   func forget(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await call.locate()
     let home = home(of: mirror)
@@ -126,7 +126,7 @@ extension SharedCall {
     return PlaneAnswer(body: StoreAnswer.empty)
   }
 
-  /// - Throws: `TRY_AGAIN_LATER` as long as an owner does not take what was saved.
+  /// - Throws: `TRY_AGAIN_LATER` while an owner does not take the store's saves.
   private func settle(_ home: SharedHome) async throws(RecordError) {
     guard try await forwardEverything(home).isEmpty else {
       throw RecordError(.tryAgainLater, "What the store saved can't be exported yet", retryAfter: 1)
@@ -138,7 +138,7 @@ extension SharedCall {
   func listQuarantine() async throws(RecordError) -> PlaneAnswer {
     let home = try await home()
     var query = call.request.query
-    // All of them fit into one answer but in the direst of times.
+    // Pages of several owners share no position: `after` is dropped, as one answer nearly always holds all rows.
     query["after"] = nil
     let asked = query
     let answers = await askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
@@ -184,7 +184,7 @@ extension SharedCall {
     for (_, answer) in answers {
       switch answer {
       case .success(let retried): count += Int(retried)
-      // Dropped because who knows nothing of the user holds nothing back for him.
+      // Dropped because an owner who knows nothing of the user holds nothing back.
       case .failure(let error) where error.isAbsence: break
       case .failure(let error): throw error
       }

@@ -1,4 +1,4 @@
-// What waits at a shared store's home for owners who are away: the rest of each transaction, a row of the home's quarantine.
+// The parts of transactions that wait at a shared store's home for absent owners, as rows of the home's quarantine.
 
 import History
 import Mirroring
@@ -7,22 +7,23 @@ import Records
 import ServiceKit
 import WebServices
 
-/// The rests of a store's transactions, in the order of the transactions.
+/// The waiting rest of a store's transactions, in the order of the transactions.
 ///
-/// A row's name begins with a character that no object's can have; its payload is the transaction with the changes that nobody has yet.
-/// So the store's export position moves on, and history may be purged, whatever an owner does.
+/// A row's name begins with a character that no object's name has; its payload is the transaction with the remaining
+/// changes. So the export position moves on, and history may be purged, while an owner is away.
 enum WaitingParts {
   private static let mark: Character = "\u{1f}"
 
   static func name(of number: Int64) -> String { "\(mark)\(number)" }
   static func isName(_ name: String) -> Bool { name.first == mark }
 
-  /// Beyond that nothing more is taken from the history: rests and their bytes.
+  /// Limits of rows and of bytes; at either, the history yields no further transaction.
   static let limit = 2000
   static let byteLimit = 16_000_000
 
-  /// The oldest ones.
-  /// - Returns: nil for transactions: there are more than `limit`; what can't be read stays where it is and is named.
+  /// Reads the oldest rows.
+  /// - Returns: `isAll` is false at either limit. Unreadable rows stay stored; their transactions' numbers are
+  ///   returned.
   static func read(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> (outgoing: [OutgoingTransaction], isAll: Bool, unreadable: [Int64]) {
     if mirror.quarantinedCount == 0 { return ([], true, []) }
     var (outgoing, unreadable, byteCount) = ([OutgoingTransaction](), [Int64](), 0)
@@ -44,8 +45,8 @@ enum WaitingParts {
     return (outgoing, mirror.quarantinedCount < limit && byteCount < byteLimit, unreadable)
   }
 
-  /// Stores what is left of a transaction; nothing of it: its row goes.
-  /// - Returns: when it is tried again.
+  /// Stores the remaining changes of a transaction; without any, removes its row.
+  /// - Returns: when they are tried again (milliseconds since 1970); nil when nothing remains.
   static func put(
     _ changes: [HistoryChange], of item: OutgoingTransaction, at now: Int64, _ mirror: StoredMirror, in transaction: any ShardTransaction
   ) throws -> Int64? {
@@ -71,7 +72,7 @@ enum WaitingParts {
   private static let shortestPause: Int64 = 1000
   private static let longestPause: Int64 = 60_000
 
-  /// The objects of which something waits, as a list of what is held back tells of them: each once, the oldest first.
+  /// The objects with waiting changes, as entries of the quarantine list: each once, the oldest first.
   static func objects(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [QuarantinedObject] {
     var seen: Set<String> = []
     return try read(of: mirror, in: snapshot).outgoing.flatMap { item in
@@ -83,7 +84,7 @@ enum WaitingParts {
     }
   }
 
-  /// Whether a rest is as it was when it was read.
+  /// True when the row is unchanged since it was read.
   static func isCurrent(_ item: OutgoingTransaction, _ mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> Bool {
     guard let row = item.waiting else { return true }
     let current = try snapshot.quarantined(row.name, of: mirror.key)

@@ -1,4 +1,4 @@
-// Who tried to come to what is not his (T-P19): for operators; nobody else is told.
+// Logs refused attempts to reach other users' zones (T-P19), for operators alone.
 
 import Records
 import ServiceKit
@@ -14,7 +14,7 @@ final class AccessAudit: Sendable {
   /// Since the process began.
   var deniedCount: Int { count.load(ordering: .relaxed) }
 
-  /// - Parameter hadAccess: he had it once; a device may not know yet that it ended.
+  /// - Parameter hadAccess: the user had access once; a device may not know yet that it ended.
   func denied(_ zone: Zone.ID, to userRecordName: String?, hadAccess: Bool = false) {
     count.add(1, ordering: .relaxed)
     log.warning(

@@ -1,18 +1,17 @@
-// What follows when a record of a zone with shared hierarchies gets another parent, or is deleted: it leaves hierarchies, and comes into others.
+// Records the effect of a changed parent or a deletion on shared hierarchies: records leave some and enter others.
 
 import RecordStore
 import Records
 
-/// Notes what left shared hierarchies, and when, and gives what leaves or enters one with its ancestor a new tag, so that feeds tell.
-///
-/// What hangs below a record hangs there over tombstones, too, as `VisibleRecords` sees it.
+/// Notes departures from shared hierarchies. Records that leave or enter one with their ancestor get a change tag, so
+/// that feeds tell of them. As for `VisibleRecords`, a hierarchy continues below tombstones.
 struct HierarchyMoves {
   let writer: ZoneWriter
 
   private var transaction: any ShardTransaction { writer.transaction }
   private var zone: StoredZone { writer.zone }
 
-  /// A record got another parent: all below it goes along.
+  /// Follows a record to its new parent, with all records below it.
   /// - Parameters:
   ///   - earlier: nil: the record is new.
   ///   - later: as it is stored now.
@@ -22,7 +21,7 @@ struct HierarchyMoves {
     let from = try earlier.map { try rootsAbove($0.record) } ?? []
     let to = try rootsAbove(later.record)
     if from == to { return }
-    // What was deleted left by that.
+    // A deleted record has left its hierarchies already.
     try note(later, from: earlier?.isDeleted == false ? from : [], to: to)
     for stored in try below(later.record.recordName) {
       try note(try writer.save(stored.record, replacing: stored), from: from, to: to)
@@ -30,7 +29,7 @@ struct HierarchyMoves {
     }
   }
 
-  /// A record of a database with shares was deleted. What hangs below it stays where it is.
+  /// Notes the deletion of a record in a database with shares. Records below it stay where they are.
   func leave(_ tombstone: StoredRecord) throws {
     if tombstone.record.parent != nil { try note(tombstone, from: try rootsAbove(tombstone.record), to: []) }
   }
@@ -41,7 +40,7 @@ struct HierarchyMoves {
     for root in to.sorted() { try transaction.noteDeparture(of: name, from: root, in: zone.key, at: nil) }
   }
 
-  /// The records on top of what is shared that a record is below of: shared hierarchies may stand in one another.
+  /// The roots of shares at or above a record: shared hierarchies may be nested.
   private func rootsAbove(_ record: Record) throws -> Set<String> {
     var found: Set<String> = []
     var passed: Set<String> = []
@@ -55,7 +54,7 @@ struct HierarchyMoves {
     return found
   }
 
-  /// What hangs below a record, without itself.
+  /// The live records below a record, without itself.
   private func below(_ name: String) throws -> [StoredRecord] {
     var found: [StoredRecord] = []
     var seen: Set<String> = [name]

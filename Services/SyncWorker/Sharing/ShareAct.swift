@@ -1,14 +1,14 @@
-// Coming to shares by their URLs, in one commit: accepting, asking for access, declining.
+// Uses shares by their URLs, in one commit: accepting, asking for access, declining.
 
 import RecordStore
 import Records
 import ServiceBus
 import Sharing
 
-/// What one caller does with the short GUIDs of one message. All of it can be repeated: what is done already changes nothing.
+/// One caller's act on the short GUIDs of one message. It can be repeated: a second run changes nothing.
 struct ShareAct: Sendable {
   struct Result: Sendable {
-    /// One an item, in order.
+    /// One per item, in order.
     var outcomes: [ShareResolution.Outcome] = []
     /// To be published once the commit is durable.
     var effects = ZoneEffects()
@@ -31,7 +31,7 @@ struct ShareAct: Sendable {
   ) throws -> ShareResolution.Outcome {
     guard let located = try LocatedShare(item.shortGUID, for: request, in: transaction) else { return .nothing }
     guard let share = located.share, let state = share.state else { return .nothing }
-    // Nobody accepts what is his own; it is there for him, though.
+    // The owner can't accept an own share, but finds it.
     if located.standing(of: caller) == .owner { return request.purpose == .accept ? .found(located) : .nothing }
     let decision: ShareDecision?
     do throws(RecordError) {

@@ -1,4 +1,4 @@
-// What an answer shows of shares beside the records, gathered in the read or the commit that gives the records.
+// Collects the share members of records in an answer, from the snapshot or commit that yields the records.
 
 import RecordStore
 import Records
@@ -6,7 +6,7 @@ import Sharing
 import WebServices
 
 extension ShownShares {
-  /// Adds what shows with these records of a zone.
+  /// Adds the shares that appear with these records of a zone.
   mutating func add(_ records: some Sequence<StoredRecord>, in zone: Int64, _ snapshot: any ShardSnapshot) throws {
     for stored in records where !stored.isDeleted {
       let record = stored.record
@@ -14,14 +14,14 @@ extension ShownShares {
         guard let share = try snapshot.share(named: record.recordName, in: zone), let state = share.state else { continue }
         shares[record.recordName] = Share(shortGUID: share.shortGUID, state: state)
       } else if record.shortGUID != nil, let share = try snapshot.share(ofRoot: record.recordName, in: zone) {
-        // Every root has one.
+        // Each root with a short GUID has a share.
         roots[record.recordName] = share.name
       }
     }
   }
 
-  /// The same for a caller by his record name; nil where the database has no shares.
-  /// - Parameter userRecordName: nil: nobody who could see a share.
+  /// The same for a caller by record name; nil when the database has no shares.
+  /// - Parameter userRecordName: nil: a caller who sees no share.
   static func shown(
     with records: some Sequence<StoredRecord>, in zone: StoredZone, to userRecordName: String?, _ snapshot: any ShardSnapshot
   ) throws -> ShownShares? {

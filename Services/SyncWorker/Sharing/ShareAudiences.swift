@@ -1,4 +1,4 @@
-// Whom changes of shared zones are told to, kept in memory: whoever publishes a change has committed it and can't ask the shard.
+// Keeps in memory the users who hear of changes in shared zones: a publisher works after the commit, without the shard.
 
 import RecordStore
 import Records
@@ -7,9 +7,10 @@ import ServiceKit
 import Sharing
 import Synchronization
 
-/// The users who have access to others' zones, by zone; hints, like all pings. Databases without shares are not in it.
+/// The users with access to other users' zones, by zone; hints, like all pings. Databases without shares are left out.
 ///
-/// A change of a shared zone has its audience read anew behind it: whoever left is told that the zone changed once more, and no oftener.
+/// Each change of a shared zone has its audience read again afterwards: a user who left hears of one more change at
+/// most.
 final class ShareAudiences: Sendable {
   private struct Audiences {
     let shard: Int
@@ -19,7 +20,7 @@ final class ShareAudiences: Sendable {
 
   private struct State {
     var databases: [DatabaseID: Audiences] = [:]
-    /// Zones to be looked at anew, by shard.
+    /// Zones to be read again, by shard.
     var stale: [Int: [DatabaseID: Set<String>]] = [:]
     var wakes: [Int: AsyncStream<Void>.Continuation] = [:]
   }
@@ -38,7 +39,7 @@ final class ShareAudiences: Sendable {
     self.pause = pause
   }
 
-  /// Whom a commit gave access to a zone, beside those who have, or just had it.
+  /// Adds users to whom a commit gave access, beside those who have or just had it.
   func add(_ users: [String], toZone zoneName: String, of database: DatabaseID, shard: Int) {
     if users.isEmpty { return }
     state.withLock { state in
@@ -47,7 +48,7 @@ final class ShareAudiences: Sendable {
     }
   }
 
-  /// Who is told of a change besides the owner.
+  /// Returns the users to tell of a change besides the owner, and marks the zone to be read again.
   fileprivate func take(_ change: ZoneChange) -> [String] {
     state.withLock { state in
       guard let audiences = state.databases[change.database], let users = audiences.users[change.zoneName], !users.isEmpty else { return [] }
@@ -75,8 +76,8 @@ extension ShareAudiences: ShardWork {
     }
   }
 
-  /// Reads until it goes well. Pings are hints, but nobody would hear of the shard again if whoever they are told to were given up: until they are
-  /// known anew those hear of changes who did before.
+  /// Reads until it succeeds. Giving up would silence all pings of the shard's shared zones; until it succeeds the
+  /// earlier audiences hear of changes.
   private func persist(on store: any ShardStore, _ read: () async throws -> Void) async {
     var duration = Self.firstPause
     while !Task.isCancelled {
@@ -120,7 +121,7 @@ extension ShareAudiences: ShardWork {
         }
       }
     } catch {
-      // To be looked at with the next attempt, beside those that have changed by then.
+      // To be read with the next attempt, beside the zones that have changed by then.
       state.withLock { state in
         for (database, zones) in stale { state.stale[store.shard, default: [:]][database, default: []].formUnion(zones) }
       }
@@ -135,19 +136,19 @@ extension ShareAudiences: ShardWork {
   }
 }
 
-/// Publishes changes of shared zones to everybody who sees them.
+/// Publishes changes of shared zones to every user who sees them.
 struct AudiencePublisher: ChangePublisher {
   let audiences: ShareAudiences
   let changes: any ChangePublisher
-  /// Of owners' databases: who is told by subscriptions.
+  /// The subscriptions of owners' databases, which decide whom a change reaches.
   var indexes = SubscriptionIndexes()
-  /// Of participants whose shards are held here.
+  /// Fires subscriptions of participants whose shards this worker holds.
   var firing: SharedDatabaseFiring?
 
   func publish(_ change: ZoneChange) {
     let users = audiences.take(change)
     var heard = change
-    // The rule is one for each database: who has subscribed to a shared one hears of the private one as ever.
+    // Subscribers to a shared database still hear of changes in their private one: the rule holds per database.
     let index = change.hasSubscriptions == true && !change.database.isPublic ? indexes.latest(of: change.database) : nil
     if !users.isEmpty || index != nil {
       heard = change.heard(
@@ -162,7 +163,7 @@ struct AudiencePublisher: ChangePublisher {
 }
 
 extension PlaneContext {
-  /// To be called when a commit has changed whose access there is to a zone, before the change is published.
+  /// To be called after a commit that changes access to a zone, before the change is published.
   func noteShares(_ users: [String], ofZone zoneName: String, in database: DatabaseID, shard: Int) {
     audiences.add(users, toZone: zoneName, of: database, shard: shard)
     shareNews.note(shard)

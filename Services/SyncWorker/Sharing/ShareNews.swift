@@ -1,4 +1,4 @@
-// Tells the share service who has access to which zone: every commit that changes it, in order; and, now and then, everything there is.
+// Tells the share service of every change of access to zones, in commit order, and regularly compares its whole index.
 
 import JSON
 import RecordStore
@@ -7,10 +7,10 @@ import ServiceBus
 import ServiceKit
 import Sharing
 
-/// Empties a shard's table of news, from the oldest on: told, acknowledged, removed.
+/// Empties a shard's table of news from the oldest entry on: told, acknowledged, removed.
 ///
-/// When the shard opens and every ten minutes the share service's index is compared with all there is: the index, or the shard, may have been
-/// restored from a backup.
+/// When the shard opens and every ten minutes, the share service's index is compared with the shard, as either may come
+/// from a backup.
 struct ShareNews: ShardWork {
   let signals: ShareNewsSignals
   /// To the share service.
@@ -21,7 +21,7 @@ struct ShareNews: ShardWork {
   var comparedAtOnce = CompareSharedZones.countLimit
 
   static let comparePeriod: Duration = .seconds(600)
-  /// A commit that did not say that it wrote news is found by then.
+  /// News of a commit that sent no signal are found by then.
   private static let idlePause: Duration = .seconds(2)
   private static let firstPause: Duration = .milliseconds(50)
   private static let longestPause: Duration = .seconds(5)
@@ -30,7 +30,7 @@ struct ShareNews: ShardWork {
     let wakes = signals.begin(store.shard)
     defer { signals.end(store.shard) }
     await withTaskGroup(of: Void.self) { group in
-      // A look now and then, beside those that commits ask for.
+      // Looks at the table regularly, beside the looks that commits ask for.
       group.addTask {
         while !Task.isCancelled {
           // Dropped because a cancelled sleep ends the loop.
@@ -58,7 +58,7 @@ struct ShareNews: ShardWork {
         signals.finish(waiters, of: store.shard)
         pause = Self.firstPause
       } catch is BusError {
-        // The share service is away, or full. Who waits goes on waiting for his own time.
+        // The share service is away, or full. Waiters keep their own time limits.
         try? await timing.sleep(pause)
         pause = min(pause * 2, Self.longestPause)
         signals.note(store.shard)
@@ -83,7 +83,7 @@ struct ShareNews: ShardWork {
     }
   }
 
-  /// What somebody has subscribed to in a zone ends with his access to it.
+  /// Removes a user's subscriptions to a zone that the user may no longer read.
   private static func endSubscriptions(of news: StoredShareNews, in transaction: any ShardTransaction) throws {
     guard let database = try transaction.database(news.database), database.subscriptionEdition != 0,
       try !ZoneAccess(transaction.members(news.userRecordName, inZone: news.zoneName, of: database.key)).mayRead
@@ -116,7 +116,7 @@ struct ShareNews: ShardWork {
 
   private static let pageCount = 1000
 
-  /// All there is, ascending: of several shares of a user in one zone what they come to together.
+  /// All accesses in the shard, ascending; several shares of a user in one zone are merged.
   private static func sharedZones(in snapshot: any ShardSnapshot) throws -> (zones: [SharedZone], shareCount: Int) {
     var found: [SharedZone.Key: SharedZone] = [:]
     var shares: Set<[String]> = []
@@ -152,12 +152,12 @@ extension StoredShareNews {
   }
 }
 
-/// The share service's index, as workers tell it.
+/// The share service's index, to which workers report.
 protocol SharingIndex: Sendable {
   func note(_ zones: [SharedZone]) async throws
-  /// - Returns: the number that the pages of a comparison carry which reads the shard from now on.
+  /// - Returns: the number for the pages of a comparison that reads the shard from now on.
   func beginComparison() async throws -> Int64
-  /// - Returns: how many entries were corrected.
+  /// - Returns: the number of corrected entries.
   func compare(_ page: CompareSharedZones) async throws -> Int
 }
 

@@ -1,14 +1,14 @@
-// Between commits that change who has access to what, and the task that tells the share service of it.
+// Signals between commits that change access to zones and the task that tells the share service.
 
 import RecordStore
 import Synchronization
 
-/// Wakes the delivery of a shard's news, and tells when it has caught up. One for all planes of a worker.
+/// Wakes the delivery of a shard's news and reports when it has caught up. All planes of a worker share one.
 final class ShareNewsSignals: Sendable {
   private struct Line {
-    /// Of the task that delivers; nil: none runs.
+    /// Wakes the delivering task; nil: none runs.
     var wake: AsyncStream<Void>.Continuation?
-    /// Who waits until everything that was committed before is told.
+    /// Callers that wait until all earlier commits are told.
     var waiters: [Int: CheckedContinuation<Bool, Never>] = [:]
   }
 
@@ -21,11 +21,11 @@ final class ShareNewsSignals: Sendable {
 
   private let state = Mutex(State())
 
-  /// A commit may have written news. Called for nothing it costs a look at an empty table.
+  /// A commit may have written news. A call without need costs one read of an empty table.
   func note(_ shard: Int) { state.withLock { _ = $0.lines[shard]?.wake?.yield() } }
 
-  /// Returns when what was committed before the call is told.
-  /// - Returns: false when that did not come about: the shard is being let go of, or the task was cancelled.
+  /// Returns when all commits before the call are told.
+  /// - Returns: false when the shard is let go of or the task is cancelled first.
   func delivered(_ shard: Int) async -> Bool {
     let number = state.withLock { state in
       state.nextNumber += 1
@@ -46,10 +46,10 @@ final class ShareNewsSignals: Sendable {
     }
   }
 
-  /// How many news wait to be told, by shard.
+  /// The number of untold news by shard.
   var waitingCounts: [Int: Int] { state.withLock(\.waitingCount) }
 
-  /// Of each shard, as the last compare found them.
+  /// The figures of the last compare, by shard.
   var memberCounts: [Int: (shares: Int, members: Int)] { state.withLock(\.memberCounts) }
 
   // MARK: The delivering task's part
@@ -60,7 +60,7 @@ final class ShareNewsSignals: Sendable {
     return wakes
   }
 
-  /// Those who wait now; whoever comes later waits for another look.
+  /// The waiters at this moment; later ones wait for another look.
   func waiters(_ shard: Int) -> [Int] { state.withLock { $0.lines[shard]?.waiters.keys.sorted() ?? [] } }
 
   func finish(_ waiters: [Int], of shard: Int) {

@@ -1,18 +1,18 @@
-// Whom invitations mean: what shares ask of the directory.
+// Looks up the people that requests about shares name, in the directory.
 
 import Records
 import ServiceBus
 import ServiceKit
 import Sharing
 
-/// Finds users, also those who do not want to be found.
+/// Finds users, including undiscoverable ones.
 protocol PeopleSource: Sendable {
-  /// One a lookup, in order; nil: nobody.
-  /// - Throws: `TRY_AGAIN_LATER` while nobody can tell.
+  /// One result per lookup, in order; nil: no such user.
+  /// - Throws: `TRY_AGAIN_LATER` while the directory is away.
   func users(_ lookups: [LookupInfo]) async throws(RecordError) -> [KnownUser?]
 }
 
-/// For a plane that stands alone: everybody is who he says he is, and nobody has an address.
+/// For a plane without a directory: every record name is a user, and no user has an address.
 struct NoDirectory: PeopleSource {
   func users(_ lookups: [LookupInfo]) async throws(RecordError) -> [KnownUser?] {
     lookups.map { if case .recordName(let name) = $0 { KnownUser(userRecordName: name) } else { nil } }
@@ -61,12 +61,12 @@ struct DirectoryPeople: PeopleSource {
 struct SharePeople: Sendable {
   let owner: KnownUser
   let caller: KnownUser
-  /// Those whom the request names.
+  /// Users that the request names.
   var found: [LookupInfo: KnownUser] = [:]
-  /// Whether the directory was asked: nobody can be invited otherwise.
+  /// True when the directory was asked; without it, no invitation is possible.
   let isComplete: Bool
 
-  /// Nobody was looked up.
+  /// The people without a lookup.
   init(owner: String, caller: String) {
     self.owner = KnownUser(userRecordName: owner)
     self.caller = KnownUser(userRecordName: caller)

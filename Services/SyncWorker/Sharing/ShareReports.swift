@@ -1,4 +1,4 @@
-// What a worker tells an operator of shares: which there are, and who takes part.
+// A worker's reports to operators about shares and their participants.
 
 import JSON
 import RecordStore
@@ -7,7 +7,7 @@ import ServiceBus
 import Sharing
 
 extension WorkerReports {
-  /// What of all shares is asked about; nil: whatever there is.
+  /// Limits a report to some shares; nil members match all.
   struct ShareFilter: Sendable {
     let container: String?
     let environment: String?
@@ -48,7 +48,7 @@ extension WorkerReports {
     return rows
   }
 
-  /// A row for everybody who takes part, has asked to, or may not.
+  /// A row for each participant, requester and blocked user.
   static func participants(in snapshot: any ShardSnapshot, _ filter: ShareFilter) throws -> [[UInt8]] {
     var rows: [[UInt8]] = []
     try forEachShare(in: snapshot, filter) { database, zone, share, state in
@@ -83,7 +83,7 @@ extension WorkerReports {
 
   private typealias ShareBody = (_ database: StoredDatabase, _ zone: StoredZone, _ share: StoredShare, _ state: ShareState) throws -> Bool
 
-  /// - Parameter body: answers whether to go on.
+  /// - Parameter body: returns false to end the iteration.
   private static func forEachShare(in snapshot: any ShardSnapshot, _ filter: ShareFilter, _ body: ShareBody) throws {
     var last: Int64 = 0
     while case let databases = try snapshot.databases(afterKey: last, limit: rowLimit), let end = databases.last {

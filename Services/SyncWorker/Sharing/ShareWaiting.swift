@@ -1,4 +1,4 @@
-// What the services ask a shard about shares besides what a participant asks: where a short GUID leads, and that an acceptance is known.
+// Share requests of other services: finding the database of a short GUID, and waiting until an acceptance is known.
 
 import RecordStore
 import Records
@@ -6,7 +6,7 @@ import ServiceBus
 import ServiceKit
 
 extension Worker {
-  /// How long an acceptance waits until the share service knows of it. Less than gateways wait for the answer.
+  /// The time for an acceptance to reach the share service; gateways wait longer for the answer.
   private static let tellingLimit: Duration = .seconds(5)
 
   /// - Throws: `BusError`.
@@ -27,8 +27,8 @@ extension Worker {
     }
   }
 
-  /// Waits until the share service knows what was committed in the shard before: his zone is then where a participant looks for it.
-  /// - Throws: `tryAgainLater`; the repetition of an acceptance that was committed only waits again.
+  /// Waits until the share service knows the shard's earlier commits, so that a participant finds the zone.
+  /// - Throws: `tryAgainLater`. The acceptance is committed; a repetition only waits again.
   func waitForShareNews(of shard: Int, _ signals: ShareNewsSignals) async throws(RecordError) {
     let timing = context.timing
     let isTold = await withTaskGroup(of: Bool.self) { group in

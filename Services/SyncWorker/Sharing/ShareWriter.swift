@@ -1,4 +1,4 @@
-// The one way shares are written: state, members and their news in the commit that writes the share's record.
+// The only writer of shares: state, members and news change in the commit that writes the share's record.
 
 import RecordStore
 import Records
@@ -13,10 +13,10 @@ struct ShareWriter {
   var zone: StoredZone { writer.zone }
   private var transaction: any ShardTransaction { writer.transaction }
 
-  /// Stores a share as it was decided. The record's sequence is where accesses begin and end.
+  /// Stores a decided share. The sequence of its record is where accesses begin and end.
   /// - Parameters:
-  ///   - share: with the state that is to be.
-  ///   - record: its record as it was stored or, for a share that ends, its tombstone.
+  ///   - share: with its new state.
+  ///   - record: its stored record, or the tombstone of a share that ends.
   func settle(_ share: StoredShare, _ memberships: [MembershipChange], with record: StoredRecord) throws {
     try transaction.put(share, in: zone.key)
     writer.commit.note(accessOf: memberships.map(\.userRecordName), to: zone.zoneName)
@@ -43,7 +43,7 @@ struct ShareWriter {
     }
   }
 
-  /// Saves a share's record and the state that was decided for it.
+  /// Saves a share's record together with its decided state.
   /// - Returns: the record with its new tag.
   func save(_ record: Record, replacing existing: StoredRecord?, _ share: StoredShare, _ decision: ShareDecision) throws -> StoredRecord {
     let stored = try writer.save(record, replacing: existing)
@@ -53,8 +53,8 @@ struct ShareWriter {
     return stored
   }
 
-  /// Changes a share without changing its record but for the tag, as accepting and leaving do.
-  /// - Returns: the record with its new tag; nil where nothing changed, or there is no such record.
+  /// Changes a share's state; its record gets a new tag and modification stamp only, as for accepting and leaving.
+  /// - Returns: the record with its new tag; nil when nothing changed or the record is missing.
   func apply(_ decision: ShareDecision, to share: StoredShare, stamp: Stamp) throws -> StoredRecord? {
     guard decision.isChanged, let existing = try transaction.record(named: share.name, in: zone.key), !existing.isDeleted else { return nil }
     var record = existing.record
@@ -62,8 +62,8 @@ struct ShareWriter {
     return try save(record, replacing: existing, share, decision)
   }
 
-  /// Ends a share for everybody but its owner. The records stay, and the URL is kept for when they are shared again.
-  /// - Returns: the tombstone of its record; nil where there is none.
+  /// Ends a share for all participants. The records stay, and the URL is kept for a later share of them.
+  /// - Returns: the tombstone of its record; nil when there is no record.
   func stop(_ share: StoredShare, stamp: Stamp) throws -> StoredRecord? {
     guard let existing = try transaction.record(named: share.name, in: zone.key), !existing.isDeleted else { return nil }
     let tombstone = try writer.delete(existing, modified: stamp)
@@ -73,7 +73,7 @@ struct ShareWriter {
     return tombstone
   }
 
-  /// Gives the record on top of a shared hierarchy the short GUID that leads to it, and another tag, so that feeds tell that it is shared, or no more.
+  /// Gives the root of a shared hierarchy its short GUID and a new tag, so that feeds tell of the share's begin or end.
   func touchRoot(_ name: String, shortGUID: String, stamp: Stamp) throws -> StoredRecord? {
     guard let root = try transaction.record(named: name, in: zone.key), !root.isDeleted else { return nil }
     var record = root.record
@@ -84,7 +84,8 @@ struct ShareWriter {
 }
 
 extension ShareMember {
-  /// A membership that ended, kept beside the one that begins anew: whoever did not look in between is told of that end, too. No share has that name.
+  /// The ended membership, kept beside its successor: a client that did not look in between learns of the end. No share
+  /// has its name.
   fileprivate var former: ShareMember {
     ShareMember(
       zoneName: zoneName, userRecordName: userRecordName, shareName: shareName + Self.formerMark, rootRecordName: rootRecordName, role: role, permission: permission,
@@ -92,12 +93,12 @@ extension ShareMember {
   }
 
   private static let formerMark = "\u{1f}"
-  /// Whether it is the membership before the one that began anew.
+  /// True for the ended predecessor of a membership.
   var isFormer: Bool { shareName.hasSuffix(Self.formerMark) }
 }
 
 extension ShareState.Making {
-  /// - Parameter shard: where the share is.
+  /// - Parameter shard: the share's shard.
   init(at time: Int64, shard: Int, _ random: any RandomSource) {
     self.init(time: time, participantID: { random.uuid() }, shortGUID: { ShortGUID(shard: shard, random: random.bytes).text })
   }

@@ -1,24 +1,24 @@
-// Zones as a caller sees them: the one place where the record plane decides that there is such a zone for him.
+// Zones as a caller sees them: the one place where the record plane decides whether a zone exists for a caller.
 
 import RecordStore
 import Records
 import Sharing
 
-/// A zone that is there for a caller.
+/// A zone that exists for a caller.
 struct ZoneView: Sendable {
   let row: StoredZone
-  /// What a participant may do; nil: it is the caller's own, or ruled by the schema.
+  /// A participant's access; nil: the zone is the caller's own, or the schema rules it.
   let access: ZoneAccess?
 }
 
 /// Finds zones of a database for a caller.
 struct ZoneFinder: Sendable {
   let database: DatabaseID
-  /// Who addresses the database as shared with him; nil: its owner, or whoever the schema lets.
+  /// The user who addresses the database as shared; nil: its owner, or a caller whom the schema admits.
   let participant: String?
   let audit: AccessAudit
 
-  /// The live zone of that name; nil also where the caller has no access: the answer is the same as if there were none.
+  /// The live zone with that name; nil also when the caller has no access, so that both look alike.
   func find(_ zone: Zone.ID, in snapshot: any ShardSnapshot) throws -> ZoneView? {
     guard let row = try snapshot.database(database), let found = try snapshot.zone(named: zone.zoneName, in: row.key), !found.isDeleted else { return nil }
     guard let participant else { return ZoneView(row: found, access: nil) }
@@ -31,14 +31,14 @@ struct ZoneFinder: Sendable {
     return ZoneView(row: found, access: access)
   }
 
-  /// As `find`, with a missing custom zone refused; the default zone is there even before its first record.
+  /// As `find`, but a missing custom zone throws; the default zone exists even before its first record.
   func require(_ zone: Zone.ID, in snapshot: any ShardSnapshot) throws -> ZoneView? {
     let found = try find(zone, in: snapshot)
     if found == nil, !zone.isDefault || participant != nil { throw RecordPlaneCall.missing(zone.zoneName) }
     return found
   }
 
-  /// All live zones that there are for the caller, in no order.
+  /// All live zones that exist for the caller, in no order.
   func zones(of database: StoredDatabase, in snapshot: any ShardSnapshot) throws -> [ZoneView] {
     guard let participant else { return try RecordPlaneCall.zones(of: database, in: snapshot).map { ZoneView(row: $0, access: nil) } }
     guard database.hasShares else { return [] }
@@ -51,15 +51,15 @@ struct ZoneFinder: Sendable {
   }
 }
 
-/// Which records of a zone a caller sees, on both planes: of a zone that is shared as a whole all, else what hangs below the records that are shared with
-/// him, and those shares.
+/// The records of a zone that a caller sees, on both planes: all of them in a zone that is shared as a whole, otherwise
+/// the hierarchies that are shared with the caller, and their shares.
 final class VisibleRecords {
-  /// How a row looks to a caller.
+  /// A caller's view of a row.
   enum Sight: Hashable {
     case visible
-    /// It went out of his sight: it was deleted, or left what is shared with him.
+    /// The row left the caller's sight: it was deleted, or moved out of the shared hierarchies.
     case gone(at: Int64)
-    /// He never saw it, as far as he takes part now.
+    /// The caller never saw it during the present membership.
     case hidden
   }
 
@@ -69,18 +69,18 @@ final class VisibleRecords {
   /// nil: everything.
   private let roots: Set<String>?
   private let shareNames: Set<String>
-  /// The root above each name that was asked for.
+  /// The root found above each name that was looked up.
   private var known: [String: String?] = [:]
-  /// What a batch is to make of records, by name.
+  /// The state of records after the batch, by name.
   var planned: [String: Record] = [:] { didSet { known.removeAll(keepingCapacity: true) } }
 
-  /// Chains of parents that are longer lead nowhere.
+  /// Longer chains of parents count as leading nowhere.
   static let depthLimit = 500
 
   convenience init(_ view: ZoneView, in snapshot: any ShardSnapshot) { self.init(view.access, to: view.row.key, in: snapshot) }
 
   /// - Parameters:
-  ///   - access: nil: to everything.
+  ///   - access: nil: full access.
   ///   - zone: the zone's key.
   init(_ access: ZoneAccess?, to zone: Int64, in snapshot: any ShardSnapshot) {
     self.snapshot = snapshot
@@ -98,14 +98,14 @@ final class VisibleRecords {
     return try root(above: record) != nil
   }
 
-  /// As `isVisible`, for who can't fail; what can't be read is not seen.
+  /// As `isVisible`, for callers that can't throw; an unreadable record is not visible.
   func surelyIncludes(_ record: Record) -> Bool {
-    // Dropped because the same row is met again by whoever reads it for itself.
+    // Dropped because the code that reads the row itself meets the error again.
     (try? isVisible(record)) ?? false
   }
 
-  /// What a feed has to tell of a row. A deletion is told to who took part when it happened, and a record that left his hierarchies is one for him,
-  /// whatever becomes of it afterwards.
+  /// The view of a row that a feed tells. A deletion concerns members of its time; a record that left a member's
+  /// hierarchies counts as deleted for that member, whatever becomes of it afterwards.
   func sight(of stored: StoredRecord) throws -> Sight {
     if try !stored.isDeleted && isVisible(stored.record) { return .visible }
     guard let access else { return .gone(at: stored.sequence) }
@@ -118,7 +118,7 @@ final class VisibleRecords {
     return departures.max().map { .gone(at: $0) } ?? .hidden
   }
 
-  /// Hierarchies may stand in one another: what the greatest of them gives holds.
+  /// Shared hierarchies may be nested: write access through any of them is enough.
   func mayWrite(_ record: Record) throws -> Bool {
     guard let access else { return true }
     if roots == nil { return access.mayWrite(root: nil) }
@@ -132,7 +132,7 @@ final class VisibleRecords {
     return false
   }
 
-  /// How many records there are for the caller; of hierarchies about as many as are worth counting.
+  /// The number of records that the caller sees; in hierarchies the count ends at `countLimit`.
   func recordCount() throws -> Int {
     guard let roots else { return try snapshot.recordCount(in: zone) }
     var (next, seen, count) = (roots.sorted(), roots, 0)
@@ -147,8 +147,8 @@ final class VisibleRecords {
 
   private func record(named name: String) throws -> Record? { try planned[name] ?? snapshot.record(named: name, in: zone)?.record }
 
-  /// The record on top of what the record belongs to, of those that are shared with the caller; itself, perhaps. Tombstones hold a chain together: who
-  /// deletes a record does not thereby take what hangs below it out of the share.
+  /// The nearest shared root at or above a record. Tombstones keep a chain intact: deleting a record does not unshare
+  /// the records below it.
   func root(above record: Record) throws -> String? {
     guard let roots else { return nil }
     var passed: [String] = []

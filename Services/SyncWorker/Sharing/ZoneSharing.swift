@@ -1,18 +1,19 @@
-// The shares of a zone within one commit of records/modify: what a caller may write, what his operations on shares mean, and what follows from them.
+// The shares of a zone within one commit of records/modify: decides the caller's operations and writes their effects.
 
 import RecordStore
 import Records
 import Sharing
 import WebServices
 
-/// Decides and follows one commit's operations where the zone is shared, is to be, or somebody else's.
+/// Decides and follows the operations of one commit in a zone that is shared, becomes shared or belongs to another
+/// user.
 final class ZoneSharing {
-  /// What becomes of a share when its record is written.
+  /// The fate of a share when its record is written.
   private enum Plan {
-    /// It is new.
+    /// The share is new.
     case create(StoredShare, ShareDecision)
     case save(StoredShare, ShareDecision)
-    /// The caller leaves: his deletion changes the record's tag, and nothing else.
+    /// The caller leaves: the deletion changes the record's tag, and nothing else in the record.
     case leave(StoredShare, ShareDecision)
     case stop(StoredShare)
   }
@@ -29,7 +30,7 @@ final class ZoneSharing {
   private let making: ShareState.Making
   let visible: VisibleRecords
   private var plans: [String: Plan] = [:]
-  /// Names that creations want and that records have which the caller does not see.
+  /// Names of creations that hidden records already have.
   private var taken: Set<String> = []
   /// Of the unit that is being executed.
   private var writes: [Write] = []
@@ -49,13 +50,13 @@ final class ZoneSharing {
 
   private static let notThere = RecordError(.notFound, "Cannot share - no such record exists to share")
 
-  /// Of a record that is to be where the caller sees nothing, be there one of that name already or not.
+  /// For a record that would be outside the caller's sight, whether or not one of that name exists.
   private static let outside = RecordError(.accessDenied, "The record must hang below one that is shared with the caller, who may write there")
 
   // MARK: Deciding
 
-  /// What an operation on a record is answered that the caller does not see: the same as if there were none. Where the caller could have made a new one
-  /// the name is told to be taken, which `judge` decides.
+  /// Decides an operation on a record hidden from the caller, as if there were none. Where the caller could make a new
+  /// one, `judge` answers that the name is taken.
   func decision(onHidden operation: RecordOperation, _ missing: () -> Result<OperationDecision, RecordError>) -> Result<OperationDecision, RecordError> {
     if operation.kind.needsTag || operation.kind.isDelete { return missing() }
     guard operation.kind == .create else { return .failure(Self.outside) }
@@ -63,7 +64,7 @@ final class ZoneSharing {
     return missing()
   }
 
-  /// What an operation on a share does; nil for an operation on anything else.
+  /// Decides an operation on a share; nil for an operation on another record.
   func decision(on operation: RecordOperation, _ stored: StoredRecord?) throws -> Result<OperationDecision, RecordError>? {
     let live = stored.flatMap { $0.isDeleted ? nil : $0 }
     let isShare = live?.record.recordType == ReservedName.shareRecordType
@@ -85,7 +86,7 @@ final class ZoneSharing {
     guard let request = operation.shareRequest else {
       throw RecordError(.badRequest, "record '\(name)' is of type \(live.record.recordType), not \(patch.recordType ?? "")")
     }
-    // A share is never saved over what its writer has not seen (T-C15).
+    // A share is never saved over a version that its writer has not seen (T-C15).
     guard let tag = operation.recordChangeTag else { throw RecordError(.conflict, "record to update already exists with a different change tag") }
     guard tag.sequence == live.sequence else { throw RecordError(.conflict, "client oplock error updating record") }
     guard let share = try transaction.share(named: name, in: zone.key), let state = share.state else { throw Self.notThere }
@@ -105,7 +106,7 @@ final class ZoneSharing {
       plans[operation.recordName] = .stop(share)
       return decision
     }
-    // Whatever he may do otherwise, a participant who deletes the share removes himself.
+    // A participant who deletes a share only leaves it, whatever the participant's rights.
     try AccessMatrix.require(.endOwnParticipation, standing(in: share), orElse: Self.notThere)
     guard let leaving = state.leaving(people.caller) else { throw Self.notThere }
     plans[operation.recordName] = .leave(share, leaving)
@@ -135,19 +136,19 @@ final class ZoneSharing {
     let decision = try state.applying(request.patch.identified(by: people.found), by: .owner, making)
     plans[name] = .create(StoredShare(name: name, rootRecordName: root, shortGUID: guid, state: nil), ShareDecision(from: nil, to: decision.state))
     var record = Record(recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
-    // A hierarchy's is its root's.
+    // The short GUID of a hierarchy is on its root record.
     record.shortGUID = root == nil ? guid : nil
     return .save(try patch.applied(to: record, merging: true, stamp: stamp))
   }
 
-  /// What a share of the same had before it ended.
+  /// The short GUID of an earlier share of the same root or zone.
   private func earlierGUID(of root: String?, _ earlier: StoredShare?) throws -> String? {
     guard let root else { return earlier?.shortGUID }
     if let known = visible.planned[root]?.shortGUID { return known }
     return try transaction.record(named: root, in: zone.key).flatMap { $0.isDeleted ? nil : $0.record.shortGUID }
   }
 
-  /// A zone is shared as a whole, or hierarchies of it are; and each once.
+  /// A zone is shared either as a whole or by hierarchies, and each of them once.
   private func checkNotShared(_ root: String?) throws {
     var shared: [String?] = []
     for case .create(let share, _) in plans.values { shared.append(share.rootRecordName) }
@@ -164,7 +165,7 @@ final class ZoneSharing {
 
   private func standing(in share: StoredShare) -> ShareStanding { access == nil ? .owner : share.state?.standing(of: people.caller) ?? .stranger }
 
-  /// Turns steps of a unit into failures that the caller may not make, or that share what is not there.
+  /// Refuses steps that the caller may not make, or that share a missing record.
   func judge(_ steps: inout [RecordExecution.Step]) throws {
     let limits = access == nil ? nil : HierarchyLimits(view, in: transaction)
     for (index, step) in steps.enumerated() { if let limits { steps[index].decision = try limits.keepingRoot(in: step) } }
@@ -184,8 +185,8 @@ final class ZoneSharing {
     }
   }
 
-  /// Turns steps into failures whose deletions take records along that the caller may not delete, or the records on top of what the unit shares.
-  /// - Parameter causes: the unit's deletions by what goes with them.
+  /// Refuses steps whose deletions cascade to records that the caller may not delete, or to roots that the unit shares.
+  /// - Parameter causes: the unit's deletions, by the records that they take along.
   func judge(_ steps: inout [RecordExecution.Step], alongWith causes: [String: String]) throws {
     if causes.isEmpty { return }
     let limits = access == nil ? nil : HierarchyLimits(view, in: transaction)
@@ -197,8 +198,8 @@ final class ZoneSharing {
     }
   }
 
-  /// What is wrong with sharing a record.
-  /// - Parameter going: what the unit deletes.
+  /// The error in sharing a record.
+  /// - Parameter going: the records that the unit deletes.
   private func sharingProblem(of step: RecordExecution.Step, _ planned: [String: Record], _ going: Set<String>) throws -> RecordError? {
     let share: StoredShare
     switch plans[step.operation.recordName] {
@@ -212,11 +213,11 @@ final class ZoneSharing {
     return try problem(ofRoot: root, step.operation, planned)
   }
 
-  /// Why a participant may not make a step.
+  /// The error for a step that a participant may not make.
   private func problem(of step: RecordExecution.Step, _ limits: HierarchyLimits) throws -> RecordError? {
     let name = step.operation.recordName
     switch step.decision {
-    // Of what he does not see there is nothing to delete.
+    // A record that the caller does not see can't be deleted.
     case .success(.nothing), .failure: return nil
     case .success(.delete):
       guard let earlier = step.existing?.record, try limits.now.mayWrite(earlier), try !limits.isRoot(name) else { return RecordError.shareAccessDenied }
@@ -237,7 +238,7 @@ final class ZoneSharing {
     let stored = try transaction.record(named: root, in: zone.key).flatMap { $0.isDeleted ? nil : $0 }
     let record = planned[root] ?? stored?.record
     guard let record, record.recordType != ReservedName.shareRecordType else { return Self.notThere }
-    // A root that comes with its share has no tag yet that could be known.
+    // A root that is made together with its share has no tag yet.
     if planned[root] != nil, operation.shareRequest?.root?.recordChangeTag == nil { return nil }
     guard let tag = operation.shareRequest?.root?.recordChangeTag, tag.sequence == stored?.sequence else {
       return RecordError(.conflict, "The record to share has a different change tag")
@@ -245,27 +246,27 @@ final class ZoneSharing {
     return nil
   }
 
-  /// A unit failed: nothing of it is to be.
+  /// Drops the plans of a failed unit.
   func forget(_ steps: [RecordExecution.Step]) {
     for step in steps { plans[step.operation.recordName] = nil }
     visible.planned = [:]
   }
 
-  /// Whether a participant's batch may merge a record with its duplicates. What is on top of a share stays what it is.
+  /// True when a participant's batch may merge a record with its duplicates; a share's root never merges.
   func mayMerge(_ record: Record) -> Bool {
-    // Dropped because the same row is met again by whoever reads it for itself.
+    // Dropped because the code that reads the row itself meets the error again.
     (try? visible.mayWrite(record) && transaction.share(ofRoot: record.recordName, in: zone.key) == nil) ?? false
   }
 
   // MARK: Following
 
-  /// Whether a saved share's record answers a deletion.
+  /// True when a saved share record is the answer to a participant's deletion.
   func isLeaving(_ name: String) -> Bool { if case .leave = plans[name] { true } else { false } }
 
   func wrote(_ later: StoredRecord, replacing earlier: StoredRecord?) { writes.append(Write(earlier: earlier, later: later)) }
 
-  /// Settles the shares that a unit wrote, when all of its records are written.
-  /// - Returns: records that were written again, by name.
+  /// Settles the shares that a unit wrote, after all of its records.
+  /// - Returns: the root records that were written again, by name.
   func finishUnit(_ writer: ZoneWriter) throws -> [String: StoredRecord] {
     let shares = ShareWriter(writer: writer)
     var again: [String: StoredRecord] = [:]

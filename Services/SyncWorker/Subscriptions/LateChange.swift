@@ -1,4 +1,4 @@
-// A change that costs more to compare with all queries than a shard's writer may spend: compared behind the commit, by a reader.
+// A change whose comparison with all queries costs more than the shard's writer may spend: a reader does it later.
 
 import RecordStore
 import Records
@@ -6,11 +6,11 @@ import ServiceBus
 import Sharing
 import WebServices
 
-/// What a body's writes made subscriptions say.
+/// A subscription that a body's writes fire, or a change still to be compared.
 enum Firing: Sendable {
   /// To be told as soon as the commit is durable.
   case fired(FiredSubscription)
-  /// Nobody knows yet whom it concerns.
+  /// Its subscribers are not known yet.
   case late(LateChange)
 
   var database: DatabaseID {
@@ -21,23 +21,23 @@ enum Firing: Sendable {
   }
 }
 
-/// A changed record, and what is needed to find those whose query subscriptions it fires.
+/// A changed record, with the data for finding the query subscriptions that it fires.
 struct LateChange: Sendable {
   let index: SubscriptionIndex
   let database: StoredDatabase
   let watch: SubscriptionWatch
   let event: Subscription.Event
-  /// As it is after the change; a deleted one as it was.
+  /// The state after the change; of a deleted record the state before.
   let record: Record
   let sequence: Int64
   let zoneName: String
   let originDevice: String?
 
-  /// What comparing one change costs at most: with all subscriptions that a database can have, some seconds.
+  /// The cost limit of comparing one change: with all subscriptions that a database can have, some seconds.
   private static let costLimit = 200_000_000
 
-  /// Those that the change fires, and that are there and may be told of it now: ascending by their keys where several queries match.
-  /// - Throws: `CostBudget.Exceeded`, and what `snapshot` throws.
+  /// The subscriptions that the change fires, that still exist and may be told of it, ascending by key.
+  /// - Throws: `CostBudget.Exceeded`, and errors of `snapshot`.
   func fired(in snapshot: any ShardSnapshot) throws -> [FiredSubscription] {
     var budget = CostBudget(limit: Self.costLimit, checkWanted: snapshot.checkWanted)
     let sight = SubscriberSight(of: database, watch.schema, in: snapshot)
@@ -56,7 +56,7 @@ struct LateChange: Sendable {
     return try snapshot.subscription(stored.identifier, of: stored.userRecordName, scope: stored.scope, in: stored.databaseKey)?.key == stored.key
   }
 
-  /// What a subscription tells of the change.
+  /// The notification of a subscription about the change.
   func firing(of entry: SubscriptionIndex.Entry) -> FiredSubscription {
     let zone = Zone.ID(zoneName: zoneName, ownerName: database.id.owner)
     return FiredSubscription(
@@ -65,12 +65,12 @@ struct LateChange: Sendable {
   }
 }
 
-/// What subscribers may be told of: of the public database what they may read, of others' zones what they see as the snapshot is.
+/// The records that subscribers may hear of: readable ones of the public database, visible ones of shared zones.
 final class SubscriberSight {
   private let database: StoredDatabase
   private let schema: EnvironmentSchema
   private let snapshot: any ShardSnapshot
-  /// Of participants with subscriptions, asked once.
+  /// Participants' views, each made once.
   private var views: [Participation: VisibleRecords?] = [:]
 
   private struct Participation: Hashable {
@@ -84,16 +84,16 @@ final class SubscriberSight {
     self.snapshot = snapshot
   }
 
-  /// In the public database what a user may not read he is not told of either.
+  /// In the public database, a user hears only of records that the user may read.
   func mayRead(_ record: Record, _ stored: StoredSubscription) -> Bool {
     !database.id.isPublic || schema.permissions(ofAbsentUser: stored.userRecordName).mayRead(record)
   }
 
-  /// What a participant sees of a zone; nil: nothing, any more.
+  /// A participant's view of a zone; nil when the access has ended.
   func view(of stored: StoredSubscription, inZone zoneName: String) -> VisibleRecords? {
     let place = Participation(userRecordName: stored.userRecordName, zoneName: zoneName)
     if let known = views[place] { return known }
-    // Dropped because what can't be read is not told of; the write that met it fails by itself.
+    // Dropped because nothing unreadable is told; the write that met it fails by itself.
     let members = (try? snapshot.members(stored.userRecordName, inZone: zoneName, of: database.key)) ?? []
     let (access, zone) = (ZoneAccess(members), (try? snapshot.zone(named: zoneName, in: database.key)) ?? nil)
     let view = access.mayRead ? zone.map { VisibleRecords(ZoneView(row: $0, access: access), in: snapshot) } : nil

@@ -1,4 +1,4 @@
-// Subscriptions that fire behind the commit, because comparing a change with them costs more than a shard's writer may spend.
+// Fires subscriptions after the commit when comparing a change with them costs more than the shard's writer may spend.
 
 import Queues
 import RecordStore
@@ -8,11 +8,11 @@ import ServiceKit
 import Synchronization
 import WebServices
 
-/// Publishes what commits fire: at once, unless something of the same database still has to be compared, so that each subscription is told in the
-/// order of the changes. What has to be compared is compared one change after the other, in turns of the databases.
+/// Publishes fired subscriptions at once, unless a change of the same database still waits for comparison: so each
+/// subscription hears of changes in order. Changes are compared one at a time, with databases taking turns.
 ///
-/// Waits in memory, as every notification does from its commit on: a worker that is killed loses those that wait, and no data. A subscription that
-/// fires once is removed when it is told, so that one that was lost fires with the next change.
+/// Firings wait in memory, as every notification does after its commit: a killed worker loses them, but no data. A
+/// subscription that fires once is removed when it is told, so after a loss it fires with the next change.
 final class LateFirings: Sendable {
   fileprivate struct Waiting {
     let firing: Firing
@@ -21,10 +21,10 @@ final class LateFirings: Sendable {
 
   fileprivate struct State {
     var waiting = TurnQueue<Waiting>()
-    /// Of what waits, in all and by database.
+    /// Bytes of the waiting firings, in all and by database.
     var byteCount = 0
     var byteCounts: [String: Int] = [:]
-    /// Whose change is compared at the moment.
+    /// The database whose change is being compared.
     var party: String?
     var lateCount = 0
     var droppedCount = 0
@@ -40,7 +40,7 @@ final class LateFirings: Sendable {
   private let wakes: AsyncStream<Void>
   private let wake: AsyncStream<Void>.Continuation
 
-  /// Bytes of records that wait, and of one database's.
+  /// Limits for the bytes of waiting records, in all and of one database.
   static let byteLimit = 134_217_728
   static let databaseByteLimit = 33_554_432
   private static let crowdedPause = Duration.milliseconds(100)
@@ -53,13 +53,13 @@ final class LateFirings: Sendable {
     (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
   }
 
-  /// Changes that were left to a reader, and those of them that nobody is told of.
+  /// Changes left to a reader, and notifications dropped.
   var counts: (late: Int, dropped: Int) { state.withLock { ($0.lateCount, $0.droppedCount) } }
 
-  /// Counts notifications that one commit fired too many of.
+  /// Counts the notifications that one commit fired beyond its limit.
   func noteDropped(_ count: Int) { state.withLock { $0.droppedCount += count } }
 
-  /// Tells what a commit fired, or keeps it.
+  /// Tells what a commit fired, or keeps it behind a waiting change.
   func publish(_ firings: [Firing]) {
     for firing in firings {
       switch firing {
@@ -76,7 +76,7 @@ final class LateFirings: Sendable {
 
   private static func party(_ database: DatabaseID) -> String { "\(database.container.rawValue)/\(database.environment.rawValue)/\(database.owner)" }
 
-  /// Keeps what must not be told before something that waits.
+  /// Keeps a firing that must not be told before a waiting one of its database.
   private func isBehind(_ database: DatabaseID, _ firing: Firing) -> Bool {
     state.withLock { state in
       if state.isIdle { return false }
@@ -87,7 +87,7 @@ final class LateFirings: Sendable {
     }
   }
 
-  /// Until the task is cancelled.
+  /// Runs until the task is cancelled.
   func run(on host: ShardHost) async {
     for await _ in wakes {
       while !Task.isCancelled, let (waiting, party) = next() {
@@ -98,7 +98,7 @@ final class LateFirings: Sendable {
     }
   }
 
-  /// Tells everything that waits, of one shard's databases.
+  /// Fires everything that waits for the databases of one shard.
   func fireAll(in store: any ShardStore) async {
     while let (waiting, party) = next() {
       await fire(waiting.firing, in: store)
@@ -167,7 +167,7 @@ final class LateFirings: Sendable {
 }
 
 extension LateFirings.State {
-  /// What is over a limit is dropped.
+  /// Keeps a firing; drops it when a limit is exceeded.
   fileprivate mutating func keep(_ firing: Firing, of party: String) {
     let waiting = LateFirings.Waiting(firing: firing, byteCount: firing.byteCount)
     let own = byteCounts[party, default: 0] + waiting.byteCount
@@ -192,12 +192,12 @@ extension Firing {
 
 extension ShardStore {
   /// Removes subscriptions that fire once.
-  /// - Returns: the keys of those that were there: they are told by who removed them, and nowhere a second time.
+  /// - Returns: the keys of those that existed. The remover alone tells them, so none is told twice.
   func remove(_ entries: [SubscriptionIndex.Entry], of database: DatabaseID) async throws -> Set<Int64> {
     try await enqueue { transaction -> Set<Int64> in
       guard let row = try transaction.database(database) else { return [] }
       let present = entries.map(\.stored).filter { stored in
-        // Dropped because what can't be read is not told of.
+        // Dropped because an unreadable subscription is not told.
         (try? transaction.subscription(stored.identifier, of: stored.userRecordName, scope: stored.scope, in: row.key))??.key == stored.key
       }
       for stored in present { try transaction.deleteSubscription(stored.key, in: row.key) }

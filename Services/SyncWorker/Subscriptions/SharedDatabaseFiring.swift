@@ -1,4 +1,4 @@
-// Subscriptions to the whole of a shared database: they live with their user, and what they tell of changes with its owners.
+// Fires subscriptions to a whole shared database: they live in their user's shard, the changes in the owners' shards.
 
 import RecordStore
 import Records
@@ -7,8 +7,8 @@ import ServiceKit
 import Synchronization
 import WebServices
 
-/// Fires them. Every worker hears of changes of shared zones, its own and the others', and looks for those participants whose shards it holds. Hints, like
-/// all notifications: what is lost while a shard changes hands loses no data.
+/// Every worker hears of changes in shared zones, and fires for the participants whose shards it holds. Firings are
+/// hints: one lost while a shard changes hands loses no data.
 final class SharedDatabaseFiring: Sendable {
   private struct ZoneKey: Hashable {
     let database: DatabaseID
@@ -20,12 +20,12 @@ final class SharedDatabaseFiring: Sendable {
   private let changes: any ChangePublisher
   private let random: any RandomSource
   private let log: Log
-  /// Merged while others are looked at.
+  /// Changes of one zone merge while others are processed.
   private let pending = Mutex<[ZoneKey: ZoneChange]>([:])
   private let wakes: AsyncStream<Void>
   private let wake: AsyncStream<Void>.Continuation
 
-  /// Zones that wait; beyond them nothing is taken up.
+  /// The most zones that wait; further ones are dropped.
   private static let limit = 50_000
 
   init(schemas: any SchemaSource, indexes: SubscriptionIndexes, changes: any ChangePublisher, random: any RandomSource, log: Log) {
@@ -49,7 +49,7 @@ final class SharedDatabaseFiring: Sendable {
     wake.yield()
   }
 
-  /// Until the task is cancelled.
+  /// Runs until the task is cancelled.
   func run(on host: ShardHost) async {
     for await _ in wakes {
       let noted = pending.withLock { pending in
@@ -64,7 +64,7 @@ final class SharedDatabaseFiring: Sendable {
           do {
             try await fire(change, of: user, in: store)
           } catch StoreError.fenced, StoreError.closed {
-            // Dropped because the shard is somebody else's now, who heard of it, too.
+            // Dropped because another worker holds the shard now and has heard of the change too.
           } catch {
             log.warning("a shared database's subscriptions were not told of a change", ["user": .text(user), "error": .text(String(describing: error))])
           }
@@ -73,9 +73,9 @@ final class SharedDatabaseFiring: Sendable {
     }
   }
 
-  /// Tells a participant's subscriptions of a change, or, where they have none in the shared database, each of their couriers as if they had subscribed to
-  /// all of it.
-  /// - Parameter store: his shard.
+  /// Tells a participant's subscriptions of a change. Without one in the shared database, each of the user's couriers
+  /// is told as if it had subscribed to all of it.
+  /// - Parameter store: the participant's shard.
   func fire(_ change: ZoneChange, of user: String, in store: any ShardStore) async throws {
     let (home, indexes, log) = (change.home(of: user), indexes, log)
     let isSubscribed = try await store.read { snapshot in try snapshot.database(home).map { $0.subscriptionEdition != 0 } ?? false }
@@ -99,7 +99,7 @@ final class SharedDatabaseFiring: Sendable {
 }
 
 extension SharedDatabaseFiring {
-  /// Whoever has subscribed to something at the owner's is told by that.
+  /// A user with a subscription at the owner's database hears through that one.
   private func tellCouriers(of user: String, _ change: ZoneChange) {
     guard change.tellsHomes == true, change.subscribers?.contains(user) != true else { return }
     let (database, notificationID, subscriptionID) = (change.database, random.uuid(), ReservedName.mirrorSubscription(.shared))
@@ -120,12 +120,12 @@ extension ZoneChange {
   /// The device of a user that made the change.
   fileprivate func origin(of user: String) -> String? { originUser == nil || originUser == user ? originStore : nil }
 
-  /// Those who hear of it besides the owner.
+  /// The users who hear of it besides the owner.
   fileprivate var participants: [String] { database.isPublic ? [] : audience.filter { $0 != database.owner } }
 
-  /// Whether somebody besides the owner hears of it.
+  /// True when a user besides the owner hears of it.
   var isShared: Bool { !database.isPublic && audience.contains { $0 != database.owner } }
 
-  /// The database in whose shard a user has what is his.
+  /// The user's own database, in whose shard the user's subscriptions are.
   fileprivate func home(of user: String) -> DatabaseID { DatabaseID(container: database.container, environment: database.environment, owner: user) }
 }

@@ -1,4 +1,5 @@
-// Subscriptions that fire: decided in the transaction that writes, so that one that fires once does so once, whoever else saves.
+// Decides in the writing transaction which subscriptions fire, so that one that fires once does so once among all
+// writers.
 
 import RecordStore
 import Records
@@ -7,16 +8,16 @@ import ServiceKit
 import Sharing
 import WebServices
 
-/// What firing needs besides the transaction; nothing of it is asked where nobody has subscribed.
+/// The inputs of firing besides the transaction; a database without subscriptions uses none of them.
 struct SubscriptionWatch: Sendable {
   let indexes: SubscriptionIndexes
   let schema: EnvironmentSchema
-  /// The user who writes. Names of devices are their users' choice: another user's device of the same name is told.
+  /// The user who writes. Users name their devices freely: another user's device of the same name is told.
   let userRecordName: String?
   let firings: LateFirings
   let log: Log
 
-  /// - Returns: nil when nobody has ever subscribed to anything of the database.
+  /// - Returns: nil when the database never had a subscription.
   func firing(in database: Int64, _ transaction: any ShardTransaction) throws -> SubscriptionFiring? {
     guard let row = try transaction.database(key: database), row.subscriptionEdition != 0 else { return nil }
     return SubscriptionFiring(try indexes.index(of: row, schema: schema, in: transaction, log: log), of: row, in: transaction, self)
@@ -32,20 +33,21 @@ struct FiredSubscription: Sendable {
   let originDevice: String?
 }
 
-/// What one body's writes fire. Told of each write by `ZoneWriter`, and of zones by who makes or deletes them.
+/// The firings of one body's writes. `ZoneWriter` reports records; the makers and deleters of zones report zones.
 final class SubscriptionFiring {
   private let index: SubscriptionIndex
   private let database: StoredDatabase
   private let transaction: any ShardTransaction
   private let watch: SubscriptionWatch
   private var fired: [Firing] = []
-  /// What comparing may cost this body. Every other writer of the shard waits for it: what is over it is compared behind the commit.
+  /// The cost limit of this body's comparisons, as other writers of the shard wait. Costlier ones follow after the
+  /// commit.
   private var budget = CostBudget(limit: SubscriptionFiring.costLimit)
-  /// Of participants: what they may see is known when everything is written.
+  /// Firings for participants; their access is decided after the last write.
   private var shared: [(zoneName: String, record: Record, firing: FiredSubscription)] = []
   /// The zones that changed, in the order of their first changes.
   private var zones: [ChangedZone] = []
-  /// Those that must not fire again, by key.
+  /// Keys of subscriptions that must not fire again.
   private var spent: Set<Int64> = []
   private var ended: [Int64] = []
   private let sight: SubscriberSight
@@ -58,14 +60,14 @@ final class SubscriptionFiring {
     var originDevice: String?
   }
 
-  /// How many were left out.
+  /// The number of firings left out.
   private(set) var droppedCount = 0
 
-  /// Notifications of one commit's body at most.
+  /// The most notifications of one commit's body.
   static let limit = 20_000
   /// Steps that one body's comparisons take at most (`CostBudget`): some tenths of a millisecond.
   static let costLimit = 20_000
-  /// What telling one subscription costs beside.
+  /// The further cost of telling one subscription.
   static let firingCost = 20
 
   fileprivate init(_ index: SubscriptionIndex, of database: StoredDatabase, in transaction: any ShardTransaction, _ watch: SubscriptionWatch) {
@@ -76,10 +78,10 @@ final class SubscriptionFiring {
     sight = SubscriberSight(of: database, watch.schema, in: transaction)
   }
 
-  /// A record was written, or deleted.
+  /// Notes that a record was written or deleted.
   /// - Parameters:
   ///   - before: nil for a new record.
-  ///   - originDevice: who did it, and is not told; nil for the server itself.
+  ///   - originDevice: the device that did it and is not told; nil for the server itself.
   func record(changedFrom before: Record?, to after: Record?, sequence: Int64, inZone zoneName: String, by originDevice: String?) {
     zone(changed: zoneName, sequence: sequence, by: originDevice)
     guard let (event, record) = index.event(changing: before, to: after) else { return }
@@ -90,7 +92,7 @@ final class SubscriptionFiring {
       try budget.spend(Self.firingCost * entries.count)
       for entry in entries where sight.mayRead(record, entry.stored) { fire(entry, change) }
     } catch {
-      // Dropped because a reader compares it behind the commit.
+      // Dropped because a reader compares it after the commit.
       add(.late(change))
     }
   }
@@ -104,14 +106,14 @@ final class SubscriptionFiring {
     shared.append((change.zoneName, change.record, change.firing(of: entry)))
   }
 
-  /// What a participant sees of a zone as it is with all of this body's writes; nil: his access has ended, and with it his subscription to the zone.
+  /// A participant's view of a zone after this body's writes; nil: the access has ended, and the subscription with it.
   private func view(of entry: SubscriptionIndex.Entry, inZone zoneName: String) -> VisibleRecords? {
     if let view = sight.view(of: entry.stored, inZone: zoneName) { return view }
     if entry.subscription.zone?.zoneName == zoneName { ended.append(entry.stored.key) }
     return nil
   }
 
-  /// Something in a zone changed, or the zone was made.
+  /// Notes a change in a zone, or its creation.
   func zone(changed zoneName: String, sequence: Int64, by originDevice: String?) {
     let position = zones.last?.zoneName == zoneName ? zones.indices.last : zones.firstIndex { $0.zoneName == zoneName }
     guard let position else { return zones.append(ChangedZone(zoneName: zoneName, sequence: sequence, originDevice: originDevice)) }
@@ -119,15 +121,15 @@ final class SubscriptionFiring {
     if zones[position].originDevice != originDevice { zones[position].originDevice = nil }
   }
 
-  /// A zone was deleted with all its records, none of which is told of by itself: that would cost as much as the zone is large. What was
-  /// bound to the zone ends with it: one of the same name that is made later is another zone.
+  /// Notes the deletion of a zone. Its records are not told one by one, which would cost as much as the zone is large.
+  /// The zone's subscriptions end: a later zone of that name is another zone.
   func zone(deleted zoneName: String, sequence: Int64, by originDevice: String?) {
     zone(changed: zoneName, sequence: sequence, by: originDevice)
     ended += index.bound(toZone: zoneName).map(\.stored.key)
   }
 
   /// To be called after the body's last write.
-  /// - Returns: what is to be sent after the commit.
+  /// - Returns: the firings to send after the commit.
   func finish() throws -> [Firing] {
     for (zoneName, record, firing) in shared where view(of: firing.entry, inZone: zoneName)?.surelyIncludes(record) == true { fire(firing.entry, firing) }
     shared = []
@@ -159,7 +161,7 @@ final class SubscriptionFiring {
     if add(.fired(firing)), entry.subscription.firesOnce { spent.insert(entry.stored.key) }
   }
 
-  /// - Returns: false for one too many.
+  /// - Returns: false when the limit is reached.
   @discardableResult private func add(_ firing: Firing) -> Bool {
     guard fired.count < Self.limit else {
       droppedCount += 1
@@ -189,17 +191,17 @@ extension FiredSubscription {
 }
 
 extension PlaneContext {
-  /// What writes are watched with.
+  /// The watch for a user's writes.
   func watch(_ schema: EnvironmentSchema, by userRecordName: String?) -> SubscriptionWatch {
     SubscriptionWatch(indexes: subscriptions, schema: schema, userRecordName: userRecordName, firings: lateFirings, log: log)
   }
 
-  /// Sends what a commit fired, as far as that is known.
+  /// Sends a commit's firings; late changes are compared first.
   func publish(_ fired: [Firing]) { lateFirings.publish(fired) }
 }
 
 extension DatabaseRequest {
-  /// The device that asks, as it calls itself: the query's `clientId`; nil when it does not.
+  /// The asking device's name for itself, the query's `clientId`; nil without one.
   var clientID: String? {
     guard let text = query["clientId"], (1...Limit.nameByteCount).contains(text.utf8.count) else { return nil }
     return text

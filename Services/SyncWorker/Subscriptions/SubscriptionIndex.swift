@@ -1,19 +1,20 @@
-// A database's subscriptions, arranged so that a save asks no more of them than it must. Pure: decides, and touches nothing.
+// Arranges a database's subscriptions so that a save compares with few of them. Pure: decides, and touches nothing.
 
 import JSON
 import RecordStore
 import Records
 import WebServices
 
-/// The subscriptions of one database: queries by the type of record they ask about, equal queries asked once for all who have them.
+/// The subscriptions of one database: queries by record type, with equal queries compared once for all their
+/// subscribers.
 struct SubscriptionIndex: Sendable {
-  /// A subscription and whose it is.
+  /// A subscription with its stored row.
   struct Entry: Hashable, Sendable {
     let stored: StoredSubscription
     let subscription: Subscription
   }
 
-  /// What the entries of a group share: the query as it is spelled, because equal texts are equal bytes there.
+  /// The key of a group: the query's JSON text, as equal texts are equal bytes there.
   private struct Question: Hashable {
     let json: [UInt8]
     /// nil: in every zone.
@@ -32,14 +33,14 @@ struct SubscriptionIndex: Sendable {
   private var zones: [String: [Entry]] = [:]
   private var databases: [Entry] = []
   private var sharedDatabases: [Entry] = []
-  /// Those that can't be read with the present schema.
+  /// Subscriptions that the present schema can't read.
   let unreadable: [StoredSubscription]
 
   var isEmpty: Bool { entries.isEmpty }
 
   /// - Parameters:
   ///   - rows: ascending by key.
-  ///   - earlier: an index made with the same schema: what it has read need not be read again.
+  ///   - earlier: an index made with the same schema, whose parsed subscriptions are reused.
   init(_ rows: [StoredSubscription], owner: String, schema: SchemaIndex, earlier: SubscriptionIndex?) {
     var unreadable: [StoredSubscription] = []
     var positions: [Question: Int] = [:]
@@ -55,7 +56,7 @@ struct SubscriptionIndex: Sendable {
       }
       entries[row.key] = entry
       switch entry.subscription.subject {
-      // A shared database's zones are elsewhere: their owners' workers tell of them.
+      // Zones of a shared database are in other shards: their owners' workers tell of them.
       case .database: if row.scope == .shared { sharedDatabases.append(entry) } else { databases.append(entry) }
       case .zone(let zone): zones[zone.zoneName, default: []].append(entry)
       case .query(let query, let json, let zone, _):
@@ -74,12 +75,12 @@ struct SubscriptionIndex: Sendable {
   }
 
   private static func read(_ row: StoredSubscription, owner: String, schema: SchemaIndex) -> Subscription? {
-    // Dropped because the caller is told which rows they are: a field may have become another type than the query was made for.
+    // Dropped because the caller learns which rows they are: a field's type may have changed since the query was made.
     guard let json = try? JSONValue(parsing: row.payload, maximumDepth: Limit.jsonDepth) else { return nil }
     return try? Subscription(json, owner: owner, schema: schema, makeIdentifier: { row.identifier })
   }
 
-  /// What a record's change is to query subscriptions; nil where none asks about records of its type.
+  /// The event that a record's change is to query subscriptions; nil when no query is about its type.
   /// - Parameters:
   ///   - before: nil for a new record.
   ///   - after: nil for a deleted one.
@@ -88,9 +89,9 @@ struct SubscriptionIndex: Sendable {
     return (after == nil ? .delete : before == nil ? .create : .update, record)
   }
 
-  /// The query subscriptions that a record's change fires: a new record that matches, a changed one that matches afterwards, a deleted one
-  /// that did. So a record that begins to match by a change is an update, and one that ceases to match is nothing to be told of.
-  /// - Throws: what `budget` throws.
+  /// The query subscriptions that a change fires: for a new or changed record that matches afterwards, for a deleted
+  /// record that matched. A record that begins to match is an update; one that ceases to match fires nothing.
+  /// - Throws: errors of `budget`.
   func queries(
     firedBy event: Subscription.Event, of record: Record, inZone zoneName: String, spending budget: inout CostBudget
   ) throws -> [Entry] {
@@ -104,19 +105,19 @@ struct SubscriptionIndex: Sendable {
     return fired
   }
 
-  /// Participants who have subscribed to something of the owner's, ascending.
+  /// Participants with subscriptions in this database, ascending.
   let participants: [String]
-  /// There are subscriptions, and all of them are to shared databases: the owner's to those of others, and participants' to this one.
+  /// True when every subscription is to a shared database: the owner's to others' databases, participants' to this one.
   let areAllShared: Bool
 
-  /// Those that tell of any change in a zone.
+  /// Subscriptions to any change in a zone.
   func subscribers(ofZone zoneName: String) -> [Entry] { zones[zoneName] ?? [] }
-  /// Those that tell of any change in the database.
+  /// Subscriptions to any change in the database.
   var subscribersOfDatabase: [Entry] { databases }
-  /// The owner's, to what others share with him.
+  /// The owner's subscriptions to the zones that others share with the owner.
   var subscribersOfSharedDatabase: [Entry] { sharedDatabases }
 
-  /// Those that a zone's deletion ends.
+  /// Subscriptions that end with a zone.
   func bound(toZone zoneName: String) -> [Entry] {
     entries.values.filter { $0.subscription.zone?.zoneName == zoneName }.sorted { $0.stored.key < $1.stored.key }
   }

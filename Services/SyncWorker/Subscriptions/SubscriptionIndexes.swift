@@ -1,4 +1,4 @@
-// What a worker remembers of databases' subscriptions between two saves.
+// Keeps the indexes of databases' subscriptions in memory between saves.
 
 import RecordStore
 import Records
@@ -18,10 +18,10 @@ final class SubscriptionIndexes: Sendable {
 
   private let known = Mutex<[DatabaseID: Known]>([:])
 
-  /// All are forgotten when more databases than this have been met.
+  /// The table is emptied when it holds this many databases.
   private static let limit = 10_000
 
-  /// The index of a database that was made last; nil: nobody knows one.
+  /// The latest index made for a database; nil when none is in memory.
   func latest(of database: DatabaseID) -> SubscriptionIndex? { known.withLock { $0[database]?.index } }
 
   /// The index of a database as the transaction sees it.
