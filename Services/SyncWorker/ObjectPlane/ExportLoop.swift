@@ -1,4 +1,4 @@
-// The exporters of a shard: every save brings its export along, and this sees to the rest: pings after commits, backlogs, retries.
+// Runs the exports of a shard that no save runs itself: backlogs and retries. It also sends the pings after commits.
 
 import RecordStore
 import Records
@@ -10,13 +10,13 @@ import Synchronization
 struct ExportStart: Sendable {
   let mirrorKey: Int64
   let commit: PendingCommit<ExportOutcome>
-  /// Of the save, for the logs.
+  /// The trace of the save, for the logs.
   var traceID = RequestTrace.id
 }
 
-/// How calls reach the loops of the shards that are open here. No actor: saves ask it, and would change threads for it.
+/// Lets calls reach the loops of the shards open here. It is no actor, because a save would change threads to ask one.
 final class ShardExports: Sendable {
-  /// Which stores' exports are under way or fail.
+  /// The stores whose exports are under way or failing.
   let runs = ExportRuns()
 
   private struct StoreKey: Hashable {
@@ -25,7 +25,7 @@ final class ShardExports: Sendable {
   }
 
   private let loops = Mutex<[Int: AsyncStream<ExportSignal>.Continuation]>([:])
-  /// Stores whose exports have to wait, and until when.
+  /// Stores whose exports have to wait, with the end of the wait: milliseconds since 1970.
   private let throttled = Mutex<[StoreKey: Int64]>([:])
 
   /// The signals for a shard's loop; they end when its task is cancelled.
@@ -40,7 +40,7 @@ final class ShardExports: Sendable {
     throttled.withLock { throttled in throttled = throttled.filter { $0.key.shard != shard } }
   }
 
-  /// Without a loop nobody is pinged; the export itself is in the writer's queue already.
+  /// Reports an export that is already in the writer's queue; without a loop no ping follows it.
   func started(_ export: ExportStart, on shard: Int) { signal(.started(export), on: shard) }
 
   func signal(_ signal: ExportSignal, on shard: Int) { _ = loops.withLock { $0[shard] }?.yield(signal) }
@@ -49,7 +49,7 @@ final class ShardExports: Sendable {
     for (_, loop) in loops.withLock({ $0.sorted { $0.key < $1.key } }) { loop.yield(signal) }
   }
 
-  /// Until when nobody may export a store; nil: whoever wants to may.
+  /// Until when a store's exports have to wait, in milliseconds since 1970; nil when they need not.
   func throttledUntil(_ mirrorKey: Int64, on shard: Int, at now: Int64) -> Int64? {
     throttled.withLock { throttled in
       if throttled.isEmpty { return nil }
@@ -57,7 +57,7 @@ final class ShardExports: Sendable {
     }
   }
 
-  /// - Parameter waits: of all the shard's stores that have to wait.
+  /// - Parameter waits: all waiting stores of the shard, with the end of each wait; they replace the earlier ones.
   func throttle(_ waits: [Int64: Int64], on shard: Int) {
     throttled.withLock { throttled in
       throttled = throttled.filter { $0.key.shard != shard }
@@ -74,7 +74,7 @@ struct ExportLoop: Sendable {
   let context: PlaneContext
   let exports: ShardExports
 
-  /// Runs until its task is cancelled; returns when nothing of it runs any more.
+  /// Runs until its task is cancelled, and returns when all its work has ended.
   func run() async {
     let signals = exports.open(store.shard)
     await withDiscardingTaskGroup { group in
@@ -104,13 +104,13 @@ struct ExportLoop: Sendable {
 
   private func jitter() -> UInt64 { context.random.bytes(4).reduce(0) { $0 << 8 | UInt64($1) } }
 
-  /// What is to be done since this worker held the shard, or since the schema is another.
+  /// Work due when this worker takes the shard, or when the schema changes.
   private func begin() async {
     await retryForSchema()
     await findBacklog()
   }
 
-  /// Tries again what was held back while the environment had another schema (T-S09).
+  /// Tries again the changes that were held back under another schema version (T-S09).
   private func retryForSchema() async {
     await insisting("what is held back can't be looked over") {
       for key in try await store.read({ snapshot in try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max) }) {
@@ -125,7 +125,7 @@ struct ExportLoop: Sendable {
     await findDueRetries()
   }
 
-  /// Does what nobody else would do later: again after a moment where the store had too much else to do.
+  /// Repeats work that no later event would trigger, after a pause, while its failure is transient.
   private func insisting(_ complaint: StaticString, _ work: () async throws -> Void) async {
     while !Task.isCancelled {
       do {
@@ -138,7 +138,7 @@ struct ExportLoop: Sendable {
     }
   }
 
-  /// Wakes the stores for which something held back is due.
+  /// Wakes the stores that have a retry due.
   private func findDueRetries() async {
     await insisting("what is held back can't be looked over") {
       let now = context.clock.now
@@ -147,15 +147,15 @@ struct ExportLoop: Sendable {
         return (try keys.filter { try !snapshot.quarantined(of: $0, dueBy: now, limit: 1).isEmpty }, try snapshot.nextQuarantineDue())
       }
       for key in due { exports.signal(.backlog(mirrorKey: key), on: store.shard) }
-      // Those that are due now say themselves when they are due again.
+      // A store whose retry is due reports its next one when its drain ends.
       if let next, next != StoredQuarantine.never { exports.signal(.retryDue(at: max(next, now + Self.retryPause)), on: store.shard) }
     }
   }
 
-  /// Milliseconds between two looks for what is due.
+  /// Milliseconds between two looks for due retries.
   private static let retryPause: Int64 = 60_000
 
-  /// Stores that a predecessor left with transactions to export.
+  /// Finds the stores that an earlier holder of the shard left with transactions to export.
   private func findBacklog() async {
     var last: Int64 = 0
     await insisting("stores awaiting export can't be listed") {
@@ -171,8 +171,8 @@ struct ExportLoop: Sendable {
 
   private static let backlogPage = 100
 
-  /// Waits for a batch that a save queued, tells of it, and has the rest seen to.
-  /// - Returns: what it did; nil: it failed.
+  /// Waits for a batch that a save queued, publishes it and signals the work that is left.
+  /// - Returns: the outcome of the batch; nil when it failed.
   func follow(_ export: ExportStart) async -> ExportOutcome? {
     let id = MirrorID(shard: store.shard, key: export.mirrorKey)
     exports.runs.begin(id)
@@ -193,7 +193,7 @@ struct ExportLoop: Sendable {
     }
   }
 
-  /// Exports batch after batch until nothing is left.
+  /// Exports or forwards batch after batch until nothing is left.
   private func drain(_ drain: ExportSchedule.Drain) async {
     let mirrorKey = drain.mirrorKey
     let id = MirrorID(shard: store.shard, key: mirrorKey)
@@ -226,7 +226,7 @@ struct ExportLoop: Sendable {
     }
   }
 
-  /// Whether the store's objects are in others' databases; and the shard as the store's user has it: exports take his turns.
+  /// Whether the store is a home, with its objects in others' databases; and the shard, with the turns of its user.
   private func place(of mirrorKey: Int64) async throws -> (isHome: Bool, store: any ShardStore) {
     let found = try await store.read { snapshot -> (StoredMirror, StoredDatabase)? in
       guard let mirror = try snapshot.mirror(key: mirrorKey), let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
@@ -236,8 +236,8 @@ struct ExportLoop: Sendable {
     return (mirror.isHome, store.turns(of: Caller(userRecordName: mirror.userRecordName).party(in: database.id.container)))
   }
 
-  /// Forwards batch after batch until nothing is left but what waits for an owner.
-  /// - Returns: when that is tried again.
+  /// Forwards batch after batch, until all that is left waits for an owner.
+  /// - Returns: the time of the next try, in milliseconds since 1970.
   private func forward(_ mirrorKey: Int64, _ id: MirrorID, _ store: any ShardStore) async throws -> Int64? {
     let forwarding = SharedForward(store: store, context: context, mirrorKey: mirrorKey)
     while !Task.isCancelled, let outcome = try await forwarding.run() {
@@ -247,7 +247,7 @@ struct ExportLoop: Sendable {
     return nil
   }
 
-  /// nil when the store is gone.
+  /// - Returns: nil when the store is gone or its model is unknown.
   private func exportRun(_ mirrorKey: Int64) async throws -> ExportRun? {
     let found = try await store.read { snapshot -> (StoredMirror, StoredDatabase)? in
       guard let mirror = try snapshot.mirror(key: mirrorKey), let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
@@ -266,9 +266,9 @@ struct ExportLoop: Sendable {
       quota: StorageQuota(standing, in: database.id, standard: context.userQuota))
   }
 
-  /// A shard that was fenced or closed is somebody else's to export.
+  /// Logs the failure and signals it. A shard that was fenced or closed is another worker's to export.
   private func fail(_ mirrorKey: Int64, _ failure: ExportFailure, _ error: any Error, running: RunningExport?, isDrain: Bool) async {
-    // What poisons a save's batch is told of by the drain that looks for it.
+    // The drain that looks for a poisoned batch's cause reports it; the save's batch does not.
     if failure != .poisoned || isDrain {
       log("an export failed", error, mirror: mirrorKey)
       if failure != .gone, exports.runs.failed(MirrorID(shard: store.shard, key: mirrorKey)) {

@@ -1,4 +1,4 @@
-// What an export holds back, and takes out again: objects whose changes could not be written, one row each (E9).
+// Holds back objects whose changes could not be written, one row each, and takes them out again (E9).
 
 import History
 import Mirroring
@@ -8,21 +8,21 @@ import Records
 import ServiceKit
 import WebServices
 
-/// An object's changes that were held back and are tried again with this batch.
+/// The held-back changes of an object that this batch tries again.
 struct RetriedObject {
   let row: StoredQuarantine
   var changes: [HistoryChange]
   /// When the newest of them was held back: milliseconds since 1970.
   let heldAt: Int64
-  /// What the last of them knew of others'.
+  /// The others' changes that the last of them knew of.
   let edit: HistoryTransaction.Edit?
 }
 
 extension ExportRun {
-  /// Rows that are tried in one batch because their time has come.
+  /// Due rows that one batch tries.
   private static let retryLimit = 100
 
-  /// What was held back of the objects that a batch changes, so that their changes stay in order, and what is due.
+  /// Takes the held-back changes of due objects, and of objects that the batch changes: that keeps their order.
   /// - Returns: the changes, and whether more is due.
   func retried(with batch: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> (objects: [RetriedObject], moreDue: Bool) {
     if mirror.quarantinedCount == 0 { return ([], false) }
@@ -32,7 +32,7 @@ extension ExportRun {
     func take(_ row: StoredQuarantine) throws {
       guard seen.insert(row.name).inserted else { return }
       if KeptChanges.isName(row.name) {
-        // Whoever asked for all to be tried again did not mean what is given up.
+        // A call that retries everything does not mean changes that were given up.
         _ = try transaction.retryQuarantined(.names([row.name]), of: mirror.key, at: StoredQuarantine.never)
         return
       }
@@ -43,7 +43,7 @@ extension ExportRun {
     }
     for transactionInBatch in batch {
       let isExported = Exporter.exports(author: transactionInBatch.author)
-      // An import deletes what is held back, and says nothing else of it.
+      // Of an import only the deletions matter to held-back objects.
       for change in transactionInBatch.changes where isExported || change.changeType == .delete {
         for name in change.names where !seen.contains(name) {
           if let row = try transaction.quarantined(name, of: mirror.key) { try take(row) }
@@ -61,7 +61,7 @@ extension ExportRun {
     return (objects, takenCount < due.count || due.count == Self.retryLimit)
   }
 
-  /// What is tried again of an object, without the relationships that others set from their side since it was held back.
+  /// The retried changes of an object, without relationships that others set from their side since it was held back.
   func retry(of object: RetriedObject, _ locator: ObjectLocator, in snapshot: any ShardSnapshot) throws -> HistoryTransaction {
     let changes = try HeldChanges.yielding(object.changes, model.index) { owner, field in
       try locator.source(of: owner).pointers(to: owner).filter { $0.field == field }.map(\.source)
@@ -71,7 +71,7 @@ extension ExportRun {
       else { return false }
       let pointer = row.record.fields.string(field)
       guard let then = try snapshot.pastStates(of: name, in: zone.key, after: 0, limit: Self.pastLimit).first(where: { $0.replacedAt > object.heldAt }) else {
-        // Nobody knows what it was then. Whoever has found another owner keeps him.
+        // The value at that time is unknown. A record that points to another owner keeps that owner.
         return pointer.map { $0 != object.row.name } ?? false
       }
       return then.stored.record.fields.string(field) != pointer
@@ -81,10 +81,10 @@ extension ExportRun {
     return transaction
   }
 
-  /// Past states of one record that are looked through.
+  /// Past states of one record that are searched.
   private static let pastLimit = 1000
 
-  /// nil for what can't be read: it stays where it is.
+  /// The held-back changes of a row and their stored size in bytes; nil when they are unreadable: the row stays.
   func heldChanges(_ row: StoredQuarantine, in snapshot: any ShardSnapshot) throws -> (transaction: HistoryTransaction, byteCount: Int)? {
     func unreadable(_ error: any Error) {
       context.log.error(
@@ -101,16 +101,17 @@ extension ExportRun {
     return nil
   }
 
-  /// As the other; what can't be read is not tried again by itself.
+  /// As `heldChanges(_:in:)`; an unreadable row is not due again by itself.
   private func heldChanges(_ row: StoredQuarantine, retriedIn transaction: any ShardTransaction) throws -> (transaction: HistoryTransaction, byteCount: Int)? {
     if let held = try heldChanges(row, in: transaction) { return held }
     if row.dueAt != StoredQuarantine.never { _ = try transaction.retryQuarantined(.names([row.name]), of: row.mirror, at: StoredQuarantine.never) }
     return nil
   }
 
-  /// Holds back what was left out, and forgets what went through.
-  /// - Parameter sent: what was exported, with what was retried before it.
-  /// - Returns: what the event is to tell: not what is known from an earlier try; and when the first is due.
+  /// Holds back the changes that were left out or refused, and removes the rows of those that went through.
+  /// - Parameter sent: everything that was exported, beginning with the retried changes.
+  /// - Returns: the problems that the event tells, without those known from an earlier try, and the time of the first
+  ///   retry in milliseconds since 1970.
   func settle(
     _ leftOut: [LeftOutChange], _ refused: [ExportWrites.Refusal], retried: [RetriedObject], sent: [HistoryTransaction], of mirror: StoredMirror,
     in transaction: any ShardTransaction
@@ -125,7 +126,7 @@ extension ExportRun {
     var retryAt: Int64?
     for object in held {
       let row = rows[object.name]?.row
-      // What is only tried again is as old as it was.
+      // An object that is only tried again keeps its age.
       let heldAt = fresh.contains(object.name) ? nil : rows[object.name]?.heldAt
       let edit = sent.last { transaction in transaction.edit != nil && transaction.changes.contains { $0.objectID == object.name } }?.edit
       let dueAt = try hold(
@@ -135,7 +136,7 @@ extension ExportRun {
         problems.append(object.problem)
       }
     }
-    // Refused, and nobody's change to hold back: what the server itself would have done.
+    // The server's own writes that were refused belong to no object to hold back.
     problems += refused.map(\.problem).filter { !names.contains($0.recordName) }
     return (problems, retryAt)
   }
@@ -146,7 +147,7 @@ extension ExportRun {
     let problem: MirroringProblem
   }
 
-  /// By object, in the order they were met.
+  /// Groups the changes by object, in the order in which the objects were met.
   private func held(_ leftOut: [LeftOutChange], _ refused: [ExportWrites.Refusal], sent: [HistoryTransaction]) -> [HeldObject] {
     var order: [String] = []
     var objects: [String: HeldObject] = [:]
@@ -159,14 +160,14 @@ extension ExportRun {
         objects[change.objectID]?.changes.append(change)
       }
     }
-    // A record that is refused takes all that was done to its object with it, what was left out of that before included.
+    // A refused record takes all changes of its object along, those left out earlier too.
     let whole = Set(refused.filter { !$0.write.isLink }.map(\.write.item.recordName))
     for item in leftOut where !whole.contains(item.change.objectID) { add([item.change], item.problem) }
     for refusal in refused { add(changes(of: refusal, sent: sent), refusal.problem) }
     return order.compactMap { objects[$0] }
   }
 
-  /// The changes that a refused write came of.
+  /// The changes from which a refused write resulted.
   func changes(of refusal: ExportWrites.Refusal, sent: [HistoryTransaction]) -> [HistoryChange] {
     let record = refusal.write.item.record
     if refusal.write.isLink {
@@ -188,7 +189,7 @@ extension ExportRun {
     return own + pointers(set: refusal.write, besides: own)
   }
 
-  /// To-one relationships that changes of other objects set: a parent's set, or the other end of a pair.
+  /// The record's to-one values that changes of other objects set: a parent's to-many, or the other end of a pair.
   private func pointers(set write: PlannedWrite, besides own: [HistoryChange]) -> [HistoryChange] {
     guard case .save(let record, let changedKeys) = write.item,
       let entity = model.index.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
@@ -198,24 +199,25 @@ extension ExportRun {
     let pointers = entity.mirroredToOnes.compactMap { relationship -> NamedValue<RelationshipValue>? in
       guard case .field(let field) = relationship.storage, changed.contains(field), !named.contains(relationship.name) else { return nil }
       let target = record.fields.string(field)
-      // What the server cleared is not the client's to do again.
+      // The client need not repeat a value that the server cleared.
       return target == nil && write.isServersOwn ? nil : NamedValue(name: relationship.name, value: .toOne(target))
     }
     if pointers.isEmpty { return [] }
     return [HistoryChange(changeType: .update, entity: entity.name, objectID: record.recordName, relationships: pointers.sorted { $0.name < $1.name })]
   }
 
-  /// An object that comes with changes of others: behind what is held back of it already.
+  /// Puts an object that other objects' changes bring up behind its changes that are already held back.
   private func joined(_ object: HeldObject, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> (HeldObject, StoredQuarantine?) {
     guard let row = try transaction.quarantined(object.name, of: mirror.key) else { return (object, nil) }
-    // What can't be read is not overwritten: an operator may restore it.
+    // An operator may restore an unreadable row, so it is not overwritten.
     guard let earlier = try heldChanges(row, retriedIn: transaction) else {
       return (HeldObject(name: object.name + "~", changes: object.changes, problem: object.problem), nil)
     }
     return (HeldObject(name: object.name, changes: earlier.transaction.changes + object.changes, problem: object.problem), row)
   }
 
-  /// - Parameter edit: of the last of the changes: what they are compared with when they go through.
+  /// - Parameter edit: of the last change; the changes are compared with it when they go through.
+  /// - Returns: when the object is due: milliseconds since 1970.
   private func hold(
     _ held: (object: HeldObject, row: StoredQuarantine?), _ heldAt: Int64?, _ edit: HistoryTransaction.Edit?, of mirror: StoredMirror,
     in transaction: any ShardTransaction
@@ -231,7 +233,7 @@ extension ExportRun {
       mirror: mirror.key, name: object.name, entity: changes.last?.entity ?? problem.entity, cause: problem.cause.rawValue, code: problem.code.rawValue,
       cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: row?.firstAt ?? now, lastAt: now, attempts: attempts,
       dueAt: problem.cause.delay(afterAttempts: attempts).map { now + $0 } ?? StoredQuarantine.never, schemaVersion: schema.version)
-    // What nobody has any more can't be counted; that is told when it is tried again.
+    // An asset whose content is gone can't be counted; the next try reports it.
     let assets = try payload.assets.filter { try transaction.hasContent(of: $0) }
     try transaction.putQuarantined(stored, changes: payload.encoded(), assets: assets)
     return stored.dueAt
@@ -241,7 +243,7 @@ extension ExportRun {
 extension MirroringProblem {
   fileprivate func isKnown(from row: StoredQuarantine) -> Bool { row.code == code.rawValue && row.reason == reason }
 
-  /// What is stored of a problem.
+  /// The problem that a row stores.
   init(_ row: StoredQuarantine) {
     self.init(
       recordName: row.name, entity: row.entity, code: ServerErrorCode(rawValue: row.code) ?? .internalError,
@@ -254,7 +256,7 @@ extension PlannedWrite {
 }
 
 extension HistoryChange {
-  /// The objects that a change says something of: what is held back of them is to be known before.
+  /// The objects that a change mentions: their held-back changes go before it.
   var names: [String] {
     relationships.reduce(into: [objectID]) { names, relationship in
       switch relationship.value {

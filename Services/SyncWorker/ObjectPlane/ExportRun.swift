@@ -1,4 +1,4 @@
-// One batch of an export: transactions after the store's export position become records, change log, position and event in one commit.
+// Exports one batch: transactions after the export position become records, change log and event in one commit.
 
 import Assets
 import History
@@ -10,7 +10,7 @@ import ServiceBus
 import ServiceKit
 import WebServices
 
-/// What a batch did.
+/// The effects of one batch.
 struct ExportOutcome: Sendable {
   /// The store's export position afterwards.
   var exportedNumber: Int64
@@ -18,27 +18,27 @@ struct ExportOutcome: Sendable {
   var startNumber: Int64 = .max
   /// Saved transactions are left for another batch.
   var moreComing = false
-  /// Whether the store's position moved, if only within a transaction.
+  /// Whether the store's position moved, even if only within a transaction.
   var hasAdvanced = false
   /// To be published once the commit is durable.
   var effects = ZoneEffects()
-  /// What the next batch continues, if more is coming.
+  /// The run that the next batch continues, if more is coming.
   var running: RunningExport?
-  /// What the run ended with; nil when it goes on, or had nothing to do.
+  /// The event of the ended run; nil when the run goes on or had nothing to do.
   var event: StoredEvent?
-  /// Covers everything of the database that was written so far.
+  /// Covers every write to the database up to this commit.
   var syncToken: SyncToken?
-  /// The transaction whose next slice it begins with.
+  /// The transaction whose next slice begins the next batch.
   var next: RecentTransaction?
-  /// When something is due that the batch held back.
+  /// When the first change that the batch held back is due: milliseconds since 1970.
   var retryAt: Int64?
-  /// The store, when something happened that those who watch it are told of.
+  /// The store, when its watchers are to be told of something.
   var noticed: MirrorID?
 
   /// Whether the run that ended with this batch exported a transaction.
   func hasExported(_ number: Int64) -> Bool { startNumber < number && number <= exportedNumber && running == nil }
 
-  /// Tells of it; to be called when the commit is durable.
+  /// Tells watchers and other processes of the batch; call it when the commit is durable.
   func publish(by context: PlaneContext) {
     effects.publish(by: context)
     if let noticed { context.noticed(noticed) }
@@ -53,18 +53,18 @@ extension ExportRun {
   }
 }
 
-/// A transaction as it was sent, and as it is stored.
+/// A transaction in its decoded and its stored form.
 struct RecentTransaction: Sendable {
   let transaction: HistoryTransaction
   let payload: [UInt8]
 }
 
-/// A run of more than one batch, between two of them.
+/// The state of a run of several batches, between two of them.
 struct RunningExport: Hashable, Sendable {
   var event: StoredEvent
   /// The store's export position before the run.
   var startNumber: Int64 = 0
-  /// At most `problemLimit`: the event's list has to end somewhere.
+  /// At most `problemLimit`, which bounds the event's list.
   var problems: [MirroringProblem] = []
 
   static let problemLimit = 1000
@@ -72,9 +72,9 @@ struct RunningExport: Hashable, Sendable {
 
 /// The body of one export batch, for the shard's writer queue.
 ///
-/// A batch takes whole transactions, as many as make about 400 items and 1 572 864 bytes (T-E01). One that is larger is exported a slice at
-/// a time: readers see it grow, as they do with Apple's, and what others write between two slices stays what they wrote. An object's links
-/// go with it when it is deleted, however many there are.
+/// A batch takes whole transactions, up to about 400 items and 1 572 864 bytes (T-E01). A larger transaction goes in
+/// slices: readers see it grow, as they do with CloudKit, and writes of others between two slices stay.
+/// The links of a deleted object go in the same batch, however many there are.
 struct ExportRun: Sendable {
   let mirrorKey: Int64
   let shard: Int
@@ -82,27 +82,27 @@ struct ExportRun: Sendable {
   let model: MirrorModel
   let schema: EnvironmentSchema
   let context: PlaneContext
-  /// Of the store's user; nil: none.
+  /// The quota of the store's user; nil when there is none.
   var quota: StorageQuota?
-  /// Transactions that were just sent, by transaction ID: what was stored of them need not be decoded again.
+  /// Transactions of the save under way, by transaction ID: their stored form need not be decoded again.
   var recent: [String: RecentTransaction] = [:]
   /// Contents of their large values, by hash.
   var contents: [[UInt8]: [UInt8]] = [:]
   /// The run this batch continues.
   var running: RunningExport?
-  /// Changes of objects that the zone lacks, of transactions that were exported before (`HistoryRescan`).
+  /// Changes of objects that the zone lacks, from transactions that were exported before (`HistoryRescan`).
   var resent: [HistoryTransaction] = []
 
-  /// While what makes the batch fail is looked for.
+  /// Set while the store looks for the object that makes the batch fail.
   var isolation: ExportIsolation?
   var limits = ExportLimits.standard
 
-  /// - Throws: what the store throws. Objects that can't be exported are held back, listed in the event, and never block the others.
+  /// - Throws: store errors. An object that can't be exported is held back, listed in the event and blocks no other.
   func callAsFunction(_ transaction: any ShardTransaction) throws -> ExportOutcome {
     isolation?.end()
     guard var mirror = try transaction.mirror(key: mirrorKey) else { return ExportOutcome(exportedNumber: .max) }
     if mirror.isHome {
-      // Its objects are in others' databases: they are forwarded.
+      // The objects of a home are in other users' databases: `SharedForward` forwards them.
       var outcome = ExportOutcome(exportedNumber: mirror.exportedTransactionNumber)
       outcome.moreComing = mirror.exportedTransactionNumber < mirror.lastTransactionNumber
       return outcome
@@ -144,7 +144,7 @@ struct ExportRun: Sendable {
     problems += known + zones.flatMap(\.conflicts)
     let retryAt = try freed(by: zones, of: mirror, in: transaction) ? context.clock.now : dueAt
     if let position = batch.position { (mirror.exportedTransactionNumber, mirror.exportedStepCount) = position }
-    // Also where nothing was written: the changes are out of the history's way.
+    // Even if nothing was written: the changes that were left out have passed the export position.
     if left != nil || leftElsewhere != nil { try transaction.update(mirror) }
     try settlePlacements(of: sent, locator, mirror, in: transaction)
     var outcome = try finish(mirror, zones, problems, try commit.finish(), from: startNumber, moreDue: moreDue, in: transaction)
@@ -154,7 +154,7 @@ struct ExportRun: Sendable {
     return outcome
   }
 
-  /// What is said of relationships of objects that went with their zones, by a store that was told of the end.
+  /// The sent relationship updates of objects whose zone has ended, from a store that was told of the end.
   private func edits(ofEnded sent: [HistoryTransaction], _ locator: ObjectLocator) throws -> [HistoryChange] {
     if locator.isSingle { return [] }
     return try sent.lazy.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes).filter { change in
@@ -162,13 +162,13 @@ struct ExportRun: Sendable {
     }
   }
 
-  /// What waits for room is tried again when something was deleted.
+  /// A deletion makes room, so objects that are held back for lack of space become due.
   private func freed(by zones: [ZoneExport], of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Bool {
     guard mirror.quarantinedCount > 0, zones.contains(where: { $0.written.contains { if case .delete = $0.item { true } else { false } } }) else { return false }
     return try transaction.retryQuarantined(.cause(QuarantineCause.space.rawValue), of: mirror.key, at: context.clock.now) > 0
   }
 
-  /// What was assigned and exported is where it is; what came to nothing binds nobody.
+  /// Settles the assignments of objects that were exported or came to nothing; a held-back object keeps its own.
   private func settlePlacements(of sent: [HistoryTransaction], _ locator: ObjectLocator, _ mirror: StoredMirror, in transaction: any ShardTransaction) throws {
     if locator.isSingle { return }
     for name in Set(sent.lazy.flatMap(\.changes).map(\.objectID)).sorted() where try locator.isAssigned(name) {
@@ -176,7 +176,7 @@ struct ExportRun: Sendable {
     }
   }
 
-  /// What is resent, of objects that nobody made since they were missed.
+  /// The resent changes whose objects still have no record.
   private func unrecorded(_ locator: ObjectLocator) throws -> [HistoryTransaction] {
     try resent.map { transaction in
       var transaction = transaction
@@ -239,10 +239,10 @@ struct ExportRun: Sendable {
     return outcome
   }
 
-  /// A run that did nothing has none.
+  /// A run that did nothing has no event.
   private func isEvent(_ writeCount: Int, _ problems: [MirroringProblem]) -> Bool { running != nil || writeCount > 0 || !problems.isEmpty }
 
-  /// A run of one batch has one event, begun and ended in its commit; a longer one begins its event with the first (T-V01).
+  /// A run of one batch stores one ended event; a longer run begins its event with the first batch (T-V01).
   private func putEvent(
     saved: Int, deleted: Int, _ problems: [MirroringProblem], for outcome: inout ExportOutcome, _ mirror: StoredMirror,
     in transaction: any ShardTransaction
@@ -271,14 +271,14 @@ struct ExportRun: Sendable {
   }
 }
 
-/// Asset contents for an export. The writer's thread reads a file only after a restart, and writes one only for a record that was nearly
-/// full before an edit.
+/// Asset contents for an export. The writer's thread reads a file only after a restart, and writes one only for a
+/// record that was nearly full before an edit.
 struct AssetVault: AssetContents {
   let assets: AssetStore
   let shard: Int
-  /// Until when what is written may wait for its record: seconds since 1970.
+  /// When a written asset without a record expires: seconds since 1970.
   let expiry: Int64
-  /// By hash.
+  /// Contents at hand, by hash.
   let recent: [[UInt8]: [UInt8]]
 
   func content(of asset: Asset) throws -> [UInt8] { try recent[asset.hash] ?? assets.read(asset, shard: shard) }

@@ -1,4 +1,4 @@
-// A page of an import: records of all the store's zones in the order of their changes, as objects, without the store's own echoes.
+// Builds one page of an import: the rows of all of a store's zones in feed order, as objects, without its own echoes.
 
 import Mirroring
 import RecordStore
@@ -6,21 +6,21 @@ import Records
 import Sharing
 import WebServices
 
-/// Where a record is.
+/// The zone and name of a record.
 struct RecordPlace: Hashable, Sendable {
   /// The key of the zone's row.
   let zone: Int64
   let name: String
 }
 
-/// Turns rows into changes for one store; what can't be read is a problem of that record alone.
+/// Turns rows into changes for one store; an unreadable row is a problem of its record alone.
 struct ImportReader: Sendable {
   let importer: Importer
   let inliner: AssetInliner
   /// nil in a private database.
   let permissions: RecordPermissions?
 
-  /// - Throws: what the store throws, except for rows that are damaged.
+  /// - Throws: store errors, except for damaged rows: these are the record's problem.
   func outcome(of row: StoredRecord, in source: ZoneSource) throws -> ImportOutcome {
     if let permissions, !permissions.mayRead(row.record) { return .nothing }
     do {
@@ -31,33 +31,33 @@ struct ImportReader: Sendable {
       case .success(let object): return .change(.save(object, record))
       }
     } catch StoreError.corrupt {
-      // Dropped because the page tells of it: a record it needs is damaged.
+      // Dropped because the page lists the problem: this record, or one that it needs, is damaged.
       return .problem(.damaged(row.record.recordName, row.record.recordType))
     }
   }
 }
 
-/// One page of changes on its way.
+/// One page of changes while it is being filled.
 struct ImportBatch {
   private let mirror: StoredMirror
   private let database: StoredDatabase
   private var position: ImportPosition
-  /// The client brought no token: it knows of no zone that could be gone.
+  /// The client brought no token, so it knows no zone that could be gone.
   private let isFirst: Bool
   private let state: StoredSyncState
   private let reader: ImportReader
-  /// What is to be sent again, if the store's token is of an earlier epoch.
+  /// The records to send again, if the store's token is of an earlier model epoch.
   private let upgrade: ModelUpgrade?
   /// Milliseconds since 1970.
   private let now: Int64
   private let holds: [String: StoredZoneHold]
-  /// nil: the store is the database's owner's.
+  /// nil when the store belongs to the database's owner.
   private let guest: GuestZones?
   /// Records that earlier pages left out.
   private let known: [RecordPlace: StoredUnimported]
   private var output: ImportBatchWriter
   private var page = ImportedPage()
-  /// What the store knows of moves.
+  /// The moves that the store knows of, by its token.
   private let moves: MoveView
   /// The zones whose records are delivered, by name.
   private var delivered: [String: StoredZone] = [:]
@@ -65,16 +65,16 @@ struct ImportBatch {
   private var scannedCount = 0
   private var propertyListByteCount = 0
   private let wasComplete: Bool
-  /// Where the store last had everything: a run's progress counts from there.
+  /// The sequence at which the store last had everything: a run's progress counts from there.
   private let runStart: Int64
-  /// How much of the feed is looked over again besides.
+  /// Steps of the feed that a model upgrade goes through again, for the progress.
   private let againCount: Int64
 
-  /// Records looked at in one call, most of which may be echoes.
+  /// Rows that one call looks at, most of which may be echoes.
   private static let scanLimit = 5000
-  /// Bytes of binary property lists that one call reads: a page of them would keep a reader from everybody else.
+  /// Bytes of binary property lists that one call reads; a whole page of them would occupy a reader that others need.
   private static let propertyListByteLimit = 512 * 1024
-  /// Of a store: what is left out beyond them is told and not remembered.
+  /// Left-out records remembered for a store; the page tells of further ones, and nothing remembers them.
   static let unimportedLimit = 10_000
 
   init(
@@ -92,12 +92,12 @@ struct ImportBatch {
     self.output = output
     guest = mirror.isGuest ? try GuestZones(of: mirror, snapshot) : nil
     holds = Dictionary(try snapshot.zoneHolds(of: mirror.key).map { ($0.zoneName, $0) }, uniquingKeysWith: { first, _ in first })
-    // Most stores have none: one look.
+    // Most stores have no left-out record: one cheap look tells.
     let count = try snapshot.unimported(of: mirror.key, afterKey: 0, limit: 1).isEmpty ? 0 : Self.unimportedLimit
     known = Dictionary(
       try snapshot.unimported(of: mirror.key, afterKey: 0, limit: count).map { (RecordPlace(zone: $0.zone, name: $0.name), $0) },
       uniquingKeysWith: { first, _ in first })
-    // As the token has it: the end of another zone changes nothing of that.
+    // From the token's state: the end of another zone in this page must not change it.
     moves = MoveView(told: position.told, hasBeenComplete: position.hasBeenComplete, store: mirror.identifier)
     wasComplete = position.hasBeenComplete || state.firstImportAt != nil
     runStart = position.told
@@ -122,7 +122,7 @@ struct ImportBatch {
       return true
     }
     if isAtEnd {
-      // Everything up to this snapshot was looked at: there is no echo to tell apart any more but later ones.
+      // Every row of this snapshot was looked at, so only later rows need the echo test.
       position.caughtUp(with: database.sequence)
     } else {
       page.moreComing = true
@@ -130,7 +130,7 @@ struct ImportBatch {
   }
 
   /// Tells of zones that came and went.
-  /// - Returns: those whose records are delivered; nil: the page is full before that.
+  /// - Returns: the zones whose records are delivered; nil when the page is full before that.
   private mutating func zonesTold(limit: Int, from snapshot: any ShardSnapshot) throws -> [StoredZone]? {
     let zones = try snapshot.mirroredZones(of: mirror, after: 0)
     guard let guest else {
@@ -142,11 +142,11 @@ struct ImportBatch {
     let keys = Set(zones.map(\.key))
     for place in known.keys where !keys.contains(place.zone) { page.settled.append(place) }
     if isFirst {
-      // The page may be asked for again: the client may have what was in zones that ended meanwhile.
+      // A client without a token may repeat its first request and have content of zones that its user lost meanwhile.
       let left = GuestNews.left(guest.members, since: state.sinceSequence)
       for zoneName in left { try tell(zoneLeft: zoneName, in: snapshot) }
       position.begin(with: database.sequence)
-      // Who came back to a zone may have thrown away what they did there themselves.
+      // A user who came back to a zone may have discarded their own work there: it is sent too.
       if !left.isEmpty || guest.members.contains(where: { $0.since > state.sinceSequence }) { position.beginAgain() }
     }
     let news = GuestNews(guest.members, since: position.memberships, through: position.catchUp?.through ?? database.sequence)
@@ -156,7 +156,7 @@ struct ImportBatch {
         output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), reason: zone.end)
         page.deletedCount += 1
       }
-      // Even the store's own records are news where its client has them no more, or never had.
+      // The client lost, or never had, even the store's own records of these zones.
       if news.left.isEmpty { position.beginAgain() } else { position.lostZone(.max) }
       position.catchUp = ImportPosition.CatchUp(through: database.sequence, sequence: 0)
     }
@@ -171,7 +171,7 @@ struct ImportBatch {
       guard isDone else { return nil }
       position.memberships = catchUp.through
     }
-    // Who joined since then is told with the next page.
+    // The next page tells of zones that were joined after that point.
     return zones.filter { (guest.access[$0.zoneName]?.since ?? .max) <= position.memberships }
   }
 
@@ -181,13 +181,13 @@ struct ImportBatch {
     page.deletedCount += 1
   }
 
-  /// Sends again what the store's model reads more of than the one before did (I8).
-  /// - Returns: whether that is all of it.
+  /// Sends again the records of which the store's model reads more than the model before it did (I8).
+  /// - Returns: whether all of them were sent.
   private mutating func sendAgain(_ upgrade: ModelUpgrade, _ zones: [StoredZone], limit: Int, from snapshot: any ShardSnapshot) throws -> Bool {
     let epoch = state.modelEpoch
     var isDone = upgrade.isEmpty
     if !isDone {
-      // Begun for a model that is not the store's any more: that was not enough.
+      // A refetch that began for an earlier model did not send enough for this one.
       if position.refetch?.epoch != epoch { position.beginRefetch(for: epoch) }
       isDone = try walk(zones, after: position.refetch?.sequence ?? 0, through: position.sequence, from: snapshot) { batch, row, cursor in
         if case .record(let stored) = row, !stored.isDeleted, upgrade.concerns(stored.record) {
@@ -204,8 +204,8 @@ struct ImportBatch {
     return isDone
   }
 
-  /// Looks at the rows of several zones in the order of their changes, until `visit` or the limit of a call says stop.
-  /// - Returns: whether none is left.
+  /// Visits the rows of several zones in feed order, until `visit` returns false or a limit of the call is reached.
+  /// - Returns: whether no row is left.
   private mutating func walk(
     _ zones: [StoredZone], after start: Int64, through end: Int64, from snapshot: any ShardSnapshot,
     visit: (inout ImportBatch, ZoneCursor.Row, ZoneCursor) throws -> Bool
@@ -227,8 +227,9 @@ struct ImportBatch {
 
   // MARK: Zones
 
-  /// Tells of zones that are gone, or were made anew, since the token: their objects went with them, or wait, or are to be sent again.
-  /// - Returns: those whose records are delivered.
+  /// Tells of zones that ended or were made anew since the token. By the policy of each end, the store drops their
+  /// objects, keeps them and waits, or saves them again.
+  /// - Returns: the zones whose records are delivered.
   private mutating func zonesNoted(_ zones: [StoredZone]) throws -> [StoredZone] {
     var remembered: [Int64: UInt64] = [:]
     var delivered: [StoredZone] = []
@@ -238,7 +239,7 @@ struct ImportBatch {
       let hold = holds[zone.zoneName].flatMap { $0.endSequence == zone.endSequence ? $0 : nil }
       let isPaused = hold != nil && hold?.decision == nil
       if isPaused || isNews(endOf: zone, knownAs: before, hold), tell(ofEndOf: zone, hold) == .keepAndPause {
-        // What is in the zone now is not for the store, and the end is still to be told.
+        // The store waits: it gets nothing of the zone's present content, and the end is still to be told.
         remembered[hash] = before ?? Self.noZone
         position.pausedZones.insert(hash)
       } else if !zone.isDeleted {
@@ -253,9 +254,9 @@ struct ImportBatch {
     return delivered
   }
 
-  /// Whether the client does not know that the zone ended. A zone of which the token says nothing it may know all the same: by saving there, or by a
-  /// page whose token it lost; or the token had no room for it. Then the sequence tells. So a client may hear, too, of the end of a zone that came and
-  /// went since it looked; but nobody is asked to decide what becomes of one that they may never have had.
+  /// Whether the client does not know that the zone ended. It may know a zone that its token does not name: it saved
+  /// there, lost the token of a page, or the token had no room. The sequence of the end decides then. A client may so
+  /// hear of a zone that came and went since it looked, but no user decides about a zone they may never have had.
   private func isNews(endOf zone: StoredZone, knownAs before: UInt64?, _ hold: StoredZoneHold?) -> Bool {
     if let before { return zone.isDeleted || before != zone.incarnation }
     guard !position.hasTold(endAt: zone.endSequence), zone.endSequence > state.sinceSequence else { return false }
@@ -263,11 +264,11 @@ struct ImportBatch {
     return zone.zoneName == mirror.defaultZoneName || position.isFull || policy != .keepAndPause
   }
 
-  /// An incarnation that no zone has, and that is not 0, which means something else in tokens.
+  /// An incarnation that no zone has; 0 has a meaning of its own in tokens.
   private static let noZone: UInt64 = 1
 
-  /// From this page on the store counts as having heard of it: what its user saves then is new. A client that never got the page asks again
-  /// with the token it has, and is told again.
+  /// The store counts as told from this page on: later saves to the zone are new. A client that never got the page asks
+  /// again with its old token and is told again.
   private mutating func tell(ofEndOf zone: StoredZone, _ hold: StoredZoneHold?) -> ZonePolicy {
     let policy = hold.map { $0.decision.flatMap(ZonePolicy.init(rawValue:)) ?? .keepAndPause } ?? state.policy(for: zone.end)
     if policy == .keepAndPause, hold != nil, position.hasTold(endAt: zone.endSequence) { return policy }
@@ -278,7 +279,7 @@ struct ImportBatch {
         StoredZoneHold(
           zoneName: zone.zoneName, end: zone.end, endSequence: zone.endSequence, heldAt: now, decision: policy == .keepAndPause ? nil : policy.rawValue))
     }
-    // One that ended before its end was numbered: what is there now is all behind the position.
+    // An end without a number is older than the numbers: all present records of the zone come after the position.
     if policy != .keepAndPause { position.lostZone(zone.endSequence > 0 ? zone.endSequence : .max) }
     return policy
   }
@@ -290,7 +291,7 @@ struct ImportBatch {
     _ row: ZoneCursor.Row, _ cursor: ZoneCursor, limit: Int, isAgain: Bool = false, isNews: Bool = false, from snapshot: any ShardSnapshot
   ) throws -> Bool {
     guard case .record(let found) = row else {
-      // Where it hangs nobody can tell.
+      // A damaged row does not say where in the hierarchy it is, so a user with partial sight is not told of it.
       if cursor.visible?.seesEverything == false { return true }
       leaveOut(row, cursor, .damaged(row.recordName, ""))
       return true
@@ -312,7 +313,7 @@ struct ImportBatch {
     let move = isAgain || stored.isDeleted ? nil : move(of: stored.record, to: cursor.zone, mayBeUnknown: !isRead)
     switch outcome {
     case .nothing, .problem:
-      // The store may have it as it was: where it is now can be told, and it goes with that zone.
+      // The store may have an earlier version: the page tells of the move, and the object goes with its zone.
       if let move {
         guard deliveredCount < limit, output.hasRoom(for: move) else { return false }
         output.add(move)
@@ -333,7 +334,7 @@ struct ImportBatch {
     return true
   }
 
-  /// A record as the store's user sees it; nil: he does not. What went out of his sight is deleted for him.
+  /// The record as the store's user sees it, nil if they don't. A record that left their sight comes as deleted.
   private func sighted(_ stored: StoredRecord, _ cursor: ZoneCursor) throws -> StoredRecord? {
     guard let visible = cursor.visible else { return stored }
     switch try visible.sight(of: stored) {
@@ -346,26 +347,26 @@ struct ImportBatch {
     }
   }
 
-  /// Whether a tombstone is of a record that was moved to a zone where the store sees it, or sees what became of it: it is told of there, whichever
-  /// of the two comes first (T-P02). Who does not see that zone is told of a deletion.
+  /// Whether a tombstone's record moved to a zone of which the store is told, whichever of the two comes first (T-P02).
+  /// A store that does not see that zone is told of a deletion.
   private mutating func isTold(where tombstone: StoredRecord, from snapshot: any ShardSnapshot) throws -> Bool {
     guard let name = Tombstone.movedTo(tombstone.record), let zone = delivered[name] else { return false }
     return try unlessDamaged {
       guard let row = try snapshot.record(named: tombstone.record.recordName, in: zone.key) else { return false }
       guard let visible = guest?.visible(in: zone, snapshot) else { return true }
       guard visible.seesEverything else { return try !row.isDeleted && visible.mayRead(row.record) }
-      // What went on from there before they took part they are not told of there.
+      // A deletion there that is hidden from the user tells them nothing: a later move from there may.
       guard row.isDeleted, case .hidden = try visible.sight(of: row) else { return true }
       return try row.sequence > tombstone.sequence && isTold(where: row, from: snapshot)
     } ?? true
   }
 
-  /// That the store has the object in another zone.
-  /// - Parameter mayBeUnknown: also when nothing says that the store has it.
+  /// Encodes a move, for a store that has the object in another zone; nil when there is none to tell.
+  /// - Parameter mayBeUnknown: tell it also when nothing says that the store has the object.
   private func move(of record: Record, to zone: StoredZone, mayBeUnknown: Bool) -> [UInt8]? {
     let receipts = MoveReceipts(of: record, in: database.incarnation)
     if receipts.moves.isEmpty { return nil }
-    // The owner's stores have, or had, all of his zones.
+    // The owner's stores have, or had, all of the owner's zones.
     let sees = { [delivered, mirror] name in mirror.scope == .private || delivered[name] != nil }
     guard let origin = moves.origin(of: record, receipts, in: zone.zoneName, mayBeUnknown: mayBeUnknown, sees: sees) else { return nil }
     func id(_ name: String) -> Zone.ID { Zone.ID(zoneName: name, ownerName: database.id.owner) }

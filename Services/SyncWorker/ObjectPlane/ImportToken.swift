@@ -1,49 +1,49 @@
-// How far a store has imported: what the token of an import batch says.
+// Keeps how far a store has imported: the content of an import batch's token.
 
 import RecordStore
 import Records
 
 /// A position in a database's feed, as one store sees it.
 ///
-/// On the wire a `SyncToken`: first the database's incarnation with `sequence`, then with `firstUnseen`; then, where it is not 0, the incarnation
-/// 0 (which no zone has) with `epoch`, and while a refetch is under way with its epoch and sequence; then for each zone its incarnation with a
-/// hash of its name. A guest's has no zones, but the incarnation 2 with `memberships`, while zones that were joined are caught up with those
-/// two numbers. Before either, where `firstUnseen` does not say it, the incarnation 3 with
-/// `told` and `endsTold`.
+/// On the wire it is a `SyncToken` with these positions (incarnation: sequences), in this order:
+/// - the database's incarnation: `sequence`, then `firstUnseen`;
+/// - 0, which no zone has, unless all is 0: `epoch`, and during a refetch its epoch and sequence;
+/// - 3, unless `firstUnseen` implies them: `told`, `endsTold`;
+/// - 2, for a guest: `memberships`, and during a catch-up its `through` and `sequence`;
+/// - each zone's incarnation, with a hash of its name; a guest's token names no zones.
 struct ImportPosition: Hashable, Sendable {
-  /// What the store is sent again because its model knows more than before (I8), or because it was reset.
+  /// A second delivery of records, because the store's model reads more than before (I8) or the store was reset.
   struct Refetch: Hashable, Sendable {
-    /// The epoch whose model it is for.
+    /// The model epoch that it serves.
     let epoch: Int64
-    /// Records up to here were sent again, of those up to the position's `sequence`.
+    /// Records up to here were sent again, out of those up to the position's `sequence`.
     var sequence: Int64
   }
 
   /// Records changed up to here were delivered, or left out as the store's own echoes.
   var sequence: Int64 = 0
-  /// Behind what the store had when it last had everything. Between two pages of a run that lies behind `sequence`: a record that the store
-  /// itself exports meanwhile moves to the end of the feed, past others' changes to it that were not delivered yet. So a record is an echo
-  /// only if others left it alone since then, not just since the last page.
+  /// One past the sequence at which the store last had everything. Between two pages of a run it lags behind
+  /// `sequence`: a record that the store exports meanwhile moves to the end of the feed, past changes of others that were not
+  /// delivered. A record is an echo only if others left it alone since then, not just since the last page.
   var firstUnseen: Int64 = 1
-  /// Where the store had everything when it last had, or since it began anew: 0 if it never had. `firstUnseen` falls behind it when a zone is
-  /// lost or joined, or something is told again.
+  /// The sequence at which the store last had everything since it began; 0 if it never had. `firstUnseen` is lower when
+  /// a zone is lost or joined, or something is told again.
   var told: Int64 = 0
-  /// The ends of zones up to here were told by a page of a run that is not over.
+  /// A page of the unfinished run told the ends of zones up to here.
   var endsTold: Int64 = 0
-  /// `StoredSyncState.modelEpoch` of the model by which everything up to `sequence` was delivered.
+  /// The `StoredSyncState.modelEpoch` of the model that delivered everything up to `sequence`.
   var epoch: Int64 = 0
   var refetch: Refetch?
-  /// The zones the store knows, by `hash(of:)`, with their incarnations: one that is gone, or was made anew, must be told.
+  /// Incarnations of the zones that the store knows, by `hash(of:)`: a page tells of one that ended or was made anew.
   var zones: [Int64: UInt64] = [:]
 
-  /// A guest's: what was told of its user's memberships, as the sequences have them that were taken when each began or ended.
+  /// For a guest: changes of its user's memberships up to this sequence were told.
   var memberships: Int64 = 0
-  /// Zones that were joined since are told from their beginnings: those that were by `through`, their records up to `sequence`, of those up to
-  /// the position's.
+  /// Set while the zones that a guest joined are told from their beginnings.
   var catchUp: CatchUp?
 
-  /// A guest's: what went out of its user's sight up to then was told. It moves when the store has everything: during a run a record that left may be
-  /// changed again and move behind the page that would have told of it.
+  /// For a guest: records that left its user's sight up to here were told. It moves only when the store has everything,
+  /// because a record that left may change during a run and move past the page that would have told of it.
   var departures: Int64 { told }
 
   struct CatchUp: Hashable, Sendable {
@@ -51,31 +51,31 @@ struct ImportPosition: Hashable, Sendable {
     var sequence: Int64
   }
 
-  /// Zones that wait for their user's decision, by hash: of more zones than a token has room for these are named first, because nothing else says
-  /// what was told of them.
+  /// Zones that wait for their user's decision, by hash. They come first in a token that has no room for all zones,
+  /// because nothing else says what was told of them.
   var pausedZones: Set<Int64> = []
 
   /// Incarnations that no zone has.
   private static let guestMark: UInt64 = 2
   private static let toldMark: UInt64 = 3
 
-  /// A token has to fit into a URL: of zones beyond this number the ends are told by their sequences (`ImportBatch`).
+  /// A token has to fit into a URL: the ends of zones beyond this number are told by their sequences (`ImportBatch`).
   private static let zoneLimit = 32
 
-  /// Where a client without a token begins. One that was reset has none of its own records any more.
+  /// The position of a client without a token. After a reset it has none of the store's own records either.
   init(beginning state: StoredSyncState = StoredSyncState()) {
     epoch = state.modelEpoch
     if state.resetSequence > 0 { firstUnseen = 0 }
   }
 
-  /// Whether a store need not be sent a record, because every change to it since then is the store's own.
+  /// Whether every change to a record since `firstUnseen` is the store's own, so that the store need not be sent it.
   func isEcho(_ row: StoredRecord, of mirror: StoredMirror) -> Bool { row.origin == mirror.key && row.sequenceOfOthers < firstUnseen }
 
-  /// The store had everything at least once since it began.
+  /// Whether the store had everything at least once since it began.
   var hasBeenComplete: Bool { told > 0 }
 
-  /// The client's new copy is whole, since the reset that `state` tells of.
-  /// It had everything since then: what was changed during the run has moved to its end.
+  /// Whether the client's new copy is complete since the reset in `state`: it had everything once after that, and
+  /// records changed during the run moved to the run's end.
   func completes(_ state: StoredSyncState) -> Bool { epoch == state.modelEpoch && refetch == nil && firstUnseen > state.resetSequence }
 
   /// The store has everything up to `sequence`.
@@ -86,37 +86,38 @@ struct ImportPosition: Hashable, Sendable {
     endsTold = 0
   }
 
-  /// A guest's client without a token is told of all that is there now.
+  /// A guest's client without a token is told of everything that is there, so earlier memberships are no news.
   mutating func begin(with sequence: Int64) {
     memberships = sequence
   }
 
-  /// What the store itself exported is news to it until the run ends.
+  /// Even records that the store itself exported are news to it until the run ends.
   mutating func beginAgain() {
     firstUnseen = 0
   }
 
-  /// A zone that the store knew is gone, and what it had there with it: even its own records are news until the run ends. Earlier pages of the run
-  /// may have left out deletions of what had moved to that zone: what was told since the run began is told again.
-  /// - Parameter restart: where what is in a zone of that name now begins, when the store is to be told all of it.
+  /// Forgets a known zone with all that the store had there: even its own records are news until the run ends. Earlier
+  /// pages may have left out deletions of records that moved to the zone, so the run tells again what it told.
+  /// - Parameter restart: the sequence after which the present content of the zone's name begins, if all of it is told.
   mutating func lostZone(_ restart: Int64) {
     firstUnseen = 0
     sequence = min(sequence, restart, told)
   }
 
-  /// Whether there may be zones of which the token has no word.
+  /// Whether the token may lack zones that the store knows.
   var isFull: Bool { zones.count >= Self.zoneLimit }
 
-  /// Whether an earlier page, or an earlier run, came by the end of a zone.
+  /// Whether an earlier page or run passed the end of a zone.
   func hasTold(endAt sequence: Int64) -> Bool { sequence <= max(self.sequence, told, endsTold) }
 
-  /// Something is to be told again: with what the store itself exports meanwhile, which moves behind the position.
+  /// Begins a second delivery, which includes records that the store itself exports meanwhile.
   mutating func beginRefetch(for epoch: Int64) {
     refetch = Refetch(epoch: epoch, sequence: 0)
     beginAgain()
   }
 
-  /// - Throws: `SyncToken.Refusal.expired` for a token of another database, or of this one before it was restored or began anew.
+  /// - Throws: `SyncToken.Refusal.expired` for a token of another database, or of this one before it was restored or
+  ///   began anew.
   init(_ token: SyncToken, of database: StoredDatabase) throws(RecordError) {
     let positions = token.positions
     guard positions.count >= 2, positions[0].incarnation == database.incarnation, positions[0].sequence <= database.sequence,

@@ -1,50 +1,50 @@
-// Which zone each object of a store is in: the one place that knows (R4, R16).
+// Finds the zone of each object of a store: no other code decides this (R4, R16).
 
 import History
 import Mirroring
 import RecordStore
 import Records
 
-/// Where the objects of one store are, in one state of its shard; remembers what it was asked.
+/// The zones of one store's objects in one state of its shard; it caches its answers.
 ///
-/// Where all objects of the database are in the store's default zone, nothing is looked up. Otherwise an object is in the zone with its live
-/// record, the default one first (record clients may use a name in several); else where it was assigned to be made; else where its
-/// tombstone is, or where it was when its zone ended: such a zone is answered as it is, ended or made again. For a guest there are only the
-/// zones that are shared with its user.
+/// If all objects of the database are in the store's default zone, nothing is looked up. Otherwise an object is in the
+/// zone of its live record, the default zone first, because record clients may use a name in several zones. Without a
+/// live record it is in the zone it was assigned to, else where its tombstone is, or in its ended zone (returned as it
+/// is, ended or made again). A guest has only the zones that are shared with its user.
 final class ObjectLocator {
-  /// What is known of an object.
+  /// The known place of an object.
   struct Place {
-    /// nil: nobody has heard of the object.
+    /// nil when no zone knows the object.
     var zone: StoredZone?
-    /// All that is left there is a tombstone, or the memory of one.
+    /// Only a tombstone, or the memory of one, is left there.
     var isTombstone = false
-    /// It was assigned to the zone, and has no record there.
+    /// The object was assigned to the zone and has no record there.
     var isAssigned = false
-    /// A guest's: it is, or was, in that zone, which the guest's user does not see any more.
+    /// For a guest: the zone of the object, which the guest's user no longer sees.
     var lostZoneName: String?
-    /// A guest's: it was moved out of its zone to where the guest's user sees nothing of it.
+    /// For a guest: the object moved out of its zone, out of the user's sight.
     var hasLeft = false
 
     var livingZone: StoredZone? { zone.flatMap { $0.isDeleted ? nil : $0 } }
   }
 
   let mirror: StoredMirror
-  /// Where objects go that are connected with nothing; nil: there is none, or not yet.
+  /// The zone of objects that are connected with nothing; nil when it does not exist.
   let defaultZone: StoredZone?
   /// Whether all objects are in the default zone.
   let isSingle: Bool
   private let snapshot: any ShardSnapshot
   let owner: String
-  /// What a guest sees; nil: the store is the owner's.
+  /// The zones that a guest sees; nil when the store is the owner's.
   let guest: GuestZones?
   private var guestZones: [StoredZone] = []
-  /// Objects that transactions make (`zones(of:)`): what nobody has heard of is made in the default zone.
+  /// Objects that transactions insert (`zones(of:)`): an unknown one is made in the default zone.
   private var inserted: Set<String> = []
   private var places: [String: Place] = [:]
   private var sources: [Int64: ZoneSource] = [:]
   private let nowhere: ZoneSource
 
-  /// - Throws: what the store throws.
+  /// - Throws: store errors.
   init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
     self.mirror = mirror
     self.snapshot = snapshot
@@ -60,10 +60,10 @@ final class ObjectLocator {
 
   // MARK: Zones
 
-  /// The zone of an object; the default one for what nobody has heard of or whose zone has ended, and nil where that does not exist.
+  /// The zone of an object; for an unknown object or an ended zone the default one, nil if that does not exist.
   func zone(of objectID: String) throws -> StoredZone? { isSingle ? defaultZone : try place(of: objectID).livingZone ?? defaultZone }
 
-  /// The zone that an object is in or was in when it ended; nil: the default one.
+  /// The zone that the object is in, or was in when the zone ended; nil for the default one.
   func lastZone(of objectID: String) throws -> StoredZone? { isSingle ? nil : try place(of: objectID).zone }
 
   /// The object's zone as clients name it.
@@ -73,8 +73,8 @@ final class ObjectLocator {
 
   private func id(_ zoneName: String) -> Zone.ID { Zone.ID(zoneName: zoneName, ownerName: owner) }
 
-  /// Every zone that has an object of those that the transactions change, the default one first; and of those that are related to one that is gone,
-  /// because they are told again as they are.
+  /// The zones of the objects that the transactions change, the default one first. Objects related to a deleted one
+  /// count too, because their records are told again.
   /// - Parameter lost: changes of objects that went with their zones.
   func zones(of transactions: [HistoryTransaction], lost: [HistoryChange] = []) throws -> [StoredZone] {
     var zones = defaultZone.map { [$0] } ?? []
@@ -93,7 +93,7 @@ final class ObjectLocator {
     return zones
   }
 
-  /// What an exporter of a zone asks.
+  /// Answers a zone's exporter where an object is outside its zone; nil when all objects are in the default zone.
   func elsewhere(than zone: StoredZone?) -> Exporter.Elsewhere? {
     if isSingle { return nil }
     return { [self] objectID in
@@ -108,18 +108,18 @@ final class ObjectLocator {
     }
   }
 
-  /// What an assignment of zones asks.
+  /// The home of an object, for the assignment of zones.
   func home(of objectID: String) throws -> ObjectHome {
     let place = try place(of: objectID)
     guard let zone = place.zone else {
-      // Nobody has heard of it, but of somebody who points to it.
+      // No record or placement knows the object; a record in the default zone may point to it.
       guard let defaultZone, try !source(in: defaultZone).pointers(to: objectID).isEmpty else { return .nowhere }
       return .zone(id(defaultZone.zoneName))
     }
     return place.isTombstone ? .tombstone(id(zone.zoneName)) : .zone(id(zone.zoneName))
   }
 
-  /// The zones that ended and had objects of those that the transactions change.
+  /// The ended zones that had objects which the transactions change, whether made again or not.
   func endedZones(of transactions: [HistoryTransaction]) throws -> [StoredZone] {
     if isSingle { return [] }
     var zones: [StoredZone] = []
@@ -137,7 +137,7 @@ final class ObjectLocator {
 
   // MARK: Records
 
-  /// The records of a zone; nil: of none.
+  /// The records of a zone; an empty source for nil.
   func source(in zone: StoredZone?) -> ZoneSource {
     guard let zone else { return nowhere }
     if let known = sources[zone.key] { return known }
@@ -152,13 +152,13 @@ final class ObjectLocator {
   /// The object's record or tombstone.
   func row(of objectID: String) throws -> StoredRecord? { try source(of: objectID).row(named: objectID) }
 
-  /// As `row(of:)`; nil also where a guest's user does not see it.
+  /// As `row(of:)`; nil also when the guest's user does not see the row.
   func visibleRow(of objectID: String) throws -> StoredRecord? {
     guard let zone = try zone(of: objectID), let row = try source(in: zone).row(named: objectID) else { return nil }
     return try isVisible(row, in: zone) ? row : nil
   }
 
-  /// Whether the store's user sees a row: in others' databases not all that is there.
+  /// Whether the store's user sees a row; a guest may see only part of a zone.
   func isVisible(_ row: StoredRecord, in zone: StoredZone) throws -> Bool {
     guard let guest else { return true }
     switch try guest.visible(in: zone, snapshot)?.sight(of: row) {
@@ -184,7 +184,7 @@ final class ObjectLocator {
     var assigned: StoredZone?
     var buried = atHome == .tombstone ? defaultZone : nil
     var ended: StoredZone?
-    // What it was moved to says more, as long as there is anything of it.
+    // The zone that the object moved to knows more of it, unless nothing is left there.
     var left = atHome == .moved ? defaultZone : nil
     if !isSingle {
       for placement in try snapshot.placements(of: objectID, in: mirror.databaseKey) {
@@ -207,7 +207,7 @@ final class ObjectLocator {
     return Place(zone: last, isTombstone: last != nil)
   }
 
-  /// Of more zones only those are looked at in which there is, or was, something of that name.
+  /// With more zones, a look covers only those with a placement of the name, and the private mirror zone.
   private static let guestZoneLimit = 16
 
   private func look(for objectID: String, as guest: GuestZones) throws -> Place {
@@ -228,7 +228,7 @@ final class ObjectLocator {
       return Place(zone: guestZones.first { $0.key == assigned.zone }, isAssigned: true)
     }
     if let buried { return Place(zone: buried, isTombstone: true) }
-    // It lives elsewhere: a second one must not be made here.
+    // The object lives elsewhere: it must not be made a second time here.
     if let left { return Place(zone: left, isTombstone: true, hasLeft: true) }
     var place = Place()
     for key in placed.sorted() {
@@ -237,11 +237,11 @@ final class ObjectLocator {
     return place
   }
 
-  /// The zone of a guest's object that its user had access to.
+  /// The zone of a guest's object to which its user has lost access.
   func lostZone(of objectID: String) throws -> String? { try guest == nil ? nil : place(of: objectID).lostZoneName }
 
-  /// Whether a guest's object was moved out of its user's sight: what he says of it goes nowhere, and what he connects with it is as if it had
-  /// been deleted.
+  /// Whether a guest's object moved out of its user's sight. Their changes of it go nowhere, and relationships to it
+  /// are treated as if it were deleted.
   func hasLeft(_ objectID: String) throws -> Bool { try guest != nil && place(of: objectID).hasLeft }
 
   /// Whether all that is left of an object is a tombstone.
@@ -249,7 +249,7 @@ final class ObjectLocator {
 
   private enum State {
     case nothing, alive, tombstone
-    /// A tombstone of what is, or was, in another zone since.
+    /// A tombstone of an object that moved to another zone.
     case moved
   }
 
@@ -260,7 +260,7 @@ final class ObjectLocator {
       if !row.isDeleted { return .alive }
       return Tombstone.movedTo(row.record) == nil ? .tombstone : .moved
     } catch StoreError.corrupt {
-      // Dropped because there is something: what is wrong with it whoever needs it is told.
+      // Dropped because the record exists; its reader meets the damage and reports it.
       return .alive
     }
   }

@@ -1,4 +1,4 @@
-// The client save: checked, made durable, answered; its export is queued right behind it.
+// Handles a client's save: checks it, makes it durable and answers it; the export is queued right behind it.
 
 import Assets
 import History
@@ -42,22 +42,22 @@ extension StoreCall {
     let at = now
     let quota = StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
     let changes = quota == nil ? [] : transactions.map { (id: $0.transactionID, changes: $0.changes) }
-    // Behind the append in the same queue, and mostly in the same group of one commit. It finds nothing to do if the append was refused.
+    // Queued right behind the append, mostly in the same group commit. A refused append leaves it nothing to do.
     let run = ExportRun(
       mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context, quota: quota,
       recent: Dictionary(
         zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) }, uniquingKeysWith: { first, _ in first }),
       contents: large.contents)
-    // As the export will judge it.
+    // The permissions that the export will judge by.
     let check = SaveCheck(transactions, run: run, permissions: request.database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil)
     let append = store.enqueue { transaction in
       try check.callAsFunction(of: mirror, in: transaction)
-      // A save that is sent again was counted when it was new.
+      // A repeated save counted against the quota when it was new.
       let new = try changes.filter { try transaction.transactionNumber(of: $0.id, in: mirror.key) == nil }
       try quota?.check(new.flatMap(\.changes), of: mirror, in: transaction)
       return try Self.append(rows, to: mirror, at: at, in: transaction)
     }
-    // A store whose exports have to wait is exported by whoever waits for that.
+    // While a store's exports have to wait, only a call that waits for the export runs one.
     let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
     let followed = await follow(export, of: mirror, waits: waitsForExport)
@@ -78,7 +78,8 @@ extension StoreCall {
         syncToken: exported?.syncToken))
   }
 
-  /// Says of each transaction what its edits knew of others': what comes with it, or else what the store had been sent by then.
+  /// Notes in each transaction which changes of others its edits knew of: those before the import token that comes
+  /// with it, or else those that the store had been sent by then.
   private func date(_ transactions: inout [HistoryTransaction], _ body: JSONValue, of mirror: StoredMirror) async throws(RecordError) {
     let tokens = try TransactionReader.importTokens(body)
     if !tokens.isEmpty {
@@ -106,12 +107,12 @@ extension StoreCall {
     let assets: [Asset]
   }
 
-  /// All or nothing. A transaction that was saved before has its first number, and is not stored again.
-  /// - Returns: the number of each, and the last of the store.
+  /// Appends all rows or none. A transaction that was saved before keeps its first number and is not stored again.
+  /// - Returns: the number of each transaction, and the last number of the store.
   static func append(
     _ rows: [SavedRow], to mirror: StoredMirror, at: Int64, in transaction: any ShardTransaction
   ) throws -> (numbers: [Int64], last: Int64) {
-    // Reset or forgotten since it was looked up: its successor is for the next request.
+    // The store was reset or forgotten since it was looked up; its successor is for the next request.
     guard let current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else {
       throw RecordError(.notFound, "The store was reset or removed while the request was under way")
     }
@@ -128,8 +129,8 @@ extension StoreCall {
     return (numbers, last)
   }
 
-  /// Has an export told of that was queued right behind a save: by the shard's loop, or by whoever waits for it anyhow.
-  /// - Returns: what it did; nil: nobody waited for it, or it failed, for what is met again by whoever tries again.
+  /// Follows an export that was queued right behind a save: in this call if it waits, else in the shard's loop.
+  /// - Returns: the outcome; nil when the call does not wait or the export failed. A retry meets the same failure.
   func follow(_ export: PendingCommit<ExportOutcome>?, of mirror: StoredMirror, waits: Bool) async -> ExportOutcome? {
     guard let export = export.map({ ExportStart(mirrorKey: mirror.key, commit: $0) }) else { return nil }
     if waits { return await ExportLoop(store: store, context: context, exports: exports).follow(export) }
@@ -137,12 +138,12 @@ extension StoreCall {
     return nil
   }
 
-  /// Waits until the export of a store's transactions up to one is committed.
+  /// Waits until the export of a store's transactions up to `number` is committed.
   /// - Parameters:
-  ///   - own: the transaction whose event is asked for.
-  ///   - followed: what the batch did that was queued with the save; mostly that is all that was to be done.
-  /// - Returns: the event of the run that exported it (nil: that had nothing to write, or nobody remembers it), and a token that covers what it
-  ///   wrote; nil when the export did not come to an end within 30 s.
+  ///   - own: the transaction whose event is returned.
+  ///   - followed: the outcome of the batch queued with the save: mostly nothing else is to do.
+  /// - Returns: the event of the run that exported `own` (nil when that wrote nothing or is forgotten), and a token
+  ///   that covers its writes; nil when the export did not end within 30 s.
   func exported(
     through number: Int64, of own: Int64?, _ mirror: StoredMirror, _ run: ExportRun, after followed: ExportOutcome?
   ) async throws(RecordError) -> (event: StoredEvent?, syncToken: String?)? {
@@ -155,7 +156,7 @@ extension StoreCall {
         await context.pause(.milliseconds(until - now))
         continue
       }
-      // Runs behind the one that was queued with the save, and mostly finds that done.
+      // Runs behind the batch queued with the save, and mostly finds that done.
       let outcome = try await export(run)
       outcome.publish(by: context)
       run.advance(after: outcome)
@@ -170,10 +171,10 @@ extension StoreCall {
     return nil
   }
 
-  /// Milliseconds.
+  /// Milliseconds that a call waits for its export.
   private static let exportWait: Int64 = 30_000
 
-  /// Runs a batch without what it fails for. When it fails all the same, everybody waits for the time that is due.
+  /// Commits a batch. A failure is signalled to the shard's loop, which sets the pause for the store.
   func export(_ run: ExportRun) async throws(RecordError) -> ExportOutcome {
     do {
       return try await run.commit(to: store)
@@ -183,7 +184,7 @@ extension StoreCall {
     }
   }
 
-  /// Until when the store's exports have to wait; nil: they need not.
+  /// Until when the store's exports have to wait, in milliseconds since 1970; nil when they need not.
   func throttledUntil(_ mirror: StoredMirror) -> Int64? { exports.throttledUntil(mirror.key, on: store.shard, at: now) }
 
   /// - Throws: `TRY_AGAIN_LATER` while the store's exports have to wait.
@@ -192,7 +193,7 @@ extension StoreCall {
     throw RecordError(.tryAgainLater, "What the store saved can't be exported yet", retryAfter: Int((until - now + 999) / 1000))
   }
 
-  /// What a drain or a reset exports with: nothing is at hand but what is stored.
+  /// An export from stored transactions alone, as a drain or a reset runs it.
   func exportRun(for mirror: StoredMirror) async throws(RecordError) -> ExportRun {
     let (model, schema) = try await model(of: mirror)
     let quota = isGuest ? await ownersQuota() : StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
@@ -201,29 +202,29 @@ extension StoreCall {
   }
 }
 
-/// Moves large values of transactions into assets, before anything is queued: so history rows stay small, and the writer's thread
-/// neither hashes nor syncs them.
+/// Moves large values of transactions into assets before anything is queued: history rows stay small, and the writer's
+/// thread neither hashes nor syncs the values.
 ///
-/// The decision between field and asset (R8) is the export's, which knows the record; a value that is decided inline after all is taken from
-/// `contents`, or after a restart read back from its file.
+/// The export knows the record, so it decides between field and asset (R8). It takes the bytes of an inline value from
+/// `contents`, or from the asset's file after a restart.
 struct LargeValues {
   private let assets: AssetStore
-  /// Until when what is written may wait for its transaction: seconds since 1970.
+  /// When a written asset without a transaction expires: seconds since 1970.
   private let expiry: Int64
   /// Contents that may still become inline fields, by hash.
   private(set) var contents: [[UInt8]: [UInt8]] = [:]
 
-  /// - Parameter thresholdByteCount: what the export makes assets in any case (`PlaneContext.assetThresholdByteCount`).
+  /// - Parameter thresholdByteCount: the size that always makes an asset (`PlaneContext.assetThresholdByteCount`).
   init(assets: AssetStore, expiry: Int64, thresholdByteCount: Int?) {
     self.assets = assets
     self.expiry = expiry
     valueByteCount = min(Self.valueByteCount, (thresholdByteCount ?? .max) - 1)
   }
 
-  /// A value of more bytes is moved by itself.
+  /// A value of more bytes is moved on its own account.
   private let valueByteCount: Int
   private static let valueByteCount = 100_000
-  /// A change of more bytes is likely to fill its record: then all but its small values are moved.
+  /// A change of more bytes is likely to fill its record: all but its small values are moved.
   private static let changeByteCount = 600_000
   private static let smallByteCount = 1_000
 
