@@ -1,4 +1,4 @@
-// Large values in answers: as they were sent while there is room for them, else as links to their content.
+// Puts large values into answers: inline while there is room for them, else as links to their content.
 
 import Assets
 import History
@@ -13,13 +13,13 @@ import WebServices
 struct AssetInliner: Sendable {
   let assets: AssetStore
   let shard: Int
-  /// nil: without the model nobody knows text from bytes, so that everything stays a link.
+  /// nil when the model is unknown: text and bytes then look alike, so everything stays a link.
   let deserializer: Deserializer?
 
-  /// Bytes of content in one change or transaction. With base64 and a page before it this stays below the bus's message limit.
+  /// Bytes of content in one change or transaction: in base64, behind a page, they stay below the bus's message limit.
   static let byteLimit: Int64 = 3_000_000
 
-  /// - Returns: the object, or what is wrong with the content of one of its assets.
+  /// - Returns: the object, or the problem with the content of one of its assets.
   func inlined(_ object: ObjectValues, recordName: String) -> Result<ObjectValues, MirroringProblem> {
     var budget = Self.byteLimit
     var result = object
@@ -36,7 +36,7 @@ struct AssetInliner: Sendable {
     var budget = Self.byteLimit
     var result = transaction
     for (index, change) in transaction.changes.enumerated() where change.attributes.contains(where: \.value.isAsset) {
-      // Dropped because the link remains, and the import reports what is wrong with the record.
+      // Dropped because the link remains, and the import reports the record's fault.
       guard let attributes = try? inlined(change.attributes, of: change.entity, recordName: change.objectID, budget: &budget) else { continue }
       result.changes[index] = HistoryChange(
         changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: attributes, relationships: change.relationships,
@@ -52,7 +52,7 @@ struct AssetInliner: Sendable {
     var result = attributes
     for (index, attribute) in attributes.enumerated() {
       guard case .asset(let asset) = attribute.value, asset.byteCount <= budget else { continue }
-      // Dropped because the answer carries a link instead, whose reader is told what is wrong with the file.
+      // Dropped because the answer carries a link instead, and a request for that link reports the file's fault.
       guard let content = try? assets.read(asset, shard: shard) else { continue }
       budget -= asset.byteCount
       let value = try deserializer.value(of: attribute.name, entity: entity, fromAssetContent: content, recordName: recordName)
@@ -73,7 +73,7 @@ extension StoreCall {
   }
 }
 
-/// How pages end: what is longest by itself still fits into the bus's message limit.
+/// Bounds a page: one item of any length still fits into the bus's message limit.
 protocol AnswerPage {
   /// Bytes written so far.
   var byteCount: Int { get }

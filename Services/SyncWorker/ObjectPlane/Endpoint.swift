@@ -1,4 +1,4 @@
-// The calls of the object plane as one table: a row a call.
+// Lists the calls of the object plane in one table, one row for each call.
 
 import Records
 import ServiceBus
@@ -9,7 +9,7 @@ struct Endpoint: Sendable {
   typealias Answering = @Sendable (_ call: StoreCall, _ startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer
 
   let method: String
-  /// What follows the store's identifier; nil matches any one segment, which the call reads itself.
+  /// The path after the store's identifier; nil matches any one segment, which the call reads itself.
   private let pattern: [String?]
   let answer: Answering
 
@@ -87,7 +87,7 @@ struct Endpoint: Sendable {
 }
 
 extension StoreCall {
-  /// What shares ask for; a store that is not there is not told of either.
+  /// Refuses the calls about shares; a missing store is reported first.
   func refuseSharing() async throws(RecordError) -> PlaneAnswer {
     _ = try await locate()
     throw RecordError(.badRequest, "\(request.path[2]): sharing is not offered by this server")

@@ -1,4 +1,4 @@
-// A store's events as its clients ask for them (V1).
+// Answers a client's request for its store's events (V1).
 
 import RecordStore
 import Records
@@ -14,7 +14,7 @@ extension StoreCall {
     let after = try await eventNumber()
     let page = try await read { snapshot -> EventPage in
       let mirror = try mirror(in: snapshot)
-      // Before the look, so that what comes after it is told.
+      // Watch before the look, so that no later event is missed.
       if waits { watch(mirror) }
       return try EventPage(of: mirror.key, after: after, filter, limit: counts ? .max : limit, keepsEvents: !counts, in: snapshot)
     }
@@ -32,7 +32,7 @@ extension StoreCall {
     return kind
   }
 
-  /// The two result types of Core Data's event request: events, or how many there are.
+  /// Whether the request wants the number of events instead of the events, Core Data's two result types.
   private func countsEvents() throws(RecordError) -> Bool {
     switch request.query["resultType"] {
     case nil, "events": return false
@@ -47,7 +47,7 @@ extension StoreCall {
     return date
   }
 
-  /// `after`: what an answer called `lastEvent`, or an event's identifier.
+  /// Reads `after`: the `lastEvent` of an answer, or an event's identifier.
   private func eventNumber() async throws(RecordError) -> Int64 {
     guard let text = request.query["after"], !text.isEmpty else { return 0 }
     if let number = Int64(text), number >= 0 { return number }
@@ -64,27 +64,27 @@ extension StoreCall {
   }
 }
 
-/// Which events are asked for.
+/// The events that a request wants.
 struct EventFilter: Hashable, Sendable {
   /// nil: every kind.
   let kind: StoredEvent.Kind?
-  /// Milliseconds since 1970; nil: whenever they were.
+  /// Milliseconds since 1970; nil for any time.
   let startedAfter: Int64?
 }
 
 /// Events of a store in the order of their last change.
 struct EventPage: Sendable {
-  /// Empty where only their number was wanted.
+  /// Empty when only the number was wanted.
   private(set) var events: [StoredEvent] = []
   private(set) var count = 0
-  /// The number of the last event that was looked at.
+  /// The number of the last event that was read.
   private(set) var last: Int64
   private(set) var moreComing = false
 
   /// Rows read at once.
   static let chunk = 100
 
-  /// - Parameter limit: of events, and at least one; their errors are bounded by the bytes of an answer.
+  /// - Parameter limit: of events, at least 1; the bytes of an answer bound their errors.
   init(of mirror: Int64, after number: Int64, _ filter: EventFilter, limit: Int, keepsEvents: Bool, in snapshot: any ShardSnapshot) throws {
     last = number
     var byteCount = 0

@@ -1,4 +1,4 @@
-// Why an object is where it is: `explain`, for an app and for an operator.
+// Explains for an app or an operator why an object is in its state: the call `explain`.
 
 import History
 import JSON
@@ -9,7 +9,7 @@ import ServiceBus
 import WebServices
 
 extension StoreCall {
-  /// `GET objects/{objectID}/explain`: also for an object without a record, and for one whose model nobody knows.
+  /// `GET objects/{objectID}/explain`: also for an object without a record, or one with an unknown model.
   func explain(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
     let store = await facts(of: try await locate(), quarantined: 0)
     let permissions = try await context.schemas.schema(of: request.database.container, request.database.environment)
@@ -24,13 +24,13 @@ extension StoreCall {
   }
 }
 
-/// What one state of a shard says of an object in a store.
+/// The facts on an object in one state of the shard.
 struct Explanation: Sendable {
   let objectID: String
   let zoneID: Zone.ID?
   let facts: SyncFacts
   let lastExport: StoredEvent?
-  /// Of the record as it is stored, or of its tombstone.
+  /// Of the stored record or its tombstone.
   let tag: RecordChangeTag?
 
   init(
@@ -44,7 +44,7 @@ struct Explanation: Sendable {
       stored = row.map { $0.isDeleted ? .tombstone : .record } ?? .nothing
       tag = row.map { RecordChangeTag(sequence: $0.sequence) }
     } catch StoreError.corrupt {
-      // Dropped because there is a record: what is wrong with it the log says, and the export tells who writes it.
+      // Dropped because a record exists; the log names the damage, and the export reports it to a store that writes it.
       stored = .record
       tag = nil
     }
@@ -55,7 +55,7 @@ struct Explanation: Sendable {
     lastExport = try snapshot.latestEvent(of: mirror.key, kind: .export)
     zoneID = try mirror.defaultZoneName == nil && locator.zone(of: objectID) == nil ? nil : locator.zoneID(of: objectID)
     var store = store
-    // A batch takes so many transactions at most.
+    // A batch takes at most this many transactions.
     if let first = pending.first, first > mirror.exportedTransactionNumber + Int64(Limit.exportItemCount) { store.isExporting = false }
     store.quarantinedCount = mirror.quarantinedCount
     store.pendingCount = mirror.lastTransactionNumber - mirror.exportedTransactionNumber

@@ -1,4 +1,4 @@
-// Which transactions an export batch takes, and how their rows are read.
+// Chooses the transactions of an export batch and reads their rows.
 
 import History
 import Mirroring
@@ -6,14 +6,14 @@ import RecordStore
 import Records
 import ServiceKit
 
-/// What a batch exports.
+/// The contents of one batch.
 struct ExportBatch {
   /// Some of the steps of a transaction.
   struct Slice {
     let steps: ArraySlice<ExportStep>
     let transaction: HistoryTransaction
 
-    /// Whether an object's own step is among them, or in no slice at all.
+    /// Whether the slice has an object's own step, or no slice has one.
     func begins(_ objectID: String) -> Bool {
       let own = transaction.changes.indices.filter { transaction.changes[$0].objectID == objectID }
       return own.isEmpty || steps.contains { $0.work == .object && own.contains($0.change) }
@@ -26,9 +26,9 @@ struct ExportBatch {
   var slice: Slice?
   /// Numbers of transactions that can't be read.
   var unreadable: [Int64] = []
-  /// The store's position afterwards; nil: there is nothing to export.
+  /// The store's position after the batch; nil when there is nothing to export.
   var position: (number: Int64, stepCount: Int)?
-  /// What the next batch begins with.
+  /// The transaction whose next slice begins the next batch.
   var next: RecentTransaction?
 
   func apply(to exporter: inout Exporter) throws {
@@ -50,7 +50,7 @@ extension ExportRun {
         batch.position = (row.number, 0)
         continue
       }
-      // One that was begun goes on as it was begun, whatever fits by now.
+      // A transaction that was begun in slices goes on in slices, even if the rest fits.
       if batch.position == nil, mirror.exportedStepCount > 0 { return slice(of: decoded, content, from: mirror) }
       itemCount += decoded.exportItemCount
       byteCount += content.payload.count
@@ -82,7 +82,7 @@ extension ExportRun {
     return batch
   }
 
-  /// As many rows as a batch can take; one that is not what was written stands alone, without its content.
+  /// As many rows as a batch can take; a damaged row comes alone, without its content.
   private func rows(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [(number: Int64, content: StoredTransaction?)] {
     let last = mirror.exportedTransactionNumber
     do {
@@ -94,7 +94,7 @@ extension ExportRun {
   }
 
   func decoded(_ row: StoredTransaction) -> HistoryTransaction? {
-    // An identifier that was used before stands for what was stored then, whatever is sent with it now.
+    // A repeated transaction ID stands for the transaction stored first, even if a later save differs.
     if let known = recent[row.transactionID], known.payload == row.payload { return known.transaction }
     do {
       return try HistoryTransaction(decoding: row.payload)
@@ -105,9 +105,9 @@ extension ExportRun {
     }
   }
 
-  /// What is saved and not exported and concerns some objects, as far as it can be read: their changes, and those that name them. It is read
-  /// a part at a time, so that a long backlog costs time and no memory.
-  /// - Parameter isWide: also whatever is deleted, which may clear their pointers.
+  /// The saved and unexported transactions that concern some objects, cut down to the changes of those objects and the
+  /// changes that name them. It reads in parts, so a long backlog costs time and no memory.
+  /// - Parameter isWide: include all deletions, which may clear the objects' pointers.
   func pending(about names: Set<String>, isWide: Bool, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [HistoryTransaction] {
     var found: [HistoryTransaction] = []
     var last = mirror.exportedTransactionNumber
@@ -116,7 +116,7 @@ extension ExportRun {
       do {
         rows = try snapshot.transactions(of: mirror.key, after: last, limit: Limit.exportItemCount, byteLimit: Limit.exportByteCount)
       } catch StoreError.corrupt {
-        // Dropped because the export tells of it.
+        // Dropped because the export reports the damaged row.
         last += 1
         continue
       }

@@ -1,4 +1,4 @@
-// What becomes of an export batch that throws: told apart by whether waiting helps, and if not, what it was that threw is found and left out.
+// Decides about an export batch that throws: waiting may help, or else the cause is found and left out.
 
 import Assets
 import RecordStore
@@ -6,13 +6,13 @@ import Records
 import ServiceKit
 import Synchronization
 
-/// What an error of a batch means for the next try.
+/// The meaning of a batch's error for the next try.
 enum ExportFailure: Hashable, Sendable {
-  /// The shard is somebody else's now, or the worker ends.
+  /// Another worker holds the shard, or this one ends.
   case gone
-  /// It may go well later; seconds, where it is known how much later.
+  /// It may succeed later; the seconds until then, where they are known.
   case transient(retryAfter: Int?)
-  /// It will not go well until something of it is left out.
+  /// It can't succeed until part of it is left out.
   case poisoned
 
   init(_ error: any Error) {
@@ -30,7 +30,7 @@ enum ExportFailure: Hashable, Sendable {
   }
 }
 
-/// Which records of a batch are left out because their writes throw. The body that throws leaves nothing behind but what is noted here.
+/// The records that a batch leaves out because their writes throw. Only these notes outlive an attempt that throws.
 final class ExportIsolation: Sendable {
   private struct State {
     var excluded: Set<String> = []
@@ -39,15 +39,15 @@ final class ExportIsolation: Sendable {
 
   private let state = Mutex(State())
 
-  /// The record that is worked on from now on.
+  /// Notes the record whose write begins.
   func begin(_ recordName: String) { state.withLock { $0.current = recordName } }
 
-  /// Nothing is worked on that could be left out.
+  /// Notes that no record is being written.
   func end() { state.withLock { $0.current = nil } }
 
   func excludes(_ recordName: String) -> Bool { state.withLock { $0.excluded.contains(recordName) } }
 
-  /// - Returns: false when that would change nothing.
+  /// - Returns: false when there is no other record to leave out.
   func excludeCurrent() -> Bool {
     state.withLock { state in
       guard let name = state.current else { return false }
@@ -58,14 +58,14 @@ final class ExportIsolation: Sendable {
 }
 
 extension ExportRun {
-  /// Runs the batch in the shard's writer queue, without what it fails for.
+  /// Runs the batch in the shard's writer queue, without the parts that make it fail.
   func commit(to store: any ShardStore) async throws -> ExportOutcome {
     try await isolating { run in try await store.enqueue { transaction in try run.callAsFunction(transaction) }.value }
   }
 
-  /// Runs an attempt of this batch; when it throws what waiting does not help against, again with every change and record looked at by
-  /// itself, until only what throws is left out.
-  /// - Throws: what is no single record's doing.
+  /// Runs an attempt of this batch. If waiting does not help against its error, runs it again with every change and
+  /// record judged alone, until only those that throw are left out.
+  /// - Throws: errors that no single record causes.
   func isolating<Value>(_ attempt: (ExportRun) async throws -> Value) async throws -> Value {
     do {
       return try await attempt(self)
@@ -81,7 +81,7 @@ extension ExportRun {
       do {
         return try await attempt(careful)
       } catch  where ExportFailure(error) == .poisoned && isolation.excludeCurrent() {
-        // Dropped because it was told of above, and the object is held back with what is known of it.
+        // Dropped because the error is logged above, and the object is held back as far as it is known.
         continue
       }
     }

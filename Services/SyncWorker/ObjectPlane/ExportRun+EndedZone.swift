@@ -1,4 +1,4 @@
-// Exports for a zone that is gone: nothing makes it again that was saved before its store heard of the end.
+// Exports to a zone that ended: changes saved before the store heard of the end do not make the zone again.
 
 import History
 import Mirroring
@@ -7,18 +7,18 @@ import Records
 import ServiceKit
 
 extension ExportRun {
-  /// A batch of which nothing is written.
+  /// The changes of a batch that are not written.
   struct Unwritten {
     var problems: [MirroringProblem]
     var retryAt: Int64?
-    /// What will never be written.
+    /// Changes that will never be written.
     var lost: [HistoryChange] = []
   }
 
-  /// Takes out of a batch what the store saved for one of its zones, if that is gone: it waits in the quarantine while the zone stands still,
-  /// and where the objects go with their zone, it is kept in the journal, from which it can be brought back.
-  /// - Parameter zone: as it is.
-  /// - Returns: nil: the zone is what the store takes it for.
+  /// Takes the changes for one zone out of a batch if the zone ended. They wait in the quarantine while the zone is
+  /// paused; where the objects go with their zone, the journal keeps them, and a user can bring them back.
+  /// - Parameter zone: in its present state.
+  /// - Returns: nil when the zone is the one that the store takes it for.
   func leaveOut(
     _ batch: inout ExportBatch, _ retried: inout [RetriedObject], from zone: StoredZone?, of mirror: StoredMirror, in transaction: any ShardTransaction
   ) throws -> Unwritten? {
@@ -36,14 +36,14 @@ extension ExportRun {
       }
       batch.transactions[index].changes = try changes.filter { try !isGone($0.objectID) }
     }
-    // The transactions are the slice's parts.
+    // The slice's changes are in the transactions.
     batch.slice = nil
     let again = lost.map { HistoryTransaction(transactionID: "", timestamp: $0.row.firstAt, changes: $0.changes) }
     return try keep(again + gone, retried: lost, for: refusal, from: zone.zoneName, of: mirror, in: transaction)
   }
 
-  /// The same for all zones but the default one. One that is wanted again, because objects are made in it, is made again.
-  /// - Returns: nil: every zone is what the store takes it for.
+  /// As `leaveOut`, for all zones but the default one. A zone in which objects are made again is made again.
+  /// - Returns: nil when every zone is the one that the store takes it for.
   func leaveOutOfEndedZones(
     _ batch: inout ExportBatch, _ retried: inout [RetriedObject], of mirror: StoredMirror, _ commit: ZoneCommit
   ) throws -> Unwritten? {
@@ -88,7 +88,7 @@ extension ExportRun {
   }
 }
 
-/// What a store saved and nobody will export, object by object.
+/// Saved changes that will not be exported, object by object.
 struct UnexportedChanges {
   let losses: [ConflictLoss]
 

@@ -1,4 +1,4 @@
-// Which stores' exports are under way or keep failing: what `status` and `explain` say of it, and one event for a streak of failures.
+// Keeps which stores are exporting or failing, for `status`, `explain` and one event for each streak of failures.
 
 import Mirroring
 import RecordStore
@@ -7,7 +7,7 @@ import ServiceKit
 import Synchronization
 import WebServices
 
-/// A store among those of all shards that a worker holds: keys are a shard's own.
+/// A store among all shards of a worker: row keys are unique only within a shard.
 struct MirrorID: Hashable, Sendable {
   let shard: Int
   let key: Int64
@@ -45,14 +45,14 @@ final class ExportRuns: Sendable {
   func isFailing(_ mirror: MirrorID) -> Bool { state.withLock { $0.failing.contains(mirror) } }
 }
 
-/// Events that no run stores itself.
+/// Stores events that no run stores itself.
 struct RunEvents: Sendable {
   let store: any ShardStore
   let context: PlaneContext
 
   private static let pageCount = 100
 
-  /// Ends what the shard's earlier holder began (T-V04): an import's next page and an export's next batch are runs of their own.
+  /// Ends events that the shard's earlier holder began (T-V04): the next page or batch begins a run of its own.
   func endAbandoned() async {
     let context = context
     do {
@@ -72,7 +72,7 @@ struct RunEvents: Sendable {
         if ended.count < Self.pageCount { return }
       }
     } catch StoreError.fenced, StoreError.closed {
-      // Dropped because the shard is somebody else's now, who does the same.
+      // Dropped because another worker holds the shard and does the same.
     } catch {
       context.log.error("events left open can't be ended", ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
     }
@@ -86,7 +86,7 @@ struct RunEvents: Sendable {
       identifier: context.random.uuid(), kind: .export, startedAt: now, endedAt: now, succeeded: false, errorJSON: MirrorErrors.failure(reason))
     do {
       try await store.enqueue { transaction in
-        // Removed meanwhile: nobody asks for its events.
+        // The store was removed meanwhile: it has no events.
         guard try transaction.mirror(key: mirrorKey) != nil else { return }
         _ = try transaction.put(event, of: mirrorKey)
       }.value

@@ -1,18 +1,18 @@
-// Which stores of a shard are drained, and when those that failed are tried again: decided without doing anything.
+// Decides which stores of a shard are drained and when failed ones are tried again; it does nothing itself.
 
 import Mirroring
 import RecordStore
 
 enum ExportSignal: Sendable {
   case started(ExportStart)
-  /// A save's batch is committed. `retryAt`: when what it held back is due.
+  /// A save's batch is committed. `retryAt`: when its held-back changes are due, in milliseconds since 1970.
   case finished(mirrorKey: Int64, moreComing: Bool, running: RunningExport?, retryAt: Int64?)
-  /// A batch failed, a drain's or somebody else's.
+  /// A batch of a drain or of another call failed.
   case failed(mirrorKey: Int64, ExportFailure, running: RunningExport?, isDrain: Bool)
-  /// Transactions wait since before this worker held the shard, or something held back is due.
+  /// Transactions are older than this worker's hold of the shard, or a held-back change is due.
   case backlog(mirrorKey: Int64)
   case drained(mirrorKey: Int64, retryAt: Int64?)
-  /// Something held back on the shard is due then.
+  /// A held-back change on the shard is due at that time: milliseconds since 1970.
   case retryDue(at: Int64)
   /// An environment has another schema.
   case schemaChanged
@@ -20,7 +20,7 @@ enum ExportSignal: Sendable {
   case tick
 }
 
-/// One drain a store at a time and a few a shard, and for each store that failed one that is tried again, when its time has come (E10).
+/// Runs at most one drain a store and a few a shard; a failed store gets one drain when its time comes (E10).
 struct ExportSchedule {
   struct Drain: Hashable, Sendable {
     let mirrorKey: Int64
@@ -32,27 +32,27 @@ struct ExportSchedule {
 
   private var draining: Set<Int64> = []
   private var again: Set<Int64> = []
-  /// Those that wait for others to end, in their order.
+  /// Drains that wait for others to end, in their order.
   private var queue: [Drain] = []
-  /// Of stores that failed.
+  /// Pacings of stores that failed.
   private var pacings: [Int64: ExportPacing] = [:]
   private var waits: [Int64: (until: Int64, running: RunningExport?)] = [:]
   private var retryAt: Int64?
   private var hasNewThrottles = false
 
-  /// When something is to be done that no signal announces; nil: nothing is.
+  /// The time of the next work that no signal announces, in milliseconds since 1970; nil when there is none.
   var wakeAt: Int64? { [waits.values.map(\.until).min(), retryAt].compactMap(\.self).min() }
 
-  /// The stores that nobody may export, and until when.
+  /// The stores that must not be exported, with the end of each wait: milliseconds since 1970.
   var throttled: [Int64: Int64] { waits.mapValues(\.until) }
 
-  /// Whether that has changed since it was asked last.
+  /// Whether `throttled` has changed since the last call.
   mutating func takeThrottlesChange() -> Bool {
     defer { hasNewThrottles = false }
     return hasNewThrottles
   }
 
-  /// Whether something held back is due, which whoever asks looks for.
+  /// Whether a held-back change is due; the caller then looks for it.
   mutating func takeRetryIsDue(at now: Int64) -> Bool {
     guard let time = retryAt, time <= now else { return false }
     retryAt = nil
@@ -94,7 +94,7 @@ struct ExportSchedule {
     var asked: Int?
     switch failure {
     case .gone: return isDrain ? end(key, at: now) : []
-    // A drain finds what it is; one that did not can only be tried later.
+    // A drain finds the cause; a drain that did not can only be tried later.
     case .poisoned: if !isDrain { return begin(Drain(mirrorKey: key), at: now) }
     case .transient(let retryAfter): asked = retryAfter
     }
@@ -124,7 +124,7 @@ struct ExportSchedule {
     return [drain]
   }
 
-  /// A drain has ended: another begins.
+  /// Ends a drain and begins waiting ones.
   private mutating func end(_ key: Int64, at now: Int64) -> [Drain] {
     draining.remove(key)
     if again.remove(key) != nil { queue.append(Drain(mirrorKey: key)) }

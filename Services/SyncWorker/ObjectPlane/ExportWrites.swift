@@ -1,4 +1,4 @@
-// What an export may write of its plan: the rules that hold for every record, whoever writes it, with the objects they concern.
+// Applies to an export's plan the rules that hold for every record and every writer.
 
 import Mirroring
 import ObjectModel
@@ -6,19 +6,19 @@ import RecordStore
 import Records
 import WebServices
 
-/// A plan, judged by the rules of its kind of write. An object that can't be exported is listed and blocks no other.
+/// A plan judged by the rules of its kind of write. An object that can't be exported is listed and blocks no other.
 struct ExportWrites {
   let write: ZoneWrite
   let zone: StoredZone
   let source: ZoneSource
   let transaction: any ShardTransaction
-  /// nil: everything may be written.
+  /// nil when everything may be written.
   let permissions: (any RecordAccess)?
   let schema: EnvironmentSchema
   let database: DatabaseID
-  /// What the store's user may hold in the database, where each record is held to it; nil: any number of bytes.
+  /// The quota of the store's user, where it applies to each record; nil when it does not.
   let quota: StorageQuota?
-  /// While what makes a batch fail is looked for: every write is judged by itself first.
+  /// Set while the store looks for the record that makes a batch fail: every write is judged alone first.
   let isolation: ExportIsolation?
 
   init(
@@ -43,9 +43,9 @@ struct ExportWrites {
   }
 
   struct Verdict {
-    /// Those that are not refused, in order.
+    /// The writes that are not refused, in order.
     var writes: [PlannedWrite]
-    /// Records that go with those deleted (`ReferenceRules.Verdict.cascade`).
+    /// Records that are deleted along with others (`ReferenceRules.Verdict.cascade`).
     var cascade: [String] = []
     var refused: [Refusal] = []
   }
@@ -53,7 +53,7 @@ struct ExportWrites {
   func verdict(on plan: [PlannedWrite]) throws -> Verdict {
     var verdict = Verdict(writes: plan)
     if let permissions {
-      // What is only told again is told to those who see it.
+      // A record that is only told again is told to users who see it.
       try verdict.writes.removeAll { write in
         guard case .save(let record, let changedKeys) = write.item, changedKeys.isEmpty else { return false }
         return try !permissions.mayRead(record)
@@ -77,7 +77,7 @@ struct ExportWrites {
       let judged = try judge.verdict(on: verdict.writes.map(judgedWrite))
       verdict.cascade = judged.cascade
       guard let refused = judged.refused else { return verdict }
-      // Judged again: a record that is refused keeps its values, which others may have counted on, and what it would have deleted stays.
+      // A refused record keeps its values and deletes nothing. Others may rely on that: judge the rest again.
       try refuse(&verdict) { item in
         judged.error(of: item.recordName).map { item.problem($0.code, $0.reason, refused.rule.quarantineCause) }
       }
@@ -97,7 +97,7 @@ struct ExportWrites {
       reason: "the record would have \(byteCount) bytes, the limit is \(Limit.recordByteCount)", cause: .size)
   }
 
-  /// Production takes what its schema has (T-S05, T-S06). Development makes what a model needs when a store is set up.
+  /// Production accepts only declared types and fields (T-S05, T-S06). Development adds a model's at the store's setup.
   private func schemaProblem(_ item: ExportItem, _ record: Record, _ changedKeys: [String]) -> MirroringProblem? {
     guard database.environment == .production else { return nil }
     guard schema.schemaIndex.contains(recordType: record.recordType) else {
@@ -116,7 +116,7 @@ struct ExportWrites {
 
   private func refuseDamaged(_ verdict: inout Verdict, _ judge: ZoneJudge, _ isolation: ExportIsolation) throws {
     let writes = verdict.writes
-    // All that can be told before it is written is told at once: a write that fails costs another run of the batch.
+    // Find every damaged write before the first is made: a write that fails costs another run of the batch.
     var (damaged, lacking): (Set<String>, Set<String>) = ([], [])
     for write in writes {
       if isolation.excludes(write.item.recordName) {
@@ -173,7 +173,7 @@ extension ExportItem {
 
 extension RecordAccess {
   func problem(of item: ExportItem, replacing existing: StoredRecord?) throws -> RecordError? {
-    // Written again as it is, for the store to import: nobody's permission is asked for a change of nothing.
+    // The record is only told again, unchanged, so it needs no permission.
     if case .save(_, let keys) = item, keys.isEmpty, existing?.isDeleted == false { return nil }
     if let existing, !existing.isDeleted { return try mayWrite(existing.record) ? nil : RecordError(.accessDenied, "WRITE operation not permitted") }
     guard case .save(let record, _) = item else { return nil }

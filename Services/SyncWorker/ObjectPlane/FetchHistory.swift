@@ -1,4 +1,4 @@
-// Persistent history: reading it (H3, H4), for anybody who has a token, and for registered consumers (H8).
+// Reads persistent history (H3, H4), for any client with a token and for registered consumers (H8).
 
 import History
 import JSON
@@ -28,7 +28,7 @@ extension StoreCall {
       do throws(RecordError) {
         (rows, end) = try await self.rows(of: mirror, after: last, limit: min(HistoryRequest.pageLimit, asked.limit - looked))
       } catch {
-        // What was found so far is answered first; whoever goes on from there meets the error again.
+        // Answer the rows found so far; the next request meets the error again.
         if looked > 0 { break }
         throw error
       }
@@ -50,8 +50,8 @@ extension StoreCall {
     return PlaneAnswer(body: page.finish(historyToken: mirror.historyToken(last), moreComing: moreComing))
   }
 
-  /// The next transactions, as many as an answer can take, and the last there is. Where they were purged since the call began, whoever goes on
-  /// is told so by a refusal of the token.
+  /// The next transactions, as many as an answer takes, and the number of the last one. If a purge overtakes the call,
+  /// the token of the next request is refused.
   private func rows(of mirror: StoredMirror, after number: Int64, limit: Int) async throws(RecordError) -> ([StoredTransaction], last: Int64) {
     try await read { snapshot in
       let current = try self.mirror(in: snapshot)
@@ -70,21 +70,21 @@ extension StoreCall {
     }
   }
 
-  /// The answer to a token behind the history that is kept (H4).
+  /// The answer to a token older than the kept history (H4).
   static let expired = RecordError(
     .badRequest, "The history token is older than the history that is kept", cocoaErrorCode: .historyTokenExpired, httpStatus: 410)
 }
 
 extension HistoryPosition {
-  /// The number of the last transaction before the position: `after` goes on behind it, `before` ends with it.
-  /// - Throws: 410 with 134301 for a place that was purged, or that belongs to what the store was before a reset (H4).
+  /// The number of the last transaction before the position: `after` starts behind it, `before` ends with it.
+  /// - Throws: 410 with 134301 for a position that was purged or is older than the store's reset (H4).
   func number(_ side: Side, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> Int64 {
     switch self {
     case .token(let token):
       guard let position = token.positions.first, position.incarnation == mirror.incarnation else { throw StoreCall.expired }
       return try Self.kept(position.sequence, of: mirror)
     case .date(let date):
-      // Never past one that is younger, though clocks go back: nothing is skipped, and nothing goes too early.
+      // Clocks may go back: stop before the first transaction of that time, so that none is skipped or purged early.
       let time = side == .after && date < .max ? date + 1 : date
       let next = try snapshot.firstTransaction(of: mirror.key, appendedAtOrAfter: time) ?? mirror.lastTransactionNumber + 1
       return max(next - 1, mirror.purgedTransactionNumber)

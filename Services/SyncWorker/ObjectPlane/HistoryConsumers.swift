@@ -1,4 +1,4 @@
-// Registered consumers: who reads a store's history at a pace of their own, and the low-water mark that follows from them (H8).
+// Keeps registered consumers, which read a store's history at their own pace, and the low-water mark they hold (H8).
 
 import JSON
 import Mirroring
@@ -7,13 +7,14 @@ import Records
 import ServiceBus
 import WebServices
 
-/// Up to where a store's history may be purged without anybody missing anything.
+/// The number up to which a store's history may be purged without loss for any consumer.
 struct LowWaterMark: Sendable {
   let transactionNumber: Int64
-  /// The consumer that stands there; nil: the export.
+  /// The consumer at that number; nil for the export.
   let consumer: String?
 
-  /// The export's position or that of the consumer furthest behind. One whose place was purged holds nothing: it has to start over.
+  /// Takes the lowest of the positions of the export and the consumers. A consumer whose place was purged has to start
+  /// over and holds nothing.
   init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
     var number = mirror.exportedTransactionNumber
     var holder: String?
@@ -24,7 +25,7 @@ struct LowWaterMark: Sendable {
     consumer = holder
   }
 
-  /// Why history can't be purged further.
+  /// The refusal of a purge beyond the mark.
   func refusal(of mirror: StoredMirror) -> RecordError {
     let reason = consumer.map { "consumer '\($0)' has not dealt with all transactions up to there" } ?? "transactions up to there are not all exported"
     return RecordError(.badRequest, "before: \(reason); the low-water mark is \(mirror.historyToken(transactionNumber)), force=true goes beyond it")
@@ -40,9 +41,9 @@ extension StoredConsumer {
 }
 
 extension StoreCall {
-  /// Of one store: each holds its history.
+  /// Consumers of one store, each of which holds its history.
   private static let consumerLimit = 100
-  /// How exactly it is known when a consumer was last heard of, so that reading history seldom writes. Milliseconds.
+  /// Milliseconds by which a consumer's last visit may be out of date, so that reading history seldom writes.
   private static let seenPrecision: Int64 = 3_600_000
 
   func fetchConsumers() async throws(RecordError) -> PlaneAnswer {
@@ -53,7 +54,7 @@ extension StoreCall {
     return PlaneAnswer(body: ConsumerAnswer.list(consumers.map { $0.answer(in: mirror) }, lowWaterMark: mirror.historyToken(mark.transactionNumber)))
   }
 
-  /// Registers a consumer, or moves one to where its body says, also back: whoever starts over wants to see again what there is.
+  /// Registers a consumer or moves it to the body's position, also backwards: a consumer may start over.
   func registerConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     if let problem = RecordName.problem(name, kind: "the consumer's name") { throw RecordError(.badRequest, problem) }
     let position = try RegisterConsumerRequest(try JSONValue.request(body)).position
@@ -84,7 +85,7 @@ extension StoreCall {
     return PlaneAnswer(body: StoreAnswer.empty)
   }
 
-  /// Notes what a consumer has dealt with, and that it was here. A late request of it moves it back no more.
+  /// Notes a consumer's position and its visit. A late request does not move it back.
   func acknowledge(_ position: HistoryPosition?, by name: String) async throws(RecordError) {
     let at = now
     let mustWrite = try await read { snapshot in
@@ -99,7 +100,7 @@ extension StoreCall {
       })
   }
 
-  /// The consumer as it is to be stored; nil when nothing of it changes.
+  /// The consumer's row to store; nil when it does not change.
   private static func progress(
     of name: String, to position: HistoryPosition?, _ mirror: StoredMirror, at: Int64, in snapshot: any ShardSnapshot
   ) throws -> StoredConsumer? {

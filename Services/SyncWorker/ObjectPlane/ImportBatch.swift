@@ -1,4 +1,4 @@
-// The import batch as a call (I1, I2): the steps before a page is read, and the parts of it that are kept.
+// Answers the import batch call (I1, I2): prepares the page, and stores the parts of it that are kept.
 
 import Mirroring
 import RecordStore
@@ -37,7 +37,7 @@ extension StoreCall {
           upgrade: upgrade, at: started, output: ImportBatchWriter(values: values), in: snapshot)
         try batch.fill(limit: limit, from: snapshot)
         let (answer, page) = batch.finish()
-        // In a refetch, and after a reset, a client does not have all that its token passes.
+        // During a refetch or after a reset, a client does not have everything that its token passes.
         return ReadPage(answer: answer, page: page, confirmed: position?.epoch == state.modelEpoch && position?.refetch == nil ? start : 0)
       }
     }
@@ -47,12 +47,12 @@ extension StoreCall {
       found = try await page(retries: false)
     }
     guard let found else { throw missing }
-    // Only now: a token that is another store's was refused.
+    // Only after the token was accepted as this store's.
     if await imports.confirm(found.confirmed, of: held(mirror), stored: mirror.importedSequence) { context.noticed(id(of: mirror)) }
     do throws(RecordError) {
       try await note(found, after: start, of: mirror, schema, started: started)
     } catch {
-      // Dropped because a full disk must not keep anybody from reading: what is not noted is the import's event, and how far the client is.
+      // Dropped because a full disk must not stop reading: only the event and the client's position go unnoted.
       guard error == .noSpace, !found.page.mustBeNoted else { throw error }
     }
     return PlaneAnswer(mayWait: waits && found.page.isEmpty && !found.page.moreComing, body: found.answer)
@@ -62,13 +62,13 @@ extension StoreCall {
   private struct ReadPage: Sendable {
     let answer: [UInt8]
     let page: ImportedPage
-    /// How far the client said that it has everything.
+    /// The sequence up to which the client says that it has everything.
     let confirmed: Int64
   }
 
   private static let changesLimit = 1000
 
-  /// What a store has to be sent again whose token is of an earlier model, or of the time before a reset.
+  /// The records to send again to a store whose token is of an earlier model or of the time before a reset.
   private func modelUpgrade(
     of position: ImportPosition, to state: StoredSyncState, _ model: MirrorModel, _ entityNames: Set<String>?, _ schema: EnvironmentSchema
   ) -> ModelUpgrade? {
@@ -79,8 +79,8 @@ extension StoreCall {
       from: earlier.map { ($0.index, $0.entityNames(inConfiguration: state.previousConfiguration)) }, to: model.index, entityNames: entityNames)
   }
 
-  /// Until a store's own saves are in the zone, a batch would show it records without them, and the client, told that they are saved, would
-  /// take its own edits back. So they are exported first.
+  /// Exports a store's own saves before a batch is read. Without them the batch would show old records, and the client,
+  /// which knows that its edits are saved, would take them back.
   func exportEverything(of mirror: StoredMirror) async throws(RecordError) {
     try checkThrottle(of: mirror)
     var run = try await exportRun(for: mirror)
@@ -88,13 +88,13 @@ extension StoreCall {
       let outcome = try await export(run)
       outcome.publish(by: context)
       run.advance(after: outcome)
-      // Not before the event that was begun has its end.
+      // Go on until the run's event has its end.
       if outcome.exportedNumber >= mirror.lastTransactionNumber, outcome.running == nil { return }
     }
   }
 
-  /// Stores what a page means for the store: its event when a run of pages begins or ends, how far the client says that it is, what stands
-  /// still, and what was left out. A poll that brought nothing new writes nothing.
+  /// Stores the results of a page: its run's event, the client's position, paused zones and left-out records. A poll
+  /// that brought nothing new writes nothing.
   private func note(
     _ read: ReadPage, after start: Int64, of mirror: StoredMirror, _ schema: EnvironmentSchema, started: Int64
   ) async throws(RecordError) {
@@ -106,7 +106,7 @@ extension StoreCall {
     let removal = DuplicateRemoval(database: request.database, shard: store.shard, schema: schema, context: context, userRecordName: mirror.userRecordName)
     let (number, effects) = try await value(
       of: store.enqueue { transaction -> (Int64, ZoneEffects) in
-        // Reset or removed meanwhile: the page was of what it was before.
+        // The store was reset or removed meanwhile: the page is of its former state.
         guard var current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else { return (0, ZoneEffects()) }
         if confirmed > current.importedSequence {
           current.importedSequence = confirmed
@@ -124,7 +124,7 @@ extension StoreCall {
 }
 
 extension ImportedPage {
-  /// Stores what the page found, beside its event.
+  /// Stores the page's results besides its event.
   fileprivate func store(of mirror: StoredMirror, at now: Int64, in transaction: any ShardTransaction) throws {
     if completesFirstImport || completesReset {
       var state = try transaction.syncState(of: mirror.key)

@@ -1,90 +1,92 @@
-// Import events: one for a run of pages, however many calls it takes, and none for polls that bring nothing.
+// Keeps import events: one for a run of pages, however many calls it takes, and none for polls that bring nothing.
 
 import Mirroring
 import RecordStore
 import Records
 import WebServices
 
-/// What a page delivered.
+/// The results of one page.
 struct ImportedPage: Sendable {
   var savedCount = 0
   var deletedCount = 0
   var problems: [MirroringProblem] = []
   var moreComing = false
-  /// The position the page's token says.
+  /// The position in the page's token.
   var sequence: Int64 = 0
-  /// Zones with which the store begins to wait.
+  /// Zones for which the store begins to wait.
   var holds: [StoredZoneHold] = []
   /// Records that are left out, and those that no longer are.
   var leftOut: [StoredUnimported] = []
   var settled: [RecordPlace] = []
-  /// With it the store has everything, and nobody noted that before.
+  /// With this page the store has everything for the first time.
   var completesFirstImport = false
   /// The client had not had everything before.
   var isFirstRun = false
-  /// The token that was presented has all that there was at the last reset.
+  /// The presented token covers everything that there was at the last reset.
   var completesReset = false
 
-  /// An event tells of the first import, also where everything is nothing (T-I01).
+  /// The first import has an event even if it delivers nothing (T-I01).
   var endsFirstRun: Bool { completesFirstImport && isFirstRun }
   var isEmpty: Bool { savedCount + deletedCount == 0 && problems.isEmpty }
-  /// The page leaves out what its token passes: without a note of it nobody would come back to that.
+  /// The page leaves out rows that its token passes, so they are lost unless they are noted.
   var mustBeNoted: Bool { !holds.isEmpty || !leftOut.isEmpty }
-  /// There is something to store, whatever becomes of its event.
+  /// The page changes stored state besides its event.
   var isNoteworthy: Bool { completesFirstImport || completesReset || !holds.isEmpty || !leftOut.isEmpty || !settled.isEmpty }
 }
 
-/// What a store had imported at some time, as far as the server can tell.
+/// The import positions of a store, as far as the server can tell.
 struct Delivery: Hashable, Sendable {
   let confirmed: Int64
   let sent: Int64
   /// Milliseconds since 1970.
   let sentAt: Int64
 
-  /// The sequence that an edit knew of: one that was made before a page was sent was made without it. A client that wants it exactly sends its
-  /// import token.
-  /// - Parameter start: when the store was set up: what says that it was made before that has no clock to go by.
+  /// The sequence that an edit knew of: an edit made before a page was sent did not know that page. A client that
+  /// needs it exactly sends its import token.
+  /// - Parameters:
+  ///   - time: of the edit, in milliseconds since 1970.
+  ///   - start: when the store was set up; an earlier `time` is a wrong clock's and counts as made after the page.
   func position(at time: Int64, storeSetUpAt start: Int64) -> Int64 { time >= sentAt || time < start ? max(sent, confirmed) : confirmed }
 }
 
-/// A store as long as its shard is held: when the shard comes back from another worker, or is opened anew, runs begun before have been ended.
+/// A store for as long as this worker holds its shard: when the shard is opened again, earlier runs have been ended.
 struct HeldMirror: Hashable, Sendable {
   let mirror: MirrorID
-  /// The shard's.
+  /// The epoch of the shard.
   let epoch: Int64
 }
 
-/// Remembers, as long as this worker holds their shards, which stores are in the middle of an import, and how far each has come.
+/// Remembers which stores are importing and how far each has come, while this worker holds their shards.
 actor ImportJournal {
   fileprivate struct Run {
     var event: StoredEvent
     var problems: [MirroringProblem] = []
-    /// Where its last page ended: a page that ends no further was counted before.
+    /// The end of its last page; a page that ends no further was counted before.
     var reached: Int64
   }
 
   private struct Progress {
-    /// What the client has in its store: the position of the token that it presented last.
+    /// The position of the token that the client presented last: its store has everything up to there.
     var confirmed: Int64
-    /// Where the last page ended that was sent, and when that was (milliseconds since 1970).
+    /// The end of the last page that was sent, and when it was sent (milliseconds since 1970).
     var sent: Int64
     var sentAt: Int64 = .min
-    /// Between which positions the last run lay, and when it had its last page.
+    /// The start and end positions of the last run, and the time of its last page in milliseconds since 1970.
     var lastRun: (start: Int64, end: Int64, at: Int64)?
   }
 
   private var runs: [HeldMirror: Run] = [:]
   private var progress: [HeldMirror: Progress] = [:]
-  /// More stores than this are not remembered; only figures of events and of `status` depend on it.
+  /// Stores remembered at once; only figures of events and of `status` depend on it.
   private static let limit = 100_000
   private static let problemLimit = 1000
-  /// A page of the last run that is asked for again this soon, by a client that crashed over it or by two of its requests at once, is no
-  /// other run (T-V03). Unit: milliseconds.
+  /// Milliseconds in which a repeated page of the last run begins no other run (T-V03): its client crashed, or sent two
+  /// requests at once.
   private static let repetitionTime: Int64 = 60_000
 
-  /// A store asks for what comes after `position`: it has everything up to there.
-  /// - Parameter stored: what is stored of that, for a store that this worker has not heard of.
-  /// - Returns: whether that is news.
+  /// Notes that a store asks for the changes after `position` and so has everything up to there.
+  /// - Parameter stored: the stored position, for a store that this worker has not heard of.
+  /// - Returns: whether `position` is further than the known one.
   func confirm(_ position: Int64, of mirror: HeldMirror, stored: Int64) -> Bool {
     guard var known = progress[mirror] else {
       if progress.count >= Self.limit { progress = [:] }
@@ -127,15 +129,15 @@ actor ImportJournal {
   /// The number the start of a run's event was stored under.
   func stored(_ number: Int64, of mirror: HeldMirror) { runs[mirror]?.event.number = number }
 
-  /// What a store was sent and has taken; nil when that is not known.
+  /// The positions of a store; nil when they are unknown.
   func delivery(to mirror: HeldMirror) -> Delivery? {
     progress[mirror].map { Delivery(confirmed: $0.confirmed, sent: $0.sent, sentAt: $0.sentAt) }
   }
 
-  /// How far the store had come with its last page; nil when that is not known.
+  /// The end of the store's last page; nil when it is unknown.
   func position(of mirror: HeldMirror) -> Int64? { progress[mirror]?.sent }
 
-  /// How far the store has said that it has come; nil when that is not known.
+  /// The position that the store has confirmed; nil when it is unknown.
   func confirmed(of mirror: HeldMirror) -> Int64? { progress[mirror]?.confirmed }
 
   func forget(_ mirror: HeldMirror) {

@@ -1,4 +1,4 @@
-// Records that imports left out: remembered, shown, and tried again, so that none of them is forgotten or blocks the others (R10, T-M21).
+// Remembers, lists and retries records that imports left out, so that none is forgotten or blocks others (R10, T-M21).
 
 import JSON
 import Mirroring
@@ -9,7 +9,7 @@ import ServiceKit
 import WebServices
 
 extension StoredUnimported {
-  /// - Parameter earlier: what is stored of the same change of the record.
+  /// - Parameter earlier: the row of the same change of the record.
   init(_ problem: MirroringProblem, _ place: RecordPlace, _ sequence: Int64, of mirror: StoredMirror, after earlier: StoredUnimported?, at now: Int64) {
     let attempts = (earlier?.attempts ?? 0) + 1
     self.init(
@@ -20,8 +20,8 @@ extension StoredUnimported {
 }
 
 extension MirroringProblem {
-  /// Milliseconds until a record is looked at again. What does not fit the model is right again with another state of the record, or another
-  /// model: both are delivered then anyhow.
+  /// Milliseconds until a record is read again; nil for one that does not fit the model: the feed delivers its next
+  /// state, and a model change sends it again.
   fileprivate func retryDelay(afterAttempts count: Int) -> Int64? {
     switch cause {
     case .damaged, .asset: cause.delay(afterAttempts: count)
@@ -31,19 +31,19 @@ extension MirroringProblem {
 }
 
 extension StoreCall {
-  /// Records looked at again in one call.
+  /// Records read again in one call.
   private static let unimportedRetryLimit = 100
 
-  /// What became of a record that was left out.
+  /// The result of reading a left-out record again.
   private enum Retry: Sendable {
-    /// It can be read: written again as it is, it comes with the feed, to every store.
+    /// It is readable: written again unchanged, it goes into the feed for every store.
     case readable(RecordPlace, sequence: Int64)
     case stillUnreadable(StoredUnimported)
-    /// It is gone, or has changed since: then the feed had it.
+    /// It is gone or has changed since, and the feed has that change.
     case outdated(RecordPlace)
   }
 
-  /// Looks again at what was left out and is due.
+  /// Reads again the left-out records that are due.
   func retryUnimported(of mirror: StoredMirror, with reader: ImportReader, _ schema: EnvironmentSchema) async throws(RecordError) {
     let at = now
     let retries = try await read { snapshot -> [Retry] in
@@ -81,12 +81,12 @@ extension StoreCall {
       guard let stored = try snapshot.record(named: row.name, in: zone.key), stored.sequence == row.sequence else { return .outdated(place) }
       switch try reader.outcome(of: stored, in: ZoneSource(zone, in: snapshot)) {
       case .change where !mirror.isGuest && reader.permissions?.mayWrite(stored.record) ?? true: return .readable(place, sequence: row.sequence)
-      // Not the caller's to write again: it comes with its next change.
+      // The caller may not write it again; it comes with its next change.
       case .change, .nothing: return .outdated(place)
       case .problem(let found): problem = found
       }
     } catch StoreError.corrupt {
-      // Dropped because it is what the row says already.
+      // Dropped because the row says so already.
       problem = .damaged(row.name, row.entity)
     }
     return .stillUnreadable(StoredUnimported(problem, place, row.sequence, of: mirror, after: row, at: now))

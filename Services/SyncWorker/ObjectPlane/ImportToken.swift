@@ -23,8 +23,8 @@ struct ImportPosition: Hashable, Sendable {
   /// Records changed up to here were delivered, or left out as the store's own echoes.
   var sequence: Int64 = 0
   /// One past the sequence at which the store last had everything. Between two pages of a run it lags behind
-  /// `sequence`: a record that the store exports meanwhile moves to the end of the feed, past changes of others that were not
-  /// delivered. A record is an echo only if others left it alone since then, not just since the last page.
+  /// `sequence`: a record that the store exports meanwhile moves to the end of the feed, past undelivered changes of
+  /// others. A record is an echo only if others left it alone since then, not just since the last page.
   var firstUnseen: Int64 = 1
   /// The sequence at which the store last had everything since it began; 0 if it never had. `firstUnseen` is lower when
   /// a zone is lost or joined, or something is told again.

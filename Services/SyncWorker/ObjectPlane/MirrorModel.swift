@@ -1,11 +1,11 @@
-// A model made ready for mirroring, and a zone as the mirroring looks at it.
+// Prepares a model for mirroring, and reads a zone as mirroring needs it.
 
 import Mirroring
 import ObjectModel
 import RecordStore
 import Records
 
-/// What exports and imports of one model ask of it; made once per model and schema version.
+/// The parts of a model that exports and imports use; made once per model and schema version.
 struct MirrorModel: Sendable {
   let index: ModelIndex
   let links: LinkResolver
@@ -25,9 +25,9 @@ struct MirrorModel: Sendable {
 /// A zone of a snapshot; remembers what it read, because a page or an export asks for the same things again.
 final class ZoneSource: RecordSource {
   private let snapshot: any ShardSnapshot
-  /// nil: the zone does not exist, or no longer.
+  /// nil when the zone does not exist.
   private let zone: StoredZone?
-  /// Whether whoever asks may know of a zone.
+  /// Whether the caller may know of a zone.
   private let sees: (String) -> Bool
   private var rows: [String: StoredRecord?] = [:]
   private var incoming: [String: [RecordPointer]] = [:]
@@ -38,9 +38,9 @@ final class ZoneSource: RecordSource {
     self.snapshot = snapshot
   }
 
-  /// Asked of the store once: a zone's first redirect is made behind what an export looks at.
+  /// Read from the store once: a zone's first redirect is made after the rows that an export looks at.
   private(set) lazy var hasRedirects: Bool = {
-    // Dropped because what reads the zone next meets the same error, and says so.
+    // Dropped because the next read of the zone meets the same error and reports it.
     guard let zone, let known = try? snapshot.hasRedirects(in: zone.databaseKey) else { return false }
     return known
   }()
@@ -76,14 +76,14 @@ final class ZoneSource: RecordSource {
     let states =
       try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored) + [row(named: recordName)].compactMap { $0 }
     let later = states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted) }
-    // What is before the horizon was never kept, or is forgotten; in the beginning there was nothing.
+    // States before the horizon were never kept or are forgotten; before sequence 0 there was nothing.
     let isKnown = try sequence == 0 || snapshot.horizon(of: zone.key).map { $0 <= sequence } ?? false || states.first.map { $0.sequence <= sequence } ?? false
     guard states.count <= Self.historyLimit, isKnown else { return RecordHistory(ancestor: .unknown, states: later) }
     let ancestor = states.last { $0.sequence <= sequence }.map { $0.isDeleted ? RecordHistory.Ancestor.nothing : .record($0.record) } ?? .nothing
     return RecordHistory(ancestor: ancestor, states: later)
   }
 
-  /// As the other, of a record that was moved: a zone that is gone took with it what it knew.
+  /// As `history(of:since:)`, for a record that was moved: the states in an ended zone are gone with it.
   private func history(of recordName: String, since sequence: Int64, in former: [StoredZone?], and zone: StoredZone) throws -> RecordHistory {
     let zones = former.compactMap(\.self) + [zone]
     let states = try zones.flatMap { try snapshot.stayedStates(of: recordName, in: $0, after: sequence, limit: Self.historyLimit) }.sorted { $0.sequence < $1.sequence }
@@ -94,10 +94,10 @@ final class ZoneSource: RecordSource {
     return RecordHistory(ancestor: ancestor.map { $0.isDeleted ? .nothing : .record($0.record) } ?? .nothing, states: later)
   }
 
-  /// States of one record that a conflict looks at: more than so many in the time that a device was away are not told apart.
+  /// States of one record that a conflict compares; with more states the ancestor counts as unknown.
   private static let historyLimit = 500
 
-  /// Deletions of a commit stand side by side in the feed, and bear the same stamp.
+  /// The links and pointers that went with a record: deletions of one commit are neighbours in the feed with one stamp.
   func company(ofDeleted recordName: String) throws -> DeletedCompany {
     var company = DeletedCompany()
     guard let zone, let tombstone = try row(named: recordName), tombstone.isDeleted else { return company }
@@ -127,7 +127,7 @@ final class ZoneSource: RecordSource {
 }
 
 extension StoredMirror {
-  /// The zone that new objects of the store go to; nil where there is none (shared databases have no default zone, E3).
+  /// The zone of new objects; nil where there is none (shared databases have no default zone, E3).
   var defaultZoneName: String? {
     switch scope {
     case .private: ReservedName.privateMirrorZone
@@ -141,8 +141,8 @@ extension StoredMirror {
 }
 
 extension ShardSnapshot {
-  /// All zones of a database changed after `sequence`, ascending by sequence. Deleted ones are among them, and their number has no limit:
-  /// a single page of them could leave no place for the living.
+  /// All zones of a database changed after `sequence`, ascending by sequence, the deleted ones included. It reads on
+  /// past one page, because a page full of deleted zones would leave no place for living ones.
   func allZones(in database: Int64, after sequence: Int64) throws -> [StoredZone] {
     var zones: [StoredZone] = []
     var last = sequence
@@ -154,7 +154,8 @@ extension ShardSnapshot {
     }
   }
 
-  /// Zones a store mirrors: of a private database all but the default one, which keeps no feed; of the public database its only one; for a guest those that are shared with its user.
+  /// The zones that a store mirrors: in a private database all but the default one, which keeps no feed; in the public
+  /// database its only one; for a guest those that are shared with its user.
   func mirroredZones(of mirror: StoredMirror, after sequence: Int64) throws -> [StoredZone] {
     if mirror.isGuest { return try GuestZones(of: mirror, self).zones(in: mirror.databaseKey, self).filter { $0.sequence > sequence } }
     if mirror.scope == .shared { return [] }

@@ -1,4 +1,4 @@
-// The object plane in the worker (docs/protocol/mirror-api.md): finds the call, and the store that it is about.
+// Dispatches the calls of the object plane in the worker (docs/protocol/mirror-api.md) and finds their store.
 
 import Mirroring
 import ObjectModel
@@ -23,7 +23,7 @@ struct ObjectPlane: Plane {
     guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
     let call = StoreCall(request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, plane: self)
     guard request.scope != .shared else {
-      // Of others' databases guests are asked, by their homes.
+      // A call on the shared scope goes to the user's home, which asks the guests in others' databases.
       guard request.database.owner == user else { throw call.missing }
       return try await SharedCall(call: call).respond(startNext: startNext)
     }
@@ -32,7 +32,7 @@ struct ObjectPlane: Plane {
 
   func schemasChanged() async { exports.signalAll(.schemaChanged) }
 
-  /// What is known of a store's exports without looking at any of them.
+  /// Facts on a store's exports that are known without reading its changes.
   func facts(of mirror: StoredMirror, in database: DatabaseID, quarantined: Int = 0, _ id: MirrorID) async -> StoreFacts {
     var isModelKnown = true
     do {
@@ -51,7 +51,7 @@ struct ObjectPlane: Plane {
   }
 }
 
-/// One call on one store, with what every handler needs of it. The handlers are extensions, a file a subject.
+/// One call on one store, with everything that a handler needs; each subject's handlers are an extension in a file.
 struct StoreCall: DatabaseCall {
   let request: DatabaseRequest
   let body: [UInt8]
@@ -67,10 +67,10 @@ struct StoreCall: DatabaseCall {
 
   // MARK: The store that is meant
 
-  /// What a missing store and somebody else's are both answered with.
+  /// The answer for a missing store and for another user's alike.
   var missing: RecordError { RecordError(.notFound, "There is no store \(storeIdentifier) of this user in this database") }
 
-  /// The store's row as of `snapshot`. Another user's, or another database's, looks like one that does not exist.
+  /// The store's row in `snapshot`. Stores of other users or databases count as missing.
   func mirror(in snapshot: any ShardSnapshot) throws -> StoredMirror {
     guard let database = try snapshot.database(request.database), let mirror = try snapshot.mirror(rowIdentifier, in: database.key),
       mirror.userRecordName == user, mirror.scope == request.scope
@@ -80,14 +80,14 @@ struct StoreCall: DatabaseCall {
   }
 
   func locate() async throws(RecordError) -> StoredMirror {
-    // A lease is a row of its own.
+    // A lease has a row of its own, which the cached store lacks.
     if let mirror = store.committedMirror(rowIdentifier, of: request.database), mirror.userRecordName == user, mirror.scope == request.scope, mirror.lease == 0 {
       return mirror
     }
     return try await read { snapshot in try mirror(in: snapshot) }
   }
 
-  /// The store's model, as it was set up with.
+  /// The model with which the store was set up.
   func model(of mirror: StoredMirror) async throws(RecordError) -> (MirrorModel, EnvironmentSchema) {
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     guard let model = schema.mirrorModels[mirror.modelHash] else {
@@ -98,7 +98,8 @@ struct StoreCall: DatabaseCall {
 
   // MARK: Query parameters
 
-  /// - Throws: `BAD_REQUEST` for what is not a whole number of at least `minimum`; larger ones than `maximum` mean `maximum`.
+  /// - Returns: the parameter's value, at most `maximum`.
+  /// - Throws: `BAD_REQUEST` unless it is a whole number of at least `minimum`.
   func integer(_ name: String, default value: Int, minimum: Int = 1, maximum: Int) throws(RecordError) -> Int {
     guard let text = request.query[name] else { return value }
     guard let number = Int(text), number >= minimum else { throw RecordError(.badRequest, "\(name) must be an integer of at least \(minimum)") }

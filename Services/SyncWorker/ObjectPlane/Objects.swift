@@ -1,4 +1,4 @@
-// Single objects of a store, their records, and what may be done with them.
+// Answers calls on single objects of a store: their values, records and permissions.
 
 import History
 import JSON
@@ -30,7 +30,7 @@ extension StoreCall {
       body: answer.json(values: MirrorValueWriter(assets: assetLinks), records: RecordDictionaryWriter(zone: answer.zoneID, assets: assetLinks)))
   }
 
-  /// The object's record with what the store has saved and not exported on top.
+  /// The object's record, with the store's saved and unexported changes applied.
   private static func object(
     _ objectID: String, of mirror: StoredMirror, _ run: ExportRun, isExporting: Bool, in snapshot: any ShardSnapshot
   ) throws -> ObjectAnswer? {
@@ -38,7 +38,7 @@ extension StoreCall {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
     let zone = try locator.zone(of: objectID)
     if mirror.isGuest {
-      // Where nobody is told of it that it is there, neither.
+      // An object hidden from the user counts as missing.
       guard let zone else { return nil }
       if let row = try locator.source(in: zone).row(named: objectID), try !locator.isVisible(row, in: zone) { return nil }
     }
@@ -58,7 +58,7 @@ extension StoreCall {
     else { return nil }
     let isDirty = pending.contains { $0.changes.contains { $0.objectID == objectID } }
     let lastError = try held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: snapshot.latestEvent(of: mirror.key, kind: .export)?.errorJSON)
-    // More than a batch takes: the object may be far from the one that is under way.
+    // With more transactions than one batch takes, the object may not be in the batch under way.
     let waiting = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
     let facts = SyncFacts(
       stored: .record, pendingTransactions: isDirty ? [mirror.exportedTransactionNumber + 1] : [], problem: lastError, isHeld: held != nil,
@@ -94,7 +94,7 @@ extension StoreCall {
     return PlaneAnswer(body: output.bytes)
   }
 
-  /// In the private database every object; in the public one objects that are not stored or the caller's own (A12).
+  /// In the private database for every object; in the public one for objects that are not stored or the caller's (A12).
   func permissions() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
     let rows = try await rows(names, byteLimit: .max)
@@ -105,7 +105,8 @@ extension StoreCall {
     return PlaneAnswer(body: StoreAnswer.permissions(canModify: true, objects: objects))
   }
 
-  /// - Returns: the rows in the order of `names`, each with its zone; fewer than those when they are too large for one answer.
+  /// - Returns: the rows in the order of `names`, each with its zone; fewer than `names` when they are too large for
+  ///   one answer.
   private func rows(_ names: [String], byteLimit: Int) async throws(RecordError) -> [(zone: Zone.ID, row: StoredRecord?)] {
     let permissions = try await context.schemas.schema(of: request.database.container, request.database.environment)
       .permissions(of: request.caller, in: request.database)
@@ -125,7 +126,7 @@ extension StoreCall {
 }
 
 extension ObjectValues {
-  /// An object of which there is nothing but what is held back; nil when that does not make one.
+  /// An object of which only held-back changes exist; nil when they do not insert it.
   fileprivate init?(held changes: [HistoryChange]) {
     guard let made = HeldChanges.compacted(changes).first, made.changeType == .insert else { return nil }
     let relationships = made.relationships.compactMap { named -> NamedValue<String?>? in

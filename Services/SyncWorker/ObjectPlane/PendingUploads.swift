@@ -1,16 +1,16 @@
-// What a store has saved and not exported, looked through within bounds.
+// Reads within bounds the transactions that a store has saved and not exported.
 
 import History
 import RecordStore
 
 enum PendingTransactions {
-  /// Read at once.
+  /// Rows read at once.
   private static let chunk = 100
   private static let chunkByteCount = 8_000_000
   private static let byteLimit = 64_000_000
 
-  /// Passes over each in order; what can't be read is the export's to report.
-  /// - Returns: whether that was all of them.
+  /// Visits each transaction in order; the export reports unreadable ones.
+  /// - Returns: whether all were visited.
   static func forEach(
     of mirror: StoredMirror, rowLimit: Int, in snapshot: any ShardSnapshot, _ body: (StoredTransaction, HistoryTransaction) throws -> Void
   ) throws -> Bool {
@@ -44,12 +44,12 @@ struct PendingUploads: Sendable {
   let transactionCount: Int64
   /// Objects that the transactions name, each once.
   private(set) var objectCount = 0
-  /// Of the transactions as they are stored; large values, which lie in files, are not in it.
+  /// Bytes of the stored transactions; large values are in files and do not count.
   private(set) var byteCount = 0
-  /// False: `objectCount` and `byteCount` are of the first of very many transactions.
+  /// Whether `objectCount` and `byteCount` cover all transactions and not just the first ones.
   private(set) var isComplete = true
 
-  /// Status is asked for often: of more than these transactions the first are looked at.
+  /// Transactions that `status`, a frequent call, counts at most.
   private static let countedTransactions = 1000
 
   init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {

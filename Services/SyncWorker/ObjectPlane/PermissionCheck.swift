@@ -1,13 +1,13 @@
-// What a save may change of records that are not its user's: decided in the transaction that appends it (E5, T-E12).
+// Checks a save's changes of other users' records in the transaction that appends it (E5, T-E12).
 
 import History
 import Mirroring
 import RecordStore
 import Records
 
-/// Refuses saves whose export would write what the store's user may not. The export judges again: grants may be taken back in between.
+/// Refuses saves that the store's user may not write. The export judges again: a grant may be revoked in between.
 enum PermissionCheck {
-  /// - Parameter transactions: with their places in the request; those that are not stored yet.
+  /// - Parameter transactions: the transactions that are not stored yet, with their places in the request.
   /// - Throws: `ACCESS_DENIED` naming the place, the entity and the object; nothing is stored then.
   static func check(
     _ transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ run: ExportRun, _ permissions: any RecordAccess,
@@ -19,7 +19,7 @@ enum PermissionCheck {
     do {
       for (_, saved) in transactions { try exporter.apply(saved) }
     } catch  where ExportFailure(error) == .poisoned {
-      // Dropped because the export tells what can't be read, and judges the rest.
+      // Dropped because the export reports the unreadable change and judges the rest.
       return
     }
     let writes = exporter.plan().writes
@@ -30,7 +30,7 @@ enum PermissionCheck {
     }
   }
 
-  /// The change that says something of a record's object, or else of one that the record relates to.
+  /// The place of the change of a record's object, or else of an object that the record relates to.
   private static func place(of item: ExportItem, in transactions: [(place: Int, transaction: HistoryTransaction)]) -> String {
     var related: String?
     for (place, saved) in transactions {
@@ -54,7 +54,7 @@ extension [PlannedWrite] {
 }
 
 extension ExportItem {
-  /// Whether it is the deletion of a link of an object that is deleted: nobody is asked who made the link.
+  /// Whether it deletes a link of a deleted object; that needs no permission on the link.
   func goesAlong(with deleted: Set<String>) -> Bool {
     guard case .delete(let record) = self, !deleted.isEmpty, let link = LinkRecord(record) else { return false }
     return deleted.contains(link.ends.first) || deleted.contains(link.ends.second)

@@ -1,4 +1,4 @@
-// Deletions in history: values of attributes that the model preserves are in the tombstone, whether or not the client sent them (H1, T-H05).
+// Adds to deletions in history the values that the model preserves, whether or not the client sent them (H1, T-H05).
 
 import History
 import Mirroring
@@ -11,14 +11,14 @@ enum PreservedValues {
     transactions.contains { $0.changes.contains { !names(of: $0, model).isEmpty } }
   }
 
-  /// The transactions with tombstones filled in from the objects as they are, or as the transactions before left them.
+  /// Fills in tombstones from the objects' records and the transactions before.
   static func added(
     to transactions: [HistoryTransaction], of mirror: StoredMirror, _ run: ExportRun, in snapshot: any ShardSnapshot
   ) throws -> [HistoryTransaction] {
     do {
       return try added(to: transactions, of: mirror, run, isolatesErrors: false, in: snapshot)
     } catch  where ExportFailure(error) == .poisoned {
-      // Dropped because the export tells of it; with every change by itself the others are there.
+      // Dropped because the export reports the error; judged one by one, the other changes still give their values.
       return try added(to: transactions, of: mirror, run, isolatesErrors: true, in: snapshot)
     }
   }
@@ -42,7 +42,7 @@ enum PreservedValues {
         guard !names.isEmpty, let key = try locator.zone(of: change.objectID)?.key, let zone = zones.firstIndex(where: { $0.key == key }),
           let record = try zones[zone].exporter.currentRecord(named: change.objectID), let entity = deserializer.entity(of: record)
         else { continue }
-        // Dropped because the import reports a record that does not fit its model; its tombstone then has nothing to tell.
+        // Dropped because the import reports a record that does not fit its model; its tombstone stays empty.
         guard let object = try? deserializer.object(entity, from: record) else { continue }
         result[index].changes[position] = HistoryChange(
           changeType: .delete, entity: change.entity, objectID: change.objectID, tombstone: object.attributes.filter { names.contains($0.name) })

@@ -1,4 +1,4 @@
-// Persistent history: purging it, guarded by the low-water mark (H8). Nothing that was acknowledged goes before it is exported.
+// Purges persistent history up to the low-water mark (H8). No acknowledged transaction goes before it is exported.
 
 import JSON
 import Mirroring
@@ -12,7 +12,7 @@ extension StoreCall {
     guard let position = try HistoryPosition(.before, in: request.query) else {
       throw RecordError(.badRequest, "before is missing: send before, beforeDate or beforeTransaction")
     }
-    // H3: a deletion only ever tells its status.
+    // H3: a deletion only ever reports its status.
     if let text = request.query["resultType"], try HistoryResultType(text) != .statusOnly {
       throw RecordError(.badRequest, "resultType: a deletion is always statusOnly")
     }
@@ -45,16 +45,16 @@ extension StoreCall {
   }
 
   private enum PurgeStep: Sendable {
-    /// With the export of the last batch in the same commit, where there was one.
+    /// The last batch, if any, was exported in the same commit.
     case purged(Int, ExportOutcome?)
-    /// Another batch is to be exported first.
+    /// Another batch has to be exported first.
     case exported(ExportOutcome)
-    /// Nothing was done: transactions that are to go have to be exported first.
+    /// Nothing was done: transactions of the purge have to be exported first.
     case needsExport
   }
 
-  /// By force history goes beyond the low-water mark: consumers that stand before it have to start over, and what is not exported yet is
-  /// exported first, all of it, so that no batch is left half told. A store that can't be exported keeps its history.
+  /// A forced purge passes the low-water mark: the consumers before it have to start over. All unexported transactions
+  /// are exported first, so that no run stays half done. A store that can't be exported keeps its history.
   private func purge(
     _ position: HistoryPosition, isForced: Bool, exportingWith run: ExportRun?, in transaction: any ShardTransaction
   ) throws -> PurgeStep {
@@ -63,12 +63,12 @@ extension StoreCall {
     let mark = try LowWaterMark(of: mirror, in: transaction)
     if number > mark.transactionNumber, !isForced { throw mark.refusal(of: mirror) }
     var outcome: ExportOutcome?
-    // A run that is under way is seen to its end, so that its event has one.
+    // Finish a run under way, so that its event ends.
     if number > mirror.exportedTransactionNumber || run?.running != nil {
       guard let run, run.mirrorKey == mirror.key else { return .needsExport }
       let exported = try run.callAsFunction(transaction)
       if exported.moreComing {
-        // Where nothing is left to export, what was held back is tried again.
+        // With nothing left to export, the batch only retries held-back changes.
         guard exported.hasAdvanced || exported.exportedNumber == mirror.lastTransactionNumber else {
           throw RecordError(.conflict, "The store's transactions can't be exported now: none was purged")
         }

@@ -1,4 +1,4 @@
-// What is held back for a store: listed, and tried again when its user asks.
+// Lists a store's held-back changes, and retries them when its user asks.
 
 import JSON
 import Mirroring
@@ -22,14 +22,14 @@ extension StoreCall {
     }
     let moreComing = rows.count > limit
     if moreComing { rows.removeLast() }
-    // What a guest keeps for its home's journal waits for nothing.
+    // The changes that a guest keeps for its home's journal wait for nothing.
     let listed = rows.filter { !KeptChanges.isName($0.name) }
     return PlaneAnswer(body: StoreAnswer.quarantine(listed.map(QuarantinedObject.init), last: rows.last?.key ?? Int64(after), moreComing: moreComing))
   }
 
   private static let quarantineLimit = 200
 
-  /// Makes what is held back due now, and wakes the exporter.
+  /// Makes held-back changes due and wakes the exporter.
   func retryQuarantine(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let names = try RetryQuarantineRequest(body.isEmpty ? nil : JSONValue.request(body)).objectIDs
     let at = now

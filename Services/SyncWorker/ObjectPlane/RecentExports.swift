@@ -1,15 +1,15 @@
-// Which run exported which transactions: whoever waits for a save is told of its event, also when somebody else's run came first.
+// Keeps which run exported which transactions: a call that waits for a save gets its event, whichever call exported it.
 
 import RecordStore
 import Synchronization
 
-/// The last runs of a worker's stores. What is forgotten, or was a predecessor's, has no event that could be told.
+/// The last runs of a worker's stores. A forgotten or a predecessor's run has no event to return.
 final class RecentExports: Sendable {
   struct Run: Sendable {
     /// The store's export position before and after it.
     let after: Int64
     let through: Int64
-    /// Its event's number, which is another one when its end is stored.
+    /// The event's number, which changes when the event's end is stored.
     let eventNumber: Int64
     let eventIdentifier: String
   }
@@ -17,10 +17,10 @@ final class RecentExports: Sendable {
   private let runs = Mutex<[MirrorID: [Run]]>([:])
 
   private static let storeLimit = 20_000
-  /// Of a store.
+  /// Runs remembered for one store.
   private static let runLimit = 4
 
-  /// To be called in the commit that stores the event. One that fails leaves an identifier that no event has.
+  /// Call it in the commit that stores the event. A commit that fails leaves an identifier without an event.
   func note(_ run: Run, of mirror: MirrorID) {
     runs.withLock { runs in
       if runs.count >= Self.storeLimit, runs[mirror] == nil { runs = [:] }
@@ -30,7 +30,7 @@ final class RecentExports: Sendable {
     }
   }
 
-  /// The event of the run that exported a transaction; nil: it had none, or it is not known any more.
+  /// The event of the run that exported a transaction; nil when it had none or is forgotten.
   func event(of transactionNumber: Int64, _ mirror: MirrorID, in snapshot: any ShardSnapshot) throws -> StoredEvent? {
     let found = runs.withLock { runs in runs[mirror]?.last { $0.after < transactionNumber && transactionNumber <= $0.through } }
     guard let found else { return nil }

@@ -1,4 +1,4 @@
-// A store whose zone lost what it had exported (H10): its history is looked through for objects without a record.
+// Searches a store's history for objects without a record, after its zone lost exported records (H10).
 
 import History
 import Mirroring
@@ -9,7 +9,7 @@ import ServiceKit
 import WebServices
 
 extension StoreCall {
-  /// Until when (milliseconds since 1970) everything that was saved is gone with the store's zone.
+  /// The time (milliseconds since 1970) up to which all saves are gone with the store's zone.
   private static func goneUntil(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> Int64 {
     let zone = try mirror.defaultZoneName.flatMap { try snapshot.zone(named: $0, in: mirror.databaseKey) }
     if try ZoneStanding(of: mirror, to: zone, in: snapshot).refusal != nil { return .max }
@@ -18,7 +18,7 @@ extension StoreCall {
     return hold.flatMap { $0.decision == ZonePolicy.delete.rawValue ? $0.heldAt : nil } ?? .min
   }
 
-  /// Exports every object of the kept history that the zone has neither a record nor a tombstone of. Said again it finds nothing left to do.
+  /// Exports every object of the kept history that has no record or tombstone in the zone. Repeating it is harmless.
   func rescanHistory() async throws(RecordError) {
     let mirror = try await locate()
     try await exportEverything(of: mirror)
@@ -32,7 +32,7 @@ extension StoreCall {
         guard current.incarnation == mirror.incarnation else { throw missing }
         let locator = try ObjectLocator(of: current, in: snapshot)
         var rescan = earlier
-        // What was saved before a zone went with its objects is not lost: it is gone.
+        // Saves from before the zone's end are gone with their objects and not lost.
         let cutoff = try Self.goneUntil(of: current, in: snapshot)
         let rows = try snapshot.transactions(of: current.key, after: after, limit: HistoryRequest.pageLimit, byteLimit: Limit.exportByteCount)
         for row in rows where row.appendedAt > cutoff {
@@ -50,7 +50,7 @@ extension StoreCall {
       part.resent = batch
       var outcome = try await export(part)
       outcome.publish(by: context)
-      // What was saved meanwhile is a run's to end.
+      // Saves that came meanwhile are for the run to finish.
       part.resent = []
       while outcome.running != nil {
         part.running = outcome.running

@@ -1,4 +1,4 @@
-// A store's reset and its removal (P1, P5).
+// Resets and removes a store (P1, P5).
 
 import JSON
 import Mirroring
@@ -9,8 +9,8 @@ import ServiceKit
 import WebServices
 
 extension StoreCall {
-  /// Forgets what the store exported and imported: it is sent everything again, its own records included, while the client keeps its copy until
-  /// the new one is whole (P5). Transactions that were saved are exported first: an acknowledged save is not lost by a reset.
+  /// Forgets the store's exports and imports: it is sent everything again, its own records included, and the client
+  /// keeps its copy until the new one is complete (P5). Saved transactions are exported first, so that none is lost.
   func reset(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked = try ResetStoreRequest(try JSONValue.request(body))
     try await checkResets(asked.reason)
@@ -29,7 +29,7 @@ extension StoreCall {
       state.openResetCount += 1
       state.resetReason = asked.reason.rawValue
       state.resetSequence = max(database.sequence, 1)
-      // Tokens of before are of another epoch, whose model nobody knows: who goes on with one is sent everything.
+      // Older tokens are of an epoch with an unknown model: a client that goes on with one is sent everything.
       state.modelEpoch += 1
       state.previousModelHash = nil
       state.previousConfiguration = nil
@@ -41,8 +41,8 @@ extension StoreCall {
     return PlaneAnswer(body: StoreAnswer.reset(asked.reason, through: through.text))
   }
 
-  /// A client that is reset again and again before it has everything would empty its user's store time after time: it is told so, and what it
-  /// has stays as it is (T-R09). Whoever imports to the end is free again.
+  /// Refuses repeated resets by a client that never gets everything in between: each would empty its user's store. The
+  /// client keeps its copy (T-R09). A complete import allows resets again.
   private func checkResets(_ reason: ResetReason) async throws(RecordError) {
     let (mirror, state) = try await read { snapshot in
       let mirror = try self.mirror(in: snapshot)
@@ -74,7 +74,7 @@ extension StoreCall {
     return PlaneAnswer(body: StoreAnswer.empty)
   }
 
-  /// Exports what is pending and then runs `body`, both in one commit unless there is more than a batch.
+  /// Exports pending transactions and then runs `body`, in one commit unless more than a batch is pending.
   func exportingFirst<Value: Sendable>(
     startNext: @Sendable () -> Void, _ body: @escaping @Sendable (any ShardTransaction, StoredMirror) throws -> Value
   ) async throws(RecordError) -> Value {
@@ -87,11 +87,11 @@ extension StoreCall {
       do {
         (outcome, value) = try await next.isolating { run in
           let commit = store.enqueue { transaction -> (ExportOutcome, Value?) in
-            // Also whether somebody else has its lease by now.
+            // This also checks the lease again.
             guard try self.mirror(in: transaction).incarnation == mirror.incarnation else { throw missing }
             let outcome = try run.callAsFunction(transaction)
             guard let current = try transaction.mirror(key: mirror.key) else { return (outcome, nil) }
-            // A save came while what was before it was forwarded.
+            // A save came while the earlier ones were forwarded.
             if current.isHome, outcome.moreComing { throw RecordError(.tryAgainLater, "What the store saved is not forwarded yet", retryAfter: 1) }
             if outcome.moreComing { return (outcome, nil) }
             return (outcome, try body(transaction, current))

@@ -1,25 +1,25 @@
-// What a store has saved and not exported, for those who ask about one object after the other while the shard's writer waits.
+// Reads a store's unexported objects once for calls that check many objects while the shard's writer waits.
 
 import History
 import RecordStore
 import Records
 
-/// The objects of a store's backlog, read once, when somebody asks.
+/// The objects of a store's backlog, read at the first question.
 final class SaveBacklog {
   private let mirror: StoredMirror
   private let snapshot: any ShardSnapshot
-  /// nil: not asked for yet.
+  /// nil before the first question.
   private var names: Names?
-  /// Of what is read, in steps of a byte.
+  /// The cost of reading, in bytes.
   private var budget = CostBudget(limit: Limit.exportByteCount)
 
   private enum Names {
     case all(Set<String>)
-    /// There is more than is read, or something is damaged.
+    /// The backlog exceeds the bounds or is damaged.
     case unknown
   }
 
-  /// Of a store with more transactions, or longer ones, everything is believed: the export holds back what is wrong.
+  /// With more transactions or bytes, every object counts as known: the export holds back wrong changes.
   private static let transactionLimit = 1000
 
   init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) {
@@ -27,10 +27,10 @@ final class SaveBacklog {
     self.snapshot = snapshot
   }
 
-  /// What reading has cost.
+  /// The cost of reading so far, in bytes.
   var cost: Int { budget.spent }
 
-  /// Whether an object is in it, as far as that can be known.
+  /// Whether an object is or may be in the backlog.
   func mayHave(_ objectID: String) throws -> Bool {
     let names = try names ?? read()
     self.names = names
@@ -52,7 +52,7 @@ final class SaveBacklog {
         }
         last = end
       } catch StoreError.corrupt {
-        // Dropped because what is in it nobody knows: the object may be.
+        // Dropped because the contents are unknown: the object may be among them.
         return .unknown
       } catch is StoredFormatError {
         // Dropped because the export reports it, and the object may be in it.

@@ -1,4 +1,4 @@
-// What a save may say, as far as only the store knows: decided in the transaction that appends it, so that no earlier save is missed.
+// Checks a save against the store's state in the transaction that appends it, so that no earlier save is missed.
 
 import History
 import Mirroring
@@ -6,8 +6,8 @@ import RecordStore
 import Records
 import WebServices
 
-/// What has to be asked of the store before a save is appended. In a private database whose objects are all in one zone, where nothing is
-/// unique, and for a save without updates, that is nothing.
+/// Checks that need the store before a save is appended. A save without updates needs none in a private database with
+/// all objects in one zone, no rejecting rules of uniqueness and no forgotten saves.
 struct SaveCheck: Sendable {
   private let transactions: [HistoryTransaction]
   private let run: ExportRun
@@ -22,9 +22,9 @@ struct SaveCheck: Sendable {
     hasUpdates = transactions.contains { $0.changes.contains { $0.changeType == .update } }
   }
 
-  /// A save that is sent again was checked when it was new. One that may have been, because the server has forgotten what it was sent then, is
-  /// refused: it could undo what others did since.
-  /// - Throws: what refuses it, naming the place; nothing is stored then.
+  /// A repeated save was checked when it was new. If the store has forgotten the saves of that time, a save that may
+  /// be a repetition is refused, because it could undo later changes of others.
+  /// - Throws: the refusal, which names the place; nothing is stored then.
   func callAsFunction(of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
     let hasZones = try transaction.database(key: mirror.databaseKey)?.hasPlacements == true
     let mayConflict = run.schema.uniqueRules?.rejecting.isEmpty == false
@@ -40,7 +40,7 @@ struct SaveCheck: Sendable {
 }
 
 extension SaveCheck {
-  /// - Throws: `CONFLICT` naming the place for a transaction that was made before those were saved which are forgotten.
+  /// - Throws: `CONFLICT` naming the place, for a transaction that is not newer than the forgotten saves.
   static func checkAge(of new: [(place: Int, transaction: HistoryTransaction)], _ mirror: StoredMirror) throws(RecordError) {
     guard mirror.forgottenAt > 0 else { return }
     for (place, saved) in new where saved.timestamp <= mirror.forgottenAt + EditTime.tolerance {
@@ -52,7 +52,7 @@ extension SaveCheck {
   }
 }
 
-/// Refuses updates of objects that nobody has ever heard of: the export would hold them back for ever (E9).
+/// Refuses updates of objects that nobody knows: the export would hold them back for ever (E9).
 private struct KnownObjects {
   let mirror: StoredMirror
   let transaction: any ShardTransaction
@@ -64,11 +64,11 @@ private struct KnownObjects {
     backlog = SaveBacklog(of: mirror, in: transaction)
   }
 
-  /// - Parameter transactions: with their places in the request; those that are not stored yet.
+  /// - Parameter transactions: the transactions that are not stored yet, with their places in the request.
   /// - Throws: `NOT_FOUND` naming the place, the entity and the object; nothing is stored then.
   func check(_ transactions: [(place: Int, transaction: HistoryTransaction)]) throws {
     guard let zoneName = mirror.defaultZoneName else { return }
-    // Of a zone that is gone the store has objects which nobody else has any more.
+    // The store has objects of an ended zone which nobody else has any more.
     if try ZoneStanding(of: mirror, to: transaction.zone(named: zoneName, in: mirror.databaseKey), in: transaction) != .whole { return }
     let locator = try ObjectLocator(of: mirror, in: transaction)
     var known: Set<String> = []
@@ -82,13 +82,13 @@ private struct KnownObjects {
     }
   }
 
-  /// Stored, deleted, held back, or saved and not exported.
+  /// Whether the object is stored, deleted, held back, or saved and not exported.
   private func isKnown(_ objectID: String, _ locator: ObjectLocator) throws -> Bool {
     do {
       if try locator.row(of: objectID) != nil { return true }
       if let zone = try locator.lastZone(of: objectID), try ZoneStanding(of: mirror, to: zone, in: transaction) != .whole { return true }
     } catch StoreError.corrupt {
-      // Dropped because there is something: what is wrong with it the export says.
+      // Dropped because the record exists; the export reports the damage.
       return true
     }
     if mirror.quarantinedCount > 0, try transaction.quarantined(objectID, of: mirror.key) != nil { return true }

@@ -1,5 +1,5 @@
-// Policy `reject` at the client's save (D6): decided in the transaction that appends it, from the objects as they
-// would be.
+// Applies the policy `reject` at a client's save (D6), in the transaction that appends it, to the objects as they
+// would be afterwards.
 
 import History
 import Mirroring
@@ -15,13 +15,14 @@ struct UniquenessViolation: Error {
 
 extension ExportRun {
   /// - Parameter saved: transactions that are not stored yet.
-  /// - Throws: `UniquenessViolation`, or what the store throws. What only an export can see, duplicates among saves that wait, it holds back.
+  /// - Throws: `UniquenessViolation` or store errors. Duplicates among waiting saves only show at the export, which
+  ///   holds them back.
   func checkUniqueness(of saved: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
     guard let rules = schema.uniqueRules, !rules.rejecting.isEmpty else { return }
     do {
       try checkUniqueness(of: saved, by: rules, of: mirror, isolatesErrors: false, in: transaction)
     } catch  where !(error is UniquenessViolation) && ExportFailure(error) == .poisoned {
-      // Dropped because the export tells of it; with every change by itself the others are there.
+      // Dropped because the export reports the error; judged one by one, the other changes are still checked.
       try checkUniqueness(of: saved, by: rules, of: mirror, isolatesErrors: true, in: transaction)
     }
   }
@@ -32,13 +33,13 @@ extension ExportRun {
     let names = concerned(by: rules, in: saved)
     if names.isEmpty { return }
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    // Of a store with a longer backlog the export judges what waits.
+    // With a longer backlog, the export judges the waiting transactions.
     let isShort = mirror.lastTransactionNumber - mirror.exportedTransactionNumber <= Self.backlogLimit
     let pending = isShort ? try pending(about: Set(names), isWide: false, of: mirror, in: transaction) : []
     let judged = (pending + saved).map { $0.onlyAttributes(of: Set(names)) }
     let zones = try locator.zones(of: saved)
     var conflicts: [UniqueConflict] = []
-    // Where there is no zone yet, the save itself is all there is.
+    // Without a zone, only the save itself is checked.
     for zone in zones.isEmpty ? [nil] : zones.map(Optional.some) {
       let source = locator.source(in: zone)
       var exporter = exporter(of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: isolatesErrors)
@@ -59,7 +60,7 @@ extension ExportRun {
 
   private static let backlogLimit: Int64 = 100
 
-  /// The objects of a save whose record types may be refused, each once, in its order.
+  /// The objects of a save whose record types have rejecting rules, each once, in the save's order.
   private func concerned(by rules: UniqueRules, in saved: [HistoryTransaction]) -> [String] {
     var seen: Set<String> = []
     return saved.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes).compactMap { change in
@@ -70,7 +71,7 @@ extension ExportRun {
 }
 
 extension HistoryTransaction {
-  /// Without other objects and relationships, which make nothing a duplicate.
+  /// The changes of these objects with attributes only: relationships and other objects make no duplicates.
   fileprivate func onlyAttributes(of names: Set<String>) -> HistoryTransaction {
     var transaction = self
     transaction.changes = changes.filter { names.contains($0.objectID) }.map { change in

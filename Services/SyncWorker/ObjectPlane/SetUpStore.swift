@@ -1,4 +1,4 @@
-// A store's beginning: set up, and set up again with another model, policy or lease.
+// Sets up a store, and sets it up again with another model, policy or lease.
 
 import JSON
 import Mirroring
@@ -29,7 +29,7 @@ extension StoreCall {
     startNext()
     let (installed, effects) = try await value(of: commit)
     let mirror = installed.mirror
-    // What could not be exported for want of its model can be now.
+    // Transactions that waited for their model can be exported.
     if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
     context.noticed(id(of: mirror))
     effects.publish(by: context)
@@ -45,7 +45,7 @@ extension StoreCall {
     var lease: (token: String, until: Int64)?
   }
 
-  /// - Returns: the store's row, and the news of its zone if that was made now.
+  /// - Returns: the store's row, and the effects of a zone made in this call.
   private func install(
     _ setUp: SetUpStoreRequest, at: Int64, event identifier: String, _ terms: CommitTerms, in transaction: any ShardTransaction
   ) throws -> (Installed, ZoneEffects) {
@@ -61,7 +61,7 @@ extension StoreCall {
       (mirror, state) = (existing, try transaction.syncState(of: existing.key))
       if mirror.modelHash != setUp.modelHash || mirror.configuration != setUp.configuration {
         state.changeModel(of: mirror)
-        // What did not fit may fit the new one.
+        // Records that did not fit the former model may fit this one.
         _ = try transaction.retryUnimported(nil, of: mirror.key, at: at)
       }
       mirror.modelHash = setUp.modelHash
@@ -82,21 +82,21 @@ extension StoreCall {
     let installed = Installed(mirror: mirror, lease: lease)
     _ = try transaction.put(setUpEvent(identifier, setUp.account, at: at), of: mirror.key)
     guard let zoneName = mirror.defaultZoneName else { return (installed, ZoneEffects()) }
-    // One that ended is made again by whoever saves for it, not by an app that is launched.
+    // A save makes an ended zone again, the launch of an app does not.
     if try transaction.zone(named: zoneName, in: database.key) != nil { return (installed, ZoneEffects()) }
     let commit = try terms.begin(in: database, transaction)
     _ = try commit.makeZone(named: zoneName)
     return (installed, try commit.finish())
   }
 
-  /// Each store is paid for with rows that nobody's quota counts, and with a look at it whenever exports are looked for.
+  /// Bounds the stores of a database: their rows count in no quota, and each one costs time in every look for exports.
   private func checkRoom(in database: Int64, _ transaction: any ShardTransaction) throws {
     let limit = context.storeLimit
     guard limit > 0, try transaction.mirrorCount(of: user, in: database) >= limit else { return }
     throw RecordError(.quotaExceeded, "You have \(limit) stores of the database, which is the limit: DELETE those of devices that are gone")
   }
 
-  /// A setup tells of it when the client's store is another account's.
+  /// The event of the setup; it reports a client's store that belongs to another account.
   private func setUpEvent(_ identifier: String, _ account: SetUpStoreRequest.Account?, at: Int64) -> StoredEvent {
     var event = StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true)
     guard accountChange(account) == .accountChange else { return event }
@@ -105,7 +105,7 @@ extension StoreCall {
     return event
   }
 
-  /// Why the objects in the client's store are not the caller's; nil: they are, or nobody says whose they are.
+  /// The reason why the client's objects are not the caller's; nil when they are, or when their account is unknown.
   private func accountChange(_ account: SetUpStoreRequest.Account?) -> ResetReason? {
     switch account {
     case nil, .user(recordName: user): nil
@@ -116,7 +116,7 @@ extension StoreCall {
 
   // MARK: Models the environment does not know
 
-  /// What can be told of an unknown model: if the other environment knows it, what is missing here (T-S12).
+  /// The refusal of an unknown model; if the other environment knows it, with the schema gap (T-S12).
   private func refusal(of modelHash: String, _ schema: EnvironmentSchema) async -> PlaneAnswer {
     let other: Environment = request.database.environment == .development ? .production : .development
     // Dropped because the gap is a courtesy: without it the refusal is the same.
@@ -128,7 +128,7 @@ extension StoreCall {
     PlaneAnswer(status: ServerErrorCode.conflict.row.httpStatus, body: StoreAnswer.schemaGap(gap, uuid: context.random.uuid()))
   }
 
-  /// Development makes types and fields as they are needed (M7), also for a model whose schema was replaced since.
+  /// Adds missing types and fields in development (M7), also for a model whose schema was replaced since.
   private func extend(with gap: [SchemaFieldName], _ model: ModelIndex, _ configuration: String?) async throws(RecordError) {
     let missing = Set(gap)
     let fields = SchemaGenerator.schema(for: model, configuration: configuration).recordTypes.flatMap { type in
@@ -142,7 +142,7 @@ extension StoreCall {
 }
 
 extension ZoneChange {
-  /// That a zone changed, up to its sequence.
+  /// The news that a zone changed, up to its sequence.
   init(_ zone: StoredZone, of database: DatabaseID, originStore: String?, originUser: String?, hasSubscriptions: Bool) {
     self.init(
       database: database, zoneName: zone.zoneName, sequence: zone.sequence, syncToken: zone.syncToken.text, originStore: originStore, originUser: originUser,

@@ -1,4 +1,4 @@
-// What a store has still to do, and how far it has come.
+// Reports a store's remaining work and its progress.
 
 import Mirroring
 import RecordStore
@@ -7,7 +7,7 @@ import ServiceBus
 import WebServices
 
 extension StoreCall {
-  /// With `caughtUp=<token>` also a barrier: whether everything the token covers is in the client's store, for which `wait` waits.
+  /// With `caughtUp=<token>` also whether the client's store has all that the token covers; `wait` waits for that.
   func status() async throws(RecordError) -> PlaneAnswer {
     let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
     let state = try await read { snapshot -> Standing in
@@ -47,14 +47,14 @@ extension StoreCall {
     return PlaneAnswer(mayWait: waits && !isCaughtUp, body: status.json)
   }
 
-  /// What is stored of a store's state.
+  /// The stored part of a store's status.
   private struct Standing: Sendable {
     let mirror: StoredMirror
     let lastExport: StoredEvent?
     let lastImport: StoredEvent?
     let uploads: PendingUploads
     let sync: StoredSyncState
-    /// Zones that stand still.
+    /// Paused zones.
     let holds: [StoredZoneHold]
     let notImportedCount: Int
     /// Conflicts that wait for a decision.
@@ -76,13 +76,13 @@ extension StoreCall {
 
   func held(_ mirror: StoredMirror) -> HeldMirror { HeldMirror(mirror: id(of: mirror), epoch: store.epoch) }
 
-  /// Gateways are told when the store does something, for as long as a request may wait and a little.
+  /// Lets gateways hear of the store's activity, for a little longer than a request may wait.
   func watch(_ mirror: StoredMirror) {
     context.watches.watch(
       id(of: mirror), StoreChange(database: request.database, storeIdentifier: storeIdentifier), until: now + Self.watchTime, now: now)
   }
 
-  /// Milliseconds.
+  /// Milliseconds for which a store is watched.
   private static let watchTime: Int64 = 90_000
 
   func facts(of mirror: StoredMirror, quarantined: Int) async -> StoreFacts {
@@ -106,8 +106,8 @@ extension StoreCall {
     }
   }
 
-  /// How many records somebody else changed after a position, and not after `last`; of a zone at most the first few hundred are looked
-  /// at, and all of those count when there are more.
+  /// The number of records that others changed after a position and up to `last`. It reads at most the first few
+  /// hundred changes of a zone, and counts all of these when there are more.
   private func news(for mirror: StoredMirror, after position: Int64, through last: Int64) async throws(RecordError) -> Int {
     try await read { snapshot in
       let guest = mirror.isGuest ? try GuestZones(of: mirror, snapshot) : nil
@@ -117,7 +117,7 @@ extension StoreCall {
         do {
           count += try Self.news(in: zone, seenAs: visible, for: mirror, after: position, through: last, snapshot)
         } catch StoreError.corrupt {
-          // Dropped because whoever imports it is told, and an operator by the log.
+          // Dropped because the import reports the damage, and the log tells an operator.
           return Self.newsLimit
         }
       }
@@ -128,7 +128,7 @@ extension StoreCall {
   private static func news(
     in zone: StoredZone, seenAs visible: VisibleRecords?, for mirror: StoredMirror, after position: Int64, through last: Int64, _ snapshot: any ShardSnapshot
   ) throws -> Int {
-    // Where little of the zone is seen more of it is looked through, so that what is not seen does not count.
+    // A user with partial sight needs a longer look, so that hidden records do not count.
     let pageCount = visible?.seesEverything == false ? 20 : 1
     var (count, end) = (0, position)
     for _ in 0..<pageCount where count < newsLimit {

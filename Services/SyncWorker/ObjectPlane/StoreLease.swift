@@ -1,5 +1,5 @@
-// Leases: of two processes with the same store only one goes on (T-L05). Stores whose clients never ask for one have none. They run by a clock that
-// nobody sets.
+// Grants leases, by which one of two processes with the same store goes on (T-L05). A store whose clients ask for none
+// has none. Leases use a clock that nobody sets.
 
 import Mirroring
 import RecordStore
@@ -11,8 +11,8 @@ import WebServices
 extension StoreCall {
   private var steadyNow: Int64 { context.steadyClock?.now ?? now }
 
-  /// Gives the caller the store's lease, or more time for the one he has.
-  /// - Returns: the token, and until when it lasts by the wall clock of now.
+  /// Gives the caller the store's lease, or extends the one they have.
+  /// - Returns: the token, and the end of the lease by the present wall clock.
   /// - Throws: `CONFLICT` with 134410 while another process has it.
   func take(
     _ lease: SetUpStoreRequest.Lease, of mirror: inout StoredMirror, _ state: inout StoredSyncState, at now: Int64
@@ -21,26 +21,27 @@ extension StoreCall {
       guard mirror.lease == 0 || lease.takesOver || state.leaseUntil <= steadyNow else {
         throw Self.fenced(until: state.leaseUntil, at: steadyNow)
       }
-      // Never a number of before, also when the store was removed and set up again.
+      // The number never repeats, even after the store is removed and set up again.
       mirror.lease = max(mirror.lease + 1, now)
     }
     state.leaseUntil = steadyNow + lease.seconds * 1000
     return (String(mirror.lease), now + lease.seconds * 1000)
   }
 
-  /// Whether the call may go on. Who has the lease may, also when its time is over and nobody took it; others may when it is over.
+  /// Checks whether the call may go on. The holder may, even after the lease's end if nobody took it; a call without a
+  /// token may after the end; a call with another token never may.
   func checkLease(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
     try checkLease(of: mirror, isFenced: request.method != "GET" || request.path.last == "changes", in: snapshot)
   }
 
-  /// - Parameter isFenced: the call writes, or moves the store on; who only looks may.
+  /// - Parameter isFenced: the call writes or moves the store on; a call that only reads is free.
   private func checkLease(of mirror: StoredMirror, isFenced: Bool, in snapshot: any ShardSnapshot) throws {
     guard isFenced, request.query["lease"] != String(mirror.lease) else { return }
     let until = try snapshot.syncState(of: mirror.key).leaseUntil
     if request.query["lease"] != nil || until > steadyNow { throw Self.fenced(until: until, at: steadyNow) }
   }
 
-  /// A store that is set up without a lease is not to change the one that has one.
+  /// Refuses a setup without a lease while another process has the store's lease.
   func checkSetUp(_ setUp: SetUpStoreRequest, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
     if mirror.lease != 0, setUp.lease == nil { try checkLease(of: mirror, isFenced: true, in: snapshot) }
   }
@@ -53,7 +54,7 @@ extension StoreCall {
 }
 
 extension StoredSyncState {
-  /// What the store was told so far was by the model it has now (I8).
+  /// Begins a model epoch: earlier deliveries were by the former model (I8).
   mutating func changeModel(of mirror: StoredMirror) {
     modelEpoch += 1
     previousModelHash = mirror.modelHash

@@ -1,11 +1,11 @@
-// A zone's rows in the order of their changes, for imports that merge several.
+// Reads a zone's rows in feed order, for imports that merge several zones.
 
 import Mirroring
 import RecordStore
 import Records
 import WebServices
 
-/// A zone's part of the feed, read as it is needed.
+/// A zone's part of the feed, read on demand.
 struct ZoneCursor {
   enum Row {
     case record(StoredRecord)
@@ -29,7 +29,7 @@ struct ZoneCursor {
   let zone: StoredZone
   let zoneJSON: [UInt8]
   let source: ZoneSource
-  /// What a guest's user sees of the zone; nil: everything.
+  /// The part of the zone that a guest's user sees; nil when they see everything.
   let visible: VisibleRecords?
   private let snapshot: any ShardSnapshot
   private var rows: ArraySlice<Row> = []
@@ -62,6 +62,6 @@ struct ZoneCursor {
 
   mutating func advance() { rows.removeFirst() }
 
-  /// nil for a row whose name can't be read.
+  /// nil for a row with an unreadable name.
   func place(of row: Row) -> RecordPlace? { row.recordName.isEmpty ? nil : RecordPlace(zone: zone.key, name: row.recordName) }
 }

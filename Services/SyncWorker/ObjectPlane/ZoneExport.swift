@@ -1,4 +1,4 @@
-// What an export batch does in one zone: planned, judged, written, and undone where the store's user may not write.
+// Runs an export batch in one zone: plans, judges and writes it, and undoes changes that the store's user may not make.
 
 import History
 import Mirroring
@@ -8,23 +8,23 @@ import ServiceKit
 
 /// A batch's part in one zone.
 struct ZoneExport {
-  /// Its key.
+  /// The key of the zone's row.
   let zone: Int64
   var written: [PlannedWrite] = []
   var leftOut: [LeftOutChange] = []
   /// To be held back.
   var refused: [ExportWrites.Refusal] = []
-  /// What was undone, for the event.
+  /// The changes that were undone, for the event.
   var reverted: [MirroringProblem] = []
-  /// What its user is to know of what was lost, for the event.
+  /// The losses that the store's user is told of, for the event.
   var conflicts: [MirroringProblem] = []
 }
 
 extension ExportRun {
   /// - Parameters:
-  ///   - earlier: what goes before the batch.
-  ///   - sent: all of it, the batch included.
-  ///   - lost: what the batch had of objects that went with their zones.
+  ///   - earlier: the transactions that go before the batch.
+  ///   - sent: all transactions, the batch included.
+  ///   - lost: the batch's changes of objects that went with their zones.
   func export(
     _ batch: ExportBatch, after earlier: [HistoryTransaction], sent: [HistoryTransaction], lost: [HistoryChange], of mirror: StoredMirror, to zone: StoredZone,
     _ locator: ObjectLocator, _ commit: ZoneCommit
@@ -47,7 +47,7 @@ extension ExportRun {
       for change in lost { try exporter.tellOfLost(change) }
       let plan = exporter.plan()
       let verdict = try writes.verdict(on: plan.writes)
-      // All that is said of a record that its user may not write is undone together, and nothing follows from it.
+      // All changes of a record that its user may not write are undone together, and nothing follows from them.
       let forbidden = verdict.refused.filter { $0.problem.cause == .permission }
       let more = forbidden.isEmpty ? [] : own(forbidden, in: sent).filter { reverting[$0.problem.recordName] == nil }
       guard more.isEmpty else {
@@ -56,7 +56,7 @@ extension ExportRun {
       }
       let (losses, conflicts) = try journal(plan.losses, verdict.refused, of: mirror, in: zone, transaction)
       export.conflicts = conflicts
-      // What is in the journal is not held back: it would be lost again.
+      // The journal has these changes: they are not held back, which would lose them again.
       export.leftOut = plan.leftOut.filter { item in
         item.problem.cause != .deleted || !losses.contains { $0.objectID == item.change.objectID && $0.isOfEdit(by: mirror.deviceID) }
       }
@@ -68,7 +68,7 @@ extension ExportRun {
       // Dropped because a record that can't be judged is not merged.
       commit.mayMerge = permissions.map { access in { (try? access.mayWrite($0)) ?? false } } ?? { _ in true }
       export.written += try commit.mergeDuplicates(in: zone).writes
-      // What others say of an object that is undone itself was in its record when that was refused.
+      // Changes of other objects that concern an undone object were in its record when that was refused.
       let undoings =
         reverting.values.sorted { $0.problem.recordName < $1.problem.recordName } + forbidden.filter { reverting[$0.problem.recordName] == nil }
       for refusal in undoings { try note(refusal, of: batch, after: earlier, of: mirror, in: zone, transaction) }
@@ -77,14 +77,14 @@ extension ExportRun {
     }
   }
 
-  /// Refusals of records of whose objects the transactions say something themselves; others follow from what they say of other objects.
+  /// Refusals for objects that the transactions change themselves; the others follow from changes of other objects.
   private func own(_ refusals: [ExportWrites.Refusal], in sent: [HistoryTransaction]) -> [ExportWrites.Refusal] {
     let changed = Set(sent.lazy.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes).map(\.objectID))
     return refusals.filter { changed.contains($0.problem.recordName) }
   }
 
-  /// Writes down what is undone, for whoever has the permission one day. Of a transaction that is exported in slices with the one that has
-  /// the object's own step, and then all of it.
+  /// Puts undone changes into the journal, for a user who gets the permission later. A transaction in slices is noted
+  /// as a whole, with the slice that has the object's own step.
   private func note(
     _ refusal: ExportWrites.Refusal, of batch: ExportBatch, after earlier: [HistoryTransaction], of mirror: StoredMirror, in zone: StoredZone,
     _ transaction: any ShardTransaction
@@ -93,7 +93,7 @@ extension ExportRun {
     let lost = HeldChanges.compacted(changes(of: refusal, sent: sent))
     guard let first = lost.first, batch.slice?.begins(first.objectID) ?? true else { return }
     let saved = sent.last { $0.timestamp > 0 && $0.changes.contains { $0.objectID == first.objectID } }
-    // A guest's home writes it down: there its user can see it.
+    // The home of a guest writes it down, where its user can see it.
     if mirror.isGuest { return try keep(lost, timestamp: saved?.timestamp ?? context.clock.now, refusal.problem, of: mirror, in: transaction) }
     let edit = Stamp(timestamp: saved?.timestamp ?? context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)
     let loss = ConflictLoss(kind: .reverted, objectID: first.objectID, entity: first.entity, lost: lost, edit: edit)
@@ -102,7 +102,7 @@ extension ExportRun {
 
   // MARK: Writing
 
-  /// - Returns: what was written, with the records that references took along.
+  /// - Returns: the writes that were made, including deletions that references took along.
   private func write(
     _ verdict: ExportWrites.Verdict, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, _ commit: ZoneCommit
   ) throws -> [PlannedWrite] {
@@ -120,7 +120,7 @@ extension ExportRun {
       }
       written.append(write)
     }
-    // One that can't be deleted stays, as it would if nobody had found that it goes along.
+    // A record that can't be deleted stays, just as if no reference to the deleted record had been found.
     for name in verdict.cascade where isolation?.excludes(name) != true {
       isolation?.begin(name)
       guard let stored = try commit.transaction.record(named: name, in: zone.key), !stored.isDeleted else { continue }
@@ -131,7 +131,7 @@ extension ExportRun {
     return written
   }
 
-  /// Lets the store import what is in the zone in the place of what it made of these records: the record as it is, or its deletion.
+  /// Puts these records into the feed again, as they are or as deleted, so that the store imports the zone's state.
   private func tellAgain(
     _ records: [Record], in zone: StoredZone, from source: ZoneSource, _ commit: ZoneCommit
   ) throws -> [PlannedWrite] {

@@ -1,4 +1,4 @@
-// A store's zones come to their end, and go on: purged by their owner, and released when a user has decided (P3, P4).
+// Ends and resumes a store's zones: a purge by the owner, and the release of a zone by its user's decision (P3, P4).
 
 import History
 import JSON
@@ -10,8 +10,8 @@ import ServiceKit
 import WebServices
 
 extension StoreCall {
-  /// `POST purge`: deletes a zone of the user's own with all its records, for every device. What other devices have not exported by then does
-  /// not bring it back.
+  /// `POST purge`: deletes a zone of the user's own with all its records, for every device. Unexported changes of other
+  /// devices do not bring it back.
   func purgeZone(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await locate()
     if mirror.scope == .shared { return try await refuseSharing() }
@@ -33,7 +33,7 @@ extension StoreCall {
     let copying = CommitTerms(.copy, stamp, schema, shard: store.shard, context)
     let ending = CommitTerms(.endZone, by: WriteAuthor(userRecordName: user, device: storeIdentifier), stamp, schema, shard: store.shard, context)
     let purge = try await exportingFirst(startNext: startNext) { transaction, mirror -> ZonePurge in
-      // Sent again, it does not purge what somebody made of the zone since.
+      // A repeated request does not purge a zone that was made again since.
       if let outcome = try key.outcome(in: transaction), case .saved(let count)? = outcome.items.first {
         return ZonePurge(count: Int(count), copies: ZoneCopy.copies(of: outcome.objectIDs, by: key))
       }
@@ -50,7 +50,7 @@ extension StoreCall {
       let commit = try ending.begin(in: database, transaction)
       let ended = try commit.end(zone, as: .purged)
       purge.effects.add(try commit.finish())
-      // The store that asks knows of the end: what it saves from now on is new.
+      // The caller's store knows of the end: its later saves are new.
       try transaction.put(
         StoredZoneHold(zoneName: zone.zoneName, end: .purged, endSequence: ended.sequence, heldAt: at, decision: ZonePolicy.delete.rawValue), of: mirror.key)
       try key.put(RequestOutcome(at: at, items: [.saved(sequence: Int64(count))], objectIDs: purge.copies.map(\.objectID)), in: transaction)
@@ -61,14 +61,14 @@ extension StoreCall {
     return PlaneAnswer(body: StoreAnswer.purgedZone(purge.count, copies: asked.keepsCopy ? purge.copies : nil))
   }
 
-  /// What a purge did.
+  /// The results of a purge.
   private struct ZonePurge: Sendable {
     var count = 0
     var copies: [(objectID: String, copyID: String)] = []
     var effects = ZoneEffects()
   }
 
-  /// `POST zones/{zoneName}/resume`: what becomes of the objects of a zone that stands still for this store.
+  /// `POST zones/{zoneName}/resume`: decides about the objects of a zone that is paused for this store.
   func resumeZone(_ zoneName: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let decision = try ResumeZoneRequest(try JSONValue.request(body)).decision
     let at = now
@@ -95,10 +95,10 @@ extension StoreCall {
 }
 
 extension StoreCall {
-  /// Rows looked at in one commit.
+  /// Rows of one commit.
   private static let heldPageCount = 100
 
-  /// Puts what is held back for a zone whose objects go into the journal, whatever it waited for: nothing of it is to come back by itself.
+  /// Journals all held-back changes of a zone whose objects go with it, so that none comes back by itself.
   func journalHeld(of mirror: StoredMirror, in zoneName: String) async throws(RecordError) {
     try await forEachHeld(of: mirror, in: zoneName) { [at = now] rows, transaction in
       let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
@@ -110,7 +110,7 @@ extension StoreCall {
     }
   }
 
-  /// Makes due what waited for a decision about a zone.
+  /// Makes due the changes that waited for a decision about a zone.
   private func retryPaused(of mirror: StoredMirror, in zoneName: String, at: Int64) async throws(RecordError) {
     try await forEachHeld(of: mirror, in: zoneName) { rows, transaction in
       let names = rows.filter { $0.cause == QuarantineCause.zonePaused.rawValue }.map(\.name)
@@ -118,7 +118,7 @@ extension StoreCall {
     }
   }
 
-  /// Goes through what is held back for objects of a zone, a page a commit: said again, it goes on.
+  /// Visits the held-back rows of a zone's objects, a page in each commit; a repeated call continues.
   private func forEachHeld(
     of mirror: StoredMirror, in zoneName: String, _ body: @escaping @Sendable ([StoredQuarantine], any ShardTransaction) throws -> Void
   ) async throws(RecordError) {

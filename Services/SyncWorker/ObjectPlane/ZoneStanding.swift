@@ -1,24 +1,24 @@
-// How a store stands to a zone that has ended before: what becomes of its objects there, and of what it saves.
+// Determines how a store stands to a zone that ended, which decides about its objects there and its saves.
 
 import Mirroring
 import RecordStore
 import Records
 
-/// Decided from rows alone, so that exports, imports and saves agree.
+/// Computed from rows alone, so that exports, imports and saves agree.
 enum ZoneStanding: Hashable, Sendable {
-  /// The zone is what the store takes it for, or anew and empty with its consent.
+  /// The zone is the one that the store takes it for, or was made again empty with its consent.
   case whole
   /// The zone ended, and the store's client has not heard of it.
   case ended(ZoneEnd, ZonePolicy)
   /// The store waits for its user's decision.
   case paused(ZoneEnd)
-  /// The zone ended, and the store sends again what it has: until then it knows objects which nobody else does.
+  /// The zone ended, and the store sends its objects again; until then it has objects that nobody else has.
   case renewed
 
   /// A zone that never ended costs one comparison.
   init(of mirror: StoredMirror, to zone: StoredZone?, in snapshot: any ShardSnapshot) throws {
     self = .whole
-    // A guest's membership ends with the zone, and what it saved then finds no zone.
+    // A guest's membership ends with the zone, and its earlier saves find no zone.
     if mirror.isGuest { return }
     guard let zone, zone.endSequence > 0 else { return }
     if let hold = try snapshot.zoneHolds(of: mirror.key).first(where: { $0.zoneName == zone.zoneName && $0.endSequence == zone.endSequence }) {
@@ -34,7 +34,7 @@ enum ZoneStanding: Hashable, Sendable {
     if state.sinceSequence < zone.endSequence { self = .ended(zone.end, state.policy(for: zone.end)) }
   }
 
-  /// Why what the store saved for the zone's objects is not written; nil: it is, into a zone that is made again if need be.
+  /// The reason why saves for the zone's objects are not written; nil when they are, into a zone made again if need be.
   var refusal: (cause: QuarantineCause, reason: String)? {
     switch self {
     case .whole, .renewed, .ended(_, .keepAndReupload): nil
