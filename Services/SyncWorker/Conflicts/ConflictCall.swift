@@ -207,8 +207,7 @@ struct RestoredChanges: Sendable {
       .conflictRestore, zone: zone, source: source, transaction: transaction, permissions: access, schema: schema, database: call.request.database
     ).verdict(on: plan.writes)
     if let problem = verdict.refused.first?.problem { throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)") }
-    // Dropped because a record that can't be judged is not merged.
-    if let access { commit.mayMerge = { (try? access.mayWrite($0)) ?? false } }
+    commit.restrictMerges(to: access)
     let writer = commit.serversWriter(to: zone)
     for write in verdict.writes {
       let existing = try source.row(named: write.item.recordName)

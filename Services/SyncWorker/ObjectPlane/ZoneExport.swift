@@ -65,8 +65,7 @@ extension ExportRun {
       let told = Set(export.written.map(\.item.recordName))
       let undone = forbidden.map(\.write.item.record).filter { !told.contains($0.recordName) } + plan.withdrawn
       export.written += try tellAgain(undone, in: zone, from: source, commit)
-      // Dropped because a record that can't be judged is not merged.
-      commit.mayMerge = permissions.map { access in { (try? access.mayWrite($0)) ?? false } } ?? { _ in true }
+      commit.restrictMerges(to: permissions)
       export.written += try commit.mergeDuplicates(in: zone).writes
       // Changes of other objects that concern an undone object were in its record when that was refused.
       let undoings =

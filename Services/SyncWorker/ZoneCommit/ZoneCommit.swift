@@ -78,6 +78,12 @@ final class ZoneCommit {
   /// True for records that duplicates may be merged into; all, unless the caller's permissions restrict it.
   var mayMerge: (Record) -> Bool = { _ in true }
 
+  /// Restricts merges to records that the author may write; nil: they may write all.
+  func restrictMerges(to access: (any RecordAccess)?) {
+    // Dropped because a record that can't be judged is not merged.
+    mayMerge = access.map { access in { (try? access.mayWrite($0)) ?? false } } ?? { _ in true }
+  }
+
   private struct ChangedZone {
     var zone: StoredZone
     /// True if the author's device made all of the zone's changes.
@@ -172,14 +178,10 @@ final class ZoneCommit {
   func makeZone(named name: String) throws -> StoredZone {
     let former = try transaction.zone(named: name, in: database.key)
     let zone = try transaction.makeZone(named: name, in: database.key)
-    if former == nil || former?.isDeleted == true { note(made: zone) }
-    return zone
-  }
-
-  /// Notes that a zone was made.
-  func note(made zone: StoredZone) {
+    if former?.isDeleted == false { return zone }
     firing?.zone(changed: zone.zoneName, sequence: zone.sequence, by: terms.author.device)
     note(zone, isAuthors: true)
+    return zone
   }
 
   /// Ends a zone with all its records.

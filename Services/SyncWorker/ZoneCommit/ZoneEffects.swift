@@ -26,8 +26,6 @@ struct ZoneEffects: Sendable {
   /// Zones that ended with a reset, which has no commit of its own and removes the subscriptions, too.
   init(removed zones: [StoredZone], of database: DatabaseID) { for zone in zones { add(zone, of: database, by: nil, hasSubscriptions: false) } }
 
-  var isEmpty: Bool { changes.isEmpty && fired.isEmpty && accesses.isEmpty && unmerged.isEmpty }
-
   mutating func add(_ other: ZoneEffects) {
     changes += other.changes
     fired += other.fired
