@@ -22,8 +22,17 @@ func service(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .target(name: name, dependencies: dependencies, path: "Services/\(name)", swiftSettings: settings)
 }
 
+/// A module of the sync worker; it imports only modules of the worker listed before it in `services`.
+func worker(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .target(name: name, dependencies: dependencies, path: "Services/SyncWorker/\(name)", swiftSettings: settings)
+}
+
 func command(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .executableTarget(name: name, dependencies: dependencies, path: "Services/Commands/\(name)", swiftSettings: settings)
+}
+
+func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .target(name: name, dependencies: dependencies, path: "Tests/Support/\(name)", swiftSettings: settings)
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
@@ -57,11 +66,37 @@ let layers: [Target] = [
 
 let services: [Target] = [
   service("Gateway", ["COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
-  service(
-    "SyncWorker",
+  worker(
+    "ZoneCommit",
     [
       "ServiceKit", "ServiceBus", "RecordStore", "Queues", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing", "Records", "JSON",
-      "MessagePack", "Crypto", "CLinux",
+      "MessagePack", "Crypto",
+    ]),
+  worker(
+    "RecordPlane", ["ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "ObjectModel", "Sharing", "Indexing", "Records", "JSON"]),
+  worker(
+    "ObjectPlane",
+    [
+      "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Records", "JSON",
+      "MessagePack",
+    ]),
+  worker(
+    "ZoneActions",
+    [
+      "ObjectPlane", "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing",
+      "Records", "JSON",
+    ]),
+  worker(
+    "SharedStores",
+    [
+      "ZoneActions", "ObjectPlane", "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing",
+      "Records", "JSON", "MessagePack", "Crypto",
+    ]),
+  worker(
+    "WorkerHost",
+    [
+      "SharedStores", "ZoneActions", "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring",
+      "ObjectModel", "Sharing", "Records", "JSON", "MessagePack", "Crypto", "CLinux",
     ]),
   service(
     "ShareService",
@@ -72,13 +107,16 @@ let services: [Target] = [
 
 let commands: [Target] = [
   command("aquifer-gateway", ["Gateway", "ServiceBus", "ServiceKit"]),
-  command("aquifer-worker", ["SyncWorker", "ServiceKit", "ServiceBus"]),
+  command("aquifer-worker", ["WorkerHost", "ServiceKit", "ServiceBus"]),
   command("aquifer-share", ["ShareService", "ServiceKit", "ServiceBus"]),
   command("aquifer-notifier", ["Notifier", "ServiceKit", "ServiceBus"]),
   command("aquifer", ["Console"]),
 ]
 
 let testTargets: [Target] = [
+  // The seams' implementations in memory.
+  support("InMemoryRecordStore", ["RecordStore", "Records", "Indexing", "Sharing", "Crypto"]),
+  support("InMemoryServiceBus", ["ServiceBus", "Queues"]),
   // The sanitizer that tests run with, if any.
   .target(name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift", "suppressions"], swiftSettings: settings),
   tests("Queues", ["Queues"]),
@@ -99,7 +137,9 @@ let testTargets: [Target] = [
   // The real worker on a bus in memory, with simple clients.
   .target(
     name: "ServerWorld",
-    dependencies: ["MirroringWorld", "SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "SQLite", "XCDataModel", "ObjectModel", "Records", "JSON"],
+    dependencies: [
+      "InMemoryServiceBus", "MirroringWorld", "WorkerHost", "ServiceKit", "ServiceBus", "RecordStore", "SQLite", "XCDataModel", "ObjectModel", "Records", "JSON",
+    ],
     path: "Tests/ServerWorld", exclude: ["seeds.txt"], swiftSettings: settings),
   .executableTarget(name: "server-convergence-runs", dependencies: ["ServerWorld"], path: "Tests/ServerConvergenceRuns", swiftSettings: settings),
   tests("ServerConvergence", ["ServerWorld"]),
@@ -116,24 +156,33 @@ let testTargets: [Target] = [
     linkerSettings: [.linkedLibrary("sqlite3")]),
   tests(
     "RecordStore",
-    ["Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto", "CSQLite", "CLinux"]),
-  tests("ServiceBus", ["ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux", "CZeroMQ"], exclude: ["earlier-messages.json"]),
+    [
+      "InMemoryRecordStore", "Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto",
+      "CSQLite", "CLinux",
+    ]),
+  tests("ServiceBus", ["InMemoryServiceBus", "ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux", "CZeroMQ"], exclude: ["earlier-messages.json"]),
   .executableTarget(name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer", swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
-  tests("ServiceKit", ["ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "Records", "JSON"]),
+  tests("ServiceKit", ["InMemoryServiceBus", "ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "Records", "JSON"]),
   .target(name: "SigningKeys", dependencies: ["COpenSSL"], path: "Tests/SigningKeys", swiftSettings: settings),
-  tests("Authentication", ["Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
-  tests("Gateway", ["Gateway", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
+  tests("Authentication", ["InMemoryServiceBus", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
+  tests(
+    "Gateway",
+    ["InMemoryServiceBus", "Gateway", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
   tests(
     "SyncWorker",
     [
-      "Sanitizers", "SyncWorker", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing",
+      "InMemoryRecordStore", "InMemoryServiceBus", "Sanitizers", "WorkerHost", "SharedStores", "ZoneActions", "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit",
+      "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History",
+      "ObjectModel", "Sharing", "Indexing",
       "Records", "JSON", "SQLite", "Crypto",
     ]),
-  tests("ShareService", ["ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
+  tests(
+    "ShareService",
+    ["InMemoryServiceBus", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
   tests("Console", ["Console", "HTTPClient", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),
-  tests("Notifier", ["Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
+  tests("Notifier", ["InMemoryServiceBus", "Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
   tests("Style", []),
   tests(
     "Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"], exclude: ["chaos", "earlier.tar.gz", "network.c", "powerloss.c"]),

@@ -10,7 +10,7 @@ public struct SettledTransaction: Hashable, Sendable {
   public static let keptCount: Int64 = 100_000
   /// The most removed stores that a database remembers. A remembered store knows its transactions when it is made
   /// again.
-  static let formerStoreCount = 1000
+  package static let formerStoreCount = 1000
 
   public let number: Int64
   public let transactionID: String
@@ -20,7 +20,7 @@ public struct SettledTransaction: Hashable, Sendable {
   /// when the payload was unreadable.
   let objects: [UInt8]?
 
-  init(_ transaction: StoredTransaction, namesObjects: Bool) {
+  package init(_ transaction: StoredTransaction, namesObjects: Bool) {
     number = transaction.number
     transactionID = transaction.transactionID
     appendedAt = transaction.appendedAt
@@ -52,7 +52,7 @@ public struct SettledTransaction: Hashable, Sendable {
 
 extension StoredMirror {
   /// True for the store of a user with zones that other users share. Its transactions come in parts.
-  var takesParts: Bool { scope == .shared }
+  package var takesParts: Bool { scope == .shared }
 }
 
 extension ShardSnapshot {

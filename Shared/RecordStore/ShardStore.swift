@@ -1,17 +1,18 @@
-// The store protocol: the durable state of one shard, behind transactions that are committed in groups.
+// The store protocol: the durable state of one shard, behind transactions that are committed in groups. It names no
+// engine; only an engine's own configuration knows where and how it keeps shards.
 
 public import Records
 
 /// The errors of a store. `reason` names the shard and the remedy.
 public enum StoreError: Error, Hashable, Sendable {
-  /// Another process took the shard over: forget what is cached, answer "not mine" (design: fencing).
+  /// Another worker took the shard over: forget what is cached, answer "not mine" (design: fencing).
   case fenced(shard: Int, epoch: Int64)
-  /// The disk is full. Nothing was stored, reads go on, and the caller may retry later.
+  /// No space is left. Nothing was stored, reads go on, and the caller may retry later.
   case full(String)
-  /// A page, checksum or file differs from the written one. The shard goes out of service.
+  /// Stored data differ from the written ones. The shard goes out of service.
   case corrupt(String)
-  /// The shard's disk has failed or its file is damaged (see `ShardStore.failures`). The shard serves nothing until it
-  /// is opened again.
+  /// The shard's storage has failed or is damaged (see `ShardStore.failures`). The shard serves nothing until it is
+  /// opened again.
   case outOfService(shard: Int)
   /// The shard is closed, or was never opened here.
   case closed(shard: Int)
@@ -19,9 +20,10 @@ public enum StoreError: Error, Hashable, Sendable {
   case overloaded(shard: Int)
   /// The read took longer than the store allows. Neither the read nor the shard is damaged.
   case tooSlow(shard: Int)
-  /// A newer release wrote the file.
+  /// A newer release wrote the shard.
   case newerFormat(found: Int, known: Int)
-  /// The file is not the current one: it is missing, an older copy, or another installation's. Nothing was changed.
+  /// The stored shard is not the current one: it is missing, an older copy, or another installation's. Nothing was
+  /// changed.
   case foreign(String)
   /// Something is sealed with a missing key, or is to be sealed while there is no key. Nothing was stored; works once
   /// the process has the key.
@@ -46,7 +48,7 @@ public struct MissingAsset: Error, Hashable, Sendable {
   public init(_ asset: Asset) { self.asset = asset }
 }
 
-/// The shards of one installation, as far as this machine or engine has them.
+/// The shards of one installation, as far as the engine reaches them.
 public protocol RecordStore: Sendable {
   /// The number of shards that the installation was created with. It never changes.
   var shardCount: Int { get }
@@ -56,28 +58,29 @@ public protocol RecordStore: Sendable {
   /// - Throws: `StoreError`, such as `foreign` for a shard that is missing or has a lower epoch. Nothing is held then.
   ///   A cancelled task stops waiting.
   func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore
-  /// The process ID of the other process on this machine that holds the shard; nil when none does or it is unknown.
-  func holder(ofShard shard: Int) -> Int32?
+  /// The other worker that holds the shard, in the engine's words for operators, such as `process 4711`; nil when none
+  /// does or it is unknown.
+  func holder(ofShard shard: Int) -> String?
 }
 
 extension RecordStore {
   /// Opens a shard without knowing its epoch.
   public func open(shard: Int) async throws -> any ShardStore { try await open(shard: shard, knownEpoch: 0) }
-  public func holder(ofShard shard: Int) -> Int32? { nil }
+  public func holder(ofShard shard: Int) -> String? { nil }
 }
 
-/// One open shard. All writing goes through one thread, which commits waiting bodies in groups: a sync costs more than
-/// a write.
+/// One open shard. Bodies write one after the other and are committed in groups, because making a commit durable costs
+/// more than a write.
 public protocol ShardStore: Sendable {
   var shard: Int { get }
   /// The fencing epoch of this owner, checked in every commit.
   var epoch: Int64 { get }
-  /// False for a shard that was taken over on a full disk, until its first commit.
+  /// False for a shard that was taken over while no space was left, until its first commit.
   var isEpochStored: Bool { get }
 
-  /// The same shard for one party, a user. The waiting work of all parties takes turns, for the writer and for the
-  /// reading threads, and a party with too much waiting work gets `overloaded`. Work that is queued on the shard itself
-  /// is the server's own and counts as one more party.
+  /// The same shard for one party, a user. The waiting work of all parties takes turns, for writes and for reads,
+  /// and a party with too much waiting work gets `overloaded`. Work that is queued on the shard itself is the server's
+  /// own and counts as one more party.
   func turns(of party: String) -> any ShardStore
 
   /// Queues `body` for the writer and returns at once. Bodies run one at a time, and those of one party in their order.
@@ -93,13 +96,15 @@ public protocol ShardStore: Sendable {
   /// is missing.
   func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror?
 
-  /// Removes files that have been unused since before `cutoff` (milliseconds since 1970), the longest unused first, at
-  /// most `limit`. Returns their number. Runs in the order of bodies, in a commit of its own. It never removes a file
-  /// whose use is not committed, and a file that is used again later is linked again.
+  /// Removes the content of assets unused since before `cutoff` (milliseconds since 1970), the longest unused first, at
+  /// most `limit`. Returns their number. Runs in the order of bodies, in a commit of its own. It never removes content
+  /// whose use is not committed, and content that is used again later is adopted again.
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int>
-  /// Removes the unknown files in one of the shard's folders (`AssetStore.folders(of:)`): links whose commit failed or
-  /// never came. Returns their number.
-  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int>
+  /// Removes content that no commit knows of, because the commits that adopted it failed or never came. Each call looks
+  /// at one part of the shard's content, in a commit of its own.
+  /// - Parameter part: the part of the call before; nil for the first call.
+  /// - Returns: nil when no part is left.
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent?
 
   /// Finishes the queued work, checkpoints, and releases the shard. Later calls throw `closed`.
   func close() async
@@ -108,24 +113,35 @@ public protocol ShardStore: Sendable {
   var statistics: [StoreStatistic] { get }
   /// Distributions since the opening.
   var distributions: [StoreDistribution] { get }
-  /// The reason why the shard accepts no more writes for good: fenced, a failed sync, damaged pages. nil while it does.
+  /// The reason why the shard accepts no more writes for good: fenced, or failed or damaged storage. nil while it does.
   var failure: StoreError? { get }
 
-  /// The reason why the shard goes out of service: a failed sync, or a page that differs from the written one. The
-  /// stream yields at most one element, to one listener. Only closing and opening the shard helps then. A single
+  /// The reason why the shard goes out of service: failed or damaged storage. The stream yields at most one element, to one listener. Only closing and opening the shard helps then. A single
   /// damaged record is no reason.
   var failures: AsyncStream<StoreError> { get }
 
-  /// Checks the whole shard as of the beginning of the call: pages and indexes, every checksum, counters. It reads
-  /// everything without a lock, which takes a while.
-  /// - Parameter readsAssets: whether to read every used file as well.
+  /// Checks the whole shard as of the beginning of the call: its structure, every checksum, counters. It reads
+  /// everything while the shard serves, which takes a while.
+  /// - Parameter readsAssets: whether to read the content of every used asset as well.
   /// - Throws: `StoreError` when the shard cannot be read at all.
   func verify(readsAssets: Bool) async throws -> VerificationReport
 
-  /// Copies the shard as of the beginning of the call, with the files that it uses, into a backup's folder while it
-  /// serves. Replaces the leftovers of an earlier attempt.
+  /// Copies the shard as of the beginning of the call, with the assets that it uses, into a backup while it serves.
+  /// Replaces the leftovers of an earlier attempt.
   /// - Throws: `StoreError`. The copy is unusable then.
-  func copy(to folder: String) async throws -> ShardCopy
+  func copy(to place: BackupPlace) async throws -> ShardCopy
+}
+
+/// The result of looking at one part of a shard's content.
+public struct RemovedContent: Hashable, Sendable {
+  public let part: Int
+  /// The number of assets whose content was removed.
+  public let count: Int
+
+  public init(part: Int, count: Int) {
+    self.part = part
+    self.count = count
+  }
 }
 
 extension ShardStore {
@@ -133,7 +149,8 @@ extension ShardStore {
   public var failure: StoreError? { nil }
   public var failures: AsyncStream<StoreError> { AsyncStream.makeStream(of: StoreError.self).stream }
   public func verify(readsAssets: Bool) async throws -> VerificationReport { VerificationReport() }
-  public func copy(to folder: String) async throws -> ShardCopy { throw StoreError.io("shard \(shard) is not kept in files") }
+  public func copy(to place: BackupPlace) async throws -> ShardCopy { throw StoreError.io("shard \(shard): its engine makes no backups") }
+  public func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { nil }
 }
 
 extension ShardStore {

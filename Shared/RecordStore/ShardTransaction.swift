@@ -97,7 +97,7 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   /// first store, the placements in the existing zones become known.
   func placements(of objectID: String, in database: Int64) throws -> [StoredPlacement]
 
-  /// The shard's row about a file; nil when it has none of that hash.
+  /// The shard's row about an asset; nil when it has none of that hash.
   func asset(withHash hash: [UInt8]) throws -> StoredAsset?
 
   func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror?
@@ -192,7 +192,7 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction, SharingTra
   ///
   /// If the store keeps past states, the replaced row becomes one. Otherwise the zone's horizon rises past it.
   ///
-  /// The shard links each asset that nothing in it used before, and counts the uses.
+  /// The shard adopts the content of each asset that nothing in it used before, and counts the uses.
   /// - Parameter isNew: whether the caller has just seen that no row of that name exists.
   /// - Throws: `ContradictingWrite` for a deleted zone, a sequence number that was not given out or that another record
   ///   has, or an existing name despite `isNew`; `MissingAsset` when an asset's content was never uploaded, or too long

@@ -1,14 +1,14 @@
-// The rows of asset files, and the bytes that a record counts for.
+// The rows of assets, and the bytes that a record counts for.
 
 public import Records
 
-/// A file in the shard's folders.
+/// An asset whose content the shard has.
 public struct StoredAsset: Hashable, Sendable {
   public let asset: Asset
   /// The number of uses: each naming in a live record (of a deleted zone until it is swept), past state, transaction,
   /// held back change or conflict.
   public let useCount: Int
-  /// The time since when the file is unused, in milliseconds since 1970; nil while it is used.
+  /// The time since when the content is unused, in milliseconds since 1970; nil while it is used.
   public let orphanedAt: Int64?
 
   public init(asset: Asset, useCount: Int, orphanedAt: Int64?) {

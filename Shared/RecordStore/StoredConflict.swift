@@ -1,5 +1,7 @@
 // The journal of conflicts of a database. It keeps the lost values until the conflict is settled or too old.
 
+package import Records
+
 /// An entry of the journal, without the lost values.
 public struct StoredConflict: Hashable, Sendable {
   /// Ascending within the database in the order of the commits; 0 before it is stored.
@@ -27,7 +29,9 @@ public struct StoredConflict: Hashable, Sendable {
   public static let keptCount = 5000
   public static let keptByteCount = 268_435_456
   /// The state of an entry that waits for a decision. Such an entry never becomes too old.
-  static let open = 0
+  package static let open = 0
+  /// The most bytes that one commit forgets.
+  package static let sliceByteCount: Int64 = 8_388_608
 
   public init(
     number: Int64 = 0, databaseKey: Int64, zoneName: String, zoneIncarnation: UInt64 = 0, recordName: String, entity: String, kind: Int, state: Int,
@@ -47,6 +51,9 @@ public struct StoredConflict: Hashable, Sendable {
     self.at = at
     self.settledAt = settledAt
   }
+
+  /// The bytes that an entry counts for in its user's limit.
+  package func byteCount(_ content: [UInt8], _ assets: Set<Asset>) -> Int64 { assets.reduce(Int64(content.count)) { $0 + $1.byteCount } }
 }
 
 /// The size of one user's part of a database's journal.
@@ -63,7 +70,7 @@ public struct ConflictUse: Hashable, Sendable {
     self.evictedCount = evictedCount
   }
 
-  var isTooMuch: Bool { count > StoredConflict.keptCount || byteCount > StoredConflict.keptByteCount && count > 1 }
+  package var isTooMuch: Bool { count > StoredConflict.keptCount || byteCount > StoredConflict.keptByteCount && count > 1 }
 }
 
 /// Selects entries of a journal. A nil property selects all.

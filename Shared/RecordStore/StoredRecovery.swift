@@ -110,6 +110,11 @@ public struct ReadableChanges: Sendable {
 
   /// The number of rows in the page.
   public var rowCount: Int { records.count + damaged.count }
+
+  package init(records: [StoredRecord] = [], damaged: [DamagedRecord] = []) {
+    self.records = records
+    self.damaged = damaged
+  }
 }
 
 /// Reads of import and recovery state.

@@ -6,27 +6,27 @@ public struct StoredDatabase: Hashable, Sendable {
   public let key: Int64
   public let id: DatabaseID
   /// Random, drawn when the row was made and at each reset of the database. Part of every token.
-  public internal(set) var incarnation: UInt64
+  public package(set) var incarnation: UInt64
   /// The last sequence number given out in this database. One sequence orders the changes of all its zones.
-  public internal(set) var sequence: Int64
+  public package(set) var sequence: Int64
   /// 0 until the first subscription to the database. Each change of its subscriptions sets another random number, also
   /// the removal of the last one, so that caches can be checked against it.
-  public internal(set) var subscriptionEdition: UInt64
+  public package(set) var subscriptionEdition: UInt64
   /// The sum of `Record.countedByteCount` over its live records. An asset counts for every use.
-  public internal(set) var byteCount: Int64
+  public package(set) var byteCount: Int64
   /// The number of resets of its environment when the database was made or last reset.
-  public internal(set) var generation: Int64
+  public package(set) var generation: Int64
   /// The state of `placements`; `untracked` until the first mirrored store is made.
-  public internal(set) var placementState: PlacementState
+  public package(set) var placementState: PlacementState
   /// True when an object of the database may be outside the default zones. If it is false, `placements` need not be
   /// read.
   public var hasPlacements: Bool { placementState == .noted || placementState == .filling }
   /// True when something of the database is or was shared. If it is false, shares need not be read.
-  public internal(set) var hasShares: Bool
+  public package(set) var hasShares: Bool
   /// The last numbers given to an event of its stores and to a conflict. They belong to the database, so that they
   /// reveal nothing about other databases.
-  var lastEventNumber: Int64
-  var lastConflictNumber: Int64
+  package var lastEventNumber: Int64
+  package var lastConflictNumber: Int64
   /// Restores from backups skipped the sequences above `lowerBound` up to and including `upperBound`.
   var gap: Range<Int64>
 
@@ -101,7 +101,7 @@ public struct StoredZone: Hashable, Sendable {
   }
 
   /// The row after the zone's deletion at `sequence`.
-  func ended(as end: ZoneEnd, at sequence: Int64) -> StoredZone {
+  package func ended(as end: ZoneEnd, at sequence: Int64) -> StoredZone {
     StoredZone(
       key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: sequence, isDeleted: true, end: end, endSequence: sequence)
   }
@@ -149,7 +149,7 @@ public struct OutgoingReference: Hashable, Sendable {
   }
 
   /// True when tombstones keep the pointer as well, because the children of a deleted record stay below its parent.
-  var isOfTombstones: Bool { field == ReservedName.parentReference }
+  package var isOfTombstones: Bool { field == ReservedName.parentReference }
 }
 
 /// A pointer to a record, found through its target.
@@ -165,7 +165,7 @@ public struct IncomingReference: Hashable, Sendable {
   }
 
   /// The order of `references(to:in:)`.
-  func precedes(_ other: IncomingReference) -> Bool {
+  package func precedes(_ other: IncomingReference) -> Bool {
     if field != other.field { return field.precedes(other.field) }
     if source != other.source { return source.precedes(other.source) }
     return action.rawValue < other.action.rawValue
@@ -194,7 +194,7 @@ public struct StoredMirror: Hashable, Sendable {
   /// Transactions up to this number were purged.
   public var purgedTransactionNumber: Int64
   /// The number of objects with held back changes (`StoredQuarantine`).
-  public internal(set) var quarantinedCount: Int
+  public package(set) var quarantinedCount: Int
   /// The number of steps of the transaction after `exportedTransactionNumber` that are exported already (`ExportSteps`
   /// of Mirroring).
   public var exportedStepCount: Int
@@ -205,11 +205,11 @@ public struct StoredMirror: Hashable, Sendable {
   public var lease: Int64
   /// The key of the first store with this identifier and user. The identifiers of purged transactions are stored under
   /// it (`SettledTransaction`).
-  public internal(set) var lineage: Int64
+  public package(set) var lineage: Int64
   /// Identifiers of transactions up to this number are forgotten, and the time at which the last of them was appended
   /// (milliseconds since 1970); 0 when none is forgotten.
-  public internal(set) var forgottenTransactionNumber: Int64
-  public internal(set) var forgottenAt: Int64
+  public package(set) var forgottenTransactionNumber: Int64
+  public package(set) var forgottenAt: Int64
 
   public init(
     key: Int64, identifier: String, databaseKey: Int64, incarnation: UInt64, userRecordName: String, scope: DatabaseScope, modelHash: String,
@@ -240,7 +240,7 @@ public struct StoredMirror: Hashable, Sendable {
   }
 
   /// The row with the variable columns of `other`.
-  func updated(to other: StoredMirror) -> StoredMirror {
+  package func updated(to other: StoredMirror) -> StoredMirror {
     StoredMirror(
       key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation, userRecordName: other.userRecordName, scope: other.scope,
       modelHash: other.modelHash, configuration: other.configuration, deviceName: other.deviceName, createdAt: other.createdAt,
@@ -251,7 +251,7 @@ public struct StoredMirror: Hashable, Sendable {
   }
 
   /// The row of a store after a reset: without history, and with nothing imported.
-  func renewed(incarnation: UInt64) -> StoredMirror {
+  package func renewed(incarnation: UInt64) -> StoredMirror {
     StoredMirror(
       key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation, userRecordName: userRecordName, scope: scope,
       modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: lastTransactionNumber,
@@ -293,7 +293,7 @@ public struct StoredEvent: Hashable, Sendable {
   public static let keptCount = 1000
   /// Old events are removed only when an event's number is a multiple of this, because each removal costs more than
   /// storing an event.
-  static let pruningInterval: Int64 = 64
+  package static let pruningInterval: Int64 = 64
 
   /// Ascending within the database; the token of `events?after=`. 0 before the event is stored. It changes when the
   /// event ends.

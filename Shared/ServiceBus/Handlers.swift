@@ -48,9 +48,9 @@ extension BusHandlers {
 }
 
 /// The content of an answer: an encoded reply and its opaque body.
-struct Payload: Sendable, Equatable {
+package struct Payload: Sendable, Equatable {
   var arguments: [UInt8] = []
   var body: [UInt8] = []
 }
 
-typealias Outcome = Result<Payload, BusError>
+package typealias Outcome = Result<Payload, BusError>

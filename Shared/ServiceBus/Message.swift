@@ -212,7 +212,7 @@ extension Bus {
 }
 
 /// The rules for a message that apply before its content is read.
-struct ServedMessage: Sendable {
+package struct ServedMessage: Sendable {
   var lane = Lane.usual
   var senders: Set<Role>
 }
@@ -246,7 +246,7 @@ public struct BusHandlers: Sendable {
     self.report = report
   }
 
-  var served: [String: ServedMessage] { entries.mapValues(\.rule) }
+  package var served: [String: ServedMessage] { entries.mapValues(\.rule) }
 
   mutating func set(_ entry: Entry, for name: String) {
     precondition(entries[name] == nil, "two handlers for \(name)")

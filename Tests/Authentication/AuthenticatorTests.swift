@@ -1,3 +1,4 @@
+import InMemoryServiceBus
 import Records
 import ServiceBus
 import ServiceKit

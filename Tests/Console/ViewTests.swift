@@ -52,12 +52,12 @@ struct VerdictTests {
     #expect(Verdict(answer, now: now).text.contains("1 shard has no worker. Wait for a worker of a release that knows the stored format 21"))
   }
 
-  @Test func `shards that wait for the same process are one finding, which names it`() throws {
-    let problem = "waits for process 4711, which has its file"
+  @Test func `shards that the same worker holds are one finding, which names it`() throws {
+    let problem = "is held by another worker: process 4711"
     let second = #""silent":false,"problems":[{"shard":2,"problem":"\#(problem)"},{"shard":3,"problem":"\#(problem)"}]"#
     #expect(
       Verdict(try status(second: second), now: now).text
-        == "NOT WELL: shards 2-3 of worker-2: \(problem). If that process does not answer any more, end it (kill -9): the shards open at once.")
+        == "NOT WELL: shards 2-3 of worker-2: \(problem). If that worker does not answer any more, end it (kill -9): the shards open at once.")
   }
 
   @Test(arguments: [

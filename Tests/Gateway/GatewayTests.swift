@@ -1,4 +1,5 @@
 import HTTPServer
+import InMemoryServiceBus
 import JSON
 import Records
 import ServiceBus

@@ -1,5 +1,6 @@
 import Assets
 import HTTPServer
+import InMemoryServiceBus
 import JSON
 import Records
 import ServiceBus

@@ -1,6 +1,7 @@
 import Authentication
 import Crypto
 import HTTPServer
+import InMemoryServiceBus
 import JSON
 import Records
 import ServiceBus

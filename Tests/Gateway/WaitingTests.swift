@@ -1,5 +1,6 @@
 import Authentication
 import HTTPServer
+import InMemoryServiceBus
 import Records
 import ServiceBus
 import ServiceKit

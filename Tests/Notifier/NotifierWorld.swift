@@ -2,6 +2,7 @@
 
 import Glibc
 import HTTPClient
+import InMemoryServiceBus
 import JSON
 import Records
 import ServiceBus

@@ -1,6 +1,7 @@
 import Assets
 import Crypto
 import Foundation
+import InMemoryRecordStore
 import RecordStore
 import Records
 import Synchronization
@@ -34,7 +35,7 @@ struct AssetWorld: Sendable {
           keepsPastStates: options.keepsPastStates)
       case .sqlite:
         try SQLiteRecordStore(
-          directory: folder.path + "/shards", shardCount: 1, assets: assets, options: options, makeIncarnation: { incarnations.next() }, now: now)
+          SQLiteConfiguration(directory: folder.path + "/shards", assets: assets, options: options), shardCount: 1, makeIncarnation: { incarnations.next() }, now: now)
       }
   }
 

@@ -22,7 +22,7 @@ struct BackupTests {
   }
 
   static func open(_ data: String) async throws -> any ShardStore {
-    try await SQLiteRecordStore(directory: data + "/shards", shardCount: 1, assets: AssetStore(directory: data + "/assets")).open(shard: 0)
+    try await SQLiteRecordStore(SQLiteConfiguration(directory: data + "/shards", assets: AssetStore(directory: data + "/assets")), shardCount: 1).open(shard: 0)
   }
 
   /// A note with a file.
@@ -44,7 +44,7 @@ struct BackupTests {
     }
     try backup.begin(mark: "mark")
     try backup.check(mark: "mark")
-    async let copy = shard.copy(to: backup.draft)
+    async let copy = shard.copy(to: BackupPlace(folder: backup.draft))
     for number in 0..<later { _ = try await shard.write { try $0.save(Sample.note("later \(number)"), in: place) } }
     let database = try #require(try await shard.read { try $0.database(key: place.database) })
     #expect(FileManager.default.createFile(atPath: backup.directoryFile, contents: Data([1, 2, 3])))
@@ -162,7 +162,7 @@ struct BackupTests {
     let home = try await make("home", "ada", .shared)
     let others = [try await make("guest", "bob", .shared), try await make("own", "ada", .private)]
     try backup.begin(mark: "mark")
-    let part = try await shard.copy(to: backup.draft)
+    let part = try await shard.copy(to: BackupPlace(folder: backup.draft))
     await shard.close()
     try finish([part], startedAt: began)
     let target = folder.path + "/restored"
@@ -186,15 +186,15 @@ struct BackupTests {
   }
 
   @Test func `a shard that a backup lacks is taken from an earlier one, or left empty, but not silently`() async throws {
-    let store = try SQLiteRecordStore(directory: data + "/shards", shardCount: 2, assets: assets)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: data + "/shards", assets: assets), shardCount: 2)
     let shards = [try await store.open(shard: 0), try await store.open(shard: 1)]
     let earlier = try BackupFolder(folder.path + "/earlier")
     try earlier.begin(mark: "one")
-    try finish([try await shards[0].copy(to: earlier.draft), try await shards[1].copy(to: earlier.draft)], of: 2, in: earlier)
+    try finish([try await shards[0].copy(to: BackupPlace(folder: earlier.draft)), try await shards[1].copy(to: BackupPlace(folder: earlier.draft))], of: 2, in: earlier)
     _ = try await Place(in: shards[0])
     let missing = [BackupManifest.Missing(shard: 1, reason: "it is damaged")]
     try backup.begin(mark: "two")
-    try finish([try await shards[0].copy(to: backup.draft)], of: 2, missing: missing)
+    try finish([try await shards[0].copy(to: BackupPlace(folder: backup.draft))], of: 2, missing: missing)
     for shard in shards { await shard.close() }
 
     #expect {
@@ -224,7 +224,7 @@ struct BackupTests {
       for name in ["shards/shard-0.sqlite", "shard-0.sha256"] { try Data("half".utf8).write(to: URL(filePath: orphan + "/" + name)) }
     }
     try writeOn("01")
-    let part = try await shard.copy(to: try backup.draft(of: "02"))
+    let part = try await shard.copy(to: BackupPlace(folder: backup.draft(of: "02")))
     try writeOn("01")
     try backup.take("02", ofShard: 0)
     try writeOn("01")

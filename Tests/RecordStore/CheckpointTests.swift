@@ -80,7 +80,7 @@ struct CheckpointTests {
     let folder = try TemporaryFolder()
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 40
-    let store = try SQLiteRecordStore(directory: folder.path, shardCount: 2, options: options)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, options: options), shardCount: 2)
     for round in 1...3 {
       for number in 0..<2 {
         let shard = try await store.open(shard: number)

@@ -8,7 +8,7 @@ struct CommittedMirrorTests {
 
   @Test func `a store's row is at hand as it was committed last, and not once it is deleted`() async throws {
     let folder = try TemporaryFolder()
-    let shard = try await SQLiteRecordStore(directory: folder.path, shardCount: 1).open(shard: 0)
+    let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
     let database = Sample.database("ada")
     let key = try await shard.write { try $0.makeDatabase(database).key }
     let made = try await HistoryConformanceTests.makeMirror(in: shard, database: key)

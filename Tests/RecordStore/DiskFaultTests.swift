@@ -67,7 +67,7 @@ struct DiskFaultTests {
       options.checkpointPages = checkpointPages
       options.isWritebackStuck = isWritebackStuck
       options.synchronous = synchronous
-      store = try SQLiteRecordStore(directory: folder.path, shardCount: 1, options: options)
+      store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, options: options), shardCount: 1)
     }
 
     func open() async throws -> any ShardStore { try await store.open(shard: 0) }

@@ -14,7 +14,7 @@ struct DiskFullTests {
     let ballast = folder.path + "/ballast"
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 100
-    let store = try SQLiteRecordStore(directory: folder.path + "/data", shardCount: 1, options: options)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path + "/data", options: options), shardCount: 1)
     let shard = try await store.open(shard: 0)
     let place = try await Place(in: shard)
     #expect(FileManager.default.createFile(atPath: ballast, contents: Data(count: 4 << 20)))
@@ -61,7 +61,7 @@ struct DiskFullTests {
     let folder = try TemporaryFolder()
     guard try Self.mount(folder.path) else { return print("skipped: no file system can be mounted here (not root?)") }
     defer { Self.unmount(folder.path) }
-    let store = try SQLiteRecordStore(directory: folder.path + "/data", shardCount: 1)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path + "/data"), shardCount: 1)
     #expect(FileManager.default.createFile(atPath: folder.path + "/ballast", contents: nil))
     try Self.fill(folder.path + "/ballast")
     do {

@@ -35,7 +35,7 @@ struct IndexMaintenanceTests {
 
   @Test func `saves that come while an index is filled in are in it once, and readers see it when it is ready`() async throws {
     let folder = try TemporaryFolder()
-    let shard = try await SQLiteRecordStore(directory: folder.path, shardCount: 1, options: Self.options).open(shard: 0)
+    let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, options: Self.options), shardCount: 1).open(shard: 0)
     let places = [try await Place(in: shard), try await Place(in: shard, zone: "b"), try await Place(in: shard, zone: "c")]
     try await shard.write { transaction in
       for place in places { for number in 0..<100 { try transaction.save(Sample.note("n\(number)", title: "old \(number)"), in: place) } }
@@ -78,7 +78,7 @@ struct IndexMaintenanceTests {
     let folder = try TemporaryFolder()
     var options = Self.options
     options.indexSliceLimit = 3
-    let store = try SQLiteRecordStore(directory: folder.path, shardCount: 1, options: options)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, options: options), shardCount: 1)
     var shard = try await store.open(shard: 0)
     let place = try await Place(in: shard)
     try await shard.write { transaction in for number in 0..<300 { try transaction.save(Sample.note("\(number)"), in: place) } }
@@ -109,7 +109,7 @@ struct IndexMaintenanceTests {
 
   @Test func `the entries of a deleted zone are removed, and other zones keep theirs`() async throws {
     let folder = try TemporaryFolder()
-    let shard = try await SQLiteRecordStore(directory: folder.path, shardCount: 1, options: Self.options).open(shard: 0)
+    let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, options: Self.options), shardCount: 1).open(shard: 0)
     let (place, other) = (try await Place(in: shard), try await Place(in: shard, zone: "b"))
     let index = try await shard.write { try $0.makeIndex(Self.titles, in: place.database) }
     try await shard.write { transaction in
@@ -125,21 +125,25 @@ struct IndexMaintenanceTests {
 
   @Test func `a search by an index and a scan of a type read just their own part of it`() throws {
     let folder = try TemporaryFolder()
-    let connection = try ShardFile(directory: folder.path, shard: 0, shardCount: 1).takeOver().connection
+    let connection = try ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1).takeOver().connection
     defer { connection.close() }
-    func plan(_ query: Query) throws -> [String] {
-      try connection.statement(SQL("plan \(query)", "EXPLAIN QUERY PLAN " + query.text)).all { $0.text(3) }
+    func plan(_ query: some Query) throws -> [String] {
+      try connection.statement(SQL("plan \(query.sql.name)", "EXPLAIN QUERY PLAN " + query.text)).all { $0.text(3) }
     }
     #expect(
-      try plan(.entriesUp) == ["SEARCH e USING PRIMARY KEY (zone=? AND fieldindex=? AND (key,name)>(?,?) AND key<?)", "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"])
+      try plan(IndexQuery.entriesUp) == [
+        "SEARCH e USING PRIMARY KEY (zone=? AND fieldindex=? AND (key,name)>(?,?) AND key<?)", "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)",
+      ])
     #expect(
-      try plan(.entriesDown) == ["SEARCH e USING PRIMARY KEY (zone=? AND fieldindex=? AND key>? AND (key,name)<(?,?))", "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"])
-    #expect(try plan(.countEntries).contains("SEARCH entry USING PRIMARY KEY (zone=? AND fieldindex=? AND key>? AND key<?)"))
-    #expect(try plan(.recordsOfType) == ["SEARCH record USING INDEX record_name (zone=? AND name>?)"])
-    #expect(try plan(.changesBackwards) == ["SEARCH record USING INDEX record_changes (zone=? AND seq>? AND seq<?)"])
-    #expect(try plan(.deleteEntry) == ["SEARCH entry USING PRIMARY KEY (zone=? AND fieldindex=? AND key=? AND name=?)"])
-    #expect(try plan(.zoneAfterName) == ["SEARCH zone USING INDEX sqlite_autoindex_zone_1 (database=? AND name>?)"])
-    #expect(try plan(.indexes) == ["SEARCH fieldindex USING INDEX fieldindex_database (database=?)"])
+      try plan(IndexQuery.entriesDown) == [
+        "SEARCH e USING PRIMARY KEY (zone=? AND fieldindex=? AND key>? AND (key,name)<(?,?))", "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)",
+      ])
+    #expect(try plan(IndexQuery.countEntries).contains("SEARCH entry USING PRIMARY KEY (zone=? AND fieldindex=? AND key>? AND key<?)"))
+    #expect(try plan(StoredRecordQuery.ofType) == ["SEARCH record USING INDEX record_name (zone=? AND name>?)"])
+    #expect(try plan(StoredRecordQuery.changesBackwards) == ["SEARCH record USING INDEX record_changes (zone=? AND seq>? AND seq<?)"])
+    #expect(try plan(IndexQuery.deleteEntry) == ["SEARCH entry USING PRIMARY KEY (zone=? AND fieldindex=? AND key=? AND name=?)"])
+    #expect(try plan(ZoneQuery.afterName) == ["SEARCH zone USING INDEX sqlite_autoindex_zone_1 (database=? AND name>?)"])
+    #expect(try plan(IndexQuery.inDatabase) == ["SEARCH fieldindex USING INDEX fieldindex_database (database=?)"])
   }
 
   @Test func `verification sees an entry that is missing, wrong, or of no index`() async throws {

@@ -30,7 +30,7 @@ struct NumberConformanceTests {
   @Test func `numbers of a shard from before databases had their own stay, and later ones are beyond all of them`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = earlier.changes.filter { $0.format < FormatChange.numbers.rawValue }
     let old = try earlier.takeOver().connection
     let conflict = JournalConformanceTests.conflict(1, "b")
@@ -82,7 +82,7 @@ struct NumberConformanceTests {
   @Test func `a file that was restored before databases knew what was passed finds it in its records`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = earlier.changes.filter { $0.format < FormatChange.gaps.rawValue }
     let old = try earlier.takeOver().connection
     let jump: Int64 = 1_800_000_000_000 << 10

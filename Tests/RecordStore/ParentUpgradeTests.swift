@@ -11,7 +11,7 @@ struct ParentUpgradeTests {
   private static let keys = try! KeyRing(parsing: String(repeating: "c", count: 64))
 
   private static func store(_ folder: TemporaryFolder, _ keys: KeyRing = keys) throws -> SQLiteRecordStore {
-    try SQLiteRecordStore(directory: folder.path, shardCount: 1, keys: keys)
+    try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, keys: keys), shardCount: 1)
   }
 
   private static func child(_ name: String, of parent: String?, isEncrypted: Bool = false) -> Record {

@@ -90,7 +90,7 @@ import Testing
   @Test func `a file of the format before is brought up to date with the objects of its other zones`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var older = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     older.changes = FormatChangeStep.all.filter { $0.format < FormatChange.placements.rawValue }
     let connection = try older.takeOver().connection
     try connection.execute(

@@ -174,7 +174,7 @@ enum FillRig {
 
   @Test func `a file of the format before forgets the objects of databases without stores`() async throws {
     let folder = try TemporaryFolder()
-    var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var older = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     older.changes = FormatChangeStep.all.filter { $0.format < FormatChange.trackedPlacements.rawValue }
     let connection = try older.takeOver().connection
     try connection.execute(

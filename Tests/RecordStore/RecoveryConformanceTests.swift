@@ -130,12 +130,12 @@ import Testing
 
   @Test func `changes are read past rows that are damaged, which are named`() async throws {
     let folder = try TemporaryFolder()
-    let shard = try await SQLiteRecordStore(directory: folder.path, shardCount: 1).open(shard: 0)
+    let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
     let place = try await Place(in: shard)
     for name in ["a", "b", "c"] { _ = try await shard.write { try $0.save(Sample.note(name, title: name), in: place) } }
     await shard.close()
     try StoredFormatTests.execute("UPDATE record SET sum = sum + 1 WHERE name = 'b'", in: folder)
-    let again = try await SQLiteRecordStore(directory: folder.path, shardCount: 1).open(shard: 0)
+    let again = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
     let changes = try await again.read { try $0.readableChanges(in: place.zone, after: 0, limit: 9) }
     #expect(changes.records.map(\.record.recordName) == ["a", "c"] && changes.damaged.map(\.recordName) == ["b"] && changes.rowCount == 3)
     await #expect(throws: StoreError.self) { try await again.read { try $0.changes(in: place.zone, after: 0, limit: 9) } }
@@ -144,7 +144,7 @@ import Testing
 
   @Test func `a file of the format before takes stores' states when it is opened, and its zones never ended`() async throws {
     let folder = try TemporaryFolder()
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = FormatChangeStep.all.filter { $0.format < FormatChange.recovery.rawValue }
     let connection = try earlier.takeOver().connection
     try connection.execute(
@@ -156,7 +156,7 @@ import Testing
       INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 3);
       """)
     connection.close()
-    let shard = try await SQLiteRecordStore(directory: folder.path, shardCount: 1).open(shard: 0)
+    let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
     #expect(try await shard.read { try $0.syncState(of: 2) } == StoredSyncState())
     #expect(try await shard.read { try $0.mirror(key: 2)?.importedSequence } == 0)
     #expect(try await shard.read { try $0.zone(key: 3)?.endSequence } == 0)

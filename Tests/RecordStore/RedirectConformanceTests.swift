@@ -113,7 +113,7 @@ struct RedirectConformanceTests {
 
   @Test func `what a shard knows of redirects outlives its process`() async throws {
     let folder = try TemporaryFolder()
-    let store = try SQLiteRecordStore(directory: folder.path, shardCount: 1)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1)
     let shard = try await store.open(shard: 0)
     let place = try await Place(in: shard)
     try await shard.write { try $0.put(Self.redirect("b", "a"), in: place.zone) }

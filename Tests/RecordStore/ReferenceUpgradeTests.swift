@@ -9,7 +9,7 @@ import Testing
 struct ReferenceUpgradeTests {
   /// Repeats the format change over tables of the present format, whose rows were stored without actions.
   private static func again(in folder: TemporaryFolder) -> ShardFile {
-    var file = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var file = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     file.changes.append(FormatChangeStep(format: 1000, statements: [], fill: FormatChange.referenceActions.fill))
     return file
   }
@@ -107,7 +107,7 @@ struct ReferenceUpgradeTests {
 
   @Test func `a file of the format before is brought up to date when it is opened`() async throws {
     let folder = try TemporaryFolder()
-    var file = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var file = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     file.changes = file.changes.filter { $0.format < FormatChange.referenceActions.rawValue }
     let connection = try file.takeOver().connection
     let child = Self.source("child", [("parent", Self.pointer("p", .deleteSelf))]).record

@@ -50,7 +50,7 @@ struct RestartConformanceTests {
   @Test func `a file of the format before knows no generation, and is of the first`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    var file = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var file = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     file.changes = file.changes.filter { $0.format < FormatChange.generations.rawValue }
     let connection = try file.takeOver().connection
     try connection.execute("INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (7, 'iCloud.org.example.notes', 'development', 'ada', 5, 0)")

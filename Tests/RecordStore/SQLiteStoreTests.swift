@@ -85,7 +85,7 @@ struct SQLiteStoreTests {
 
   @Test func `another process that has a shard is named`() async throws {
     let folder = try TemporaryFolder()
-    let store = try SQLiteRecordStore(directory: folder.path, shardCount: 1)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1)
     #expect(store.holder(ofShard: 0) == nil)
     let path = folder.path + "/shard-0.lock"
     let flock = Process()
@@ -100,7 +100,7 @@ struct SQLiteStoreTests {
       flock.waitUntilExit()
     }
     while store.holder(ofShard: 0) == nil, flock.isRunning { try await Task.sleep(for: .milliseconds(5)) }
-    #expect(store.holder(ofShard: 0) == flock.processIdentifier)
+    #expect(store.holder(ofShard: 0) == "process \(flock.processIdentifier)")
   }
 
   @Test func `more reads than may wait are refused at once`() async throws {

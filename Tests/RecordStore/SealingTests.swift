@@ -16,7 +16,7 @@ struct SealingTests {
   private static func store(_ folder: TemporaryFolder, _ keys: KeyRing) throws -> SQLiteRecordStore {
     var options = SQLiteRecordStore.Options()
     options.keepsPastStates = true
-    return try SQLiteRecordStore(directory: folder.path, shardCount: 1, keys: keys, options: options)
+    return try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, keys: keys, options: options), shardCount: 1)
   }
 
   private static func note(_ name: String, _ secret: String) -> Record {

@@ -163,7 +163,7 @@ struct SettledConformanceTests {
   @Test func `a shard from before settled transactions learns of those that are purged from its upgrade on, and scrub tells when they are not all there`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = earlier.changes.filter { $0.format < FormatChange.settledTransactions.rawValue }
     let old = try earlier.takeOver().connection
     let transaction = HistoryConformanceTests.transaction(3, id: "T")

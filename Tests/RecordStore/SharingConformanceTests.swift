@@ -219,14 +219,14 @@ struct SharingConformanceTests {
 
   @Test func `a file of format 18 is brought up to date with its databases and takes shares`() async throws {
     let folder = try TemporaryFolder()
-    var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var older = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     older.changes = FormatChangeStep.all.filter { $0.format <= 18 }
     let connection = try older.takeOver().connection
     try connection.execute("INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 1)")
     try connection.execute("INSERT INTO zone(id, database, name, incarnation, seq, deleted, live) VALUES (2, 1, 'notes', 6, 1, 0, 0)")
     try connection.execute("INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 2)")
     connection.close()
-    let shard = try await SQLiteRecordStore(directory: folder.path, shardCount: 1).open(shard: 0)
+    let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
     #expect(try await shard.read { try $0.database(key: 1)?.hasShares } == false)
     try await shard.write {
       try $0.put(Self.share("s1", [Self.participant("bob")]), in: 2)

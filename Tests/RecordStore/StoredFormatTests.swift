@@ -18,7 +18,7 @@ struct StoredFormatTests {
   }
 
   static func store(_ folder: TemporaryFolder, shardCount: Int = 1) throws -> SQLiteRecordStore {
-    try SQLiteRecordStore(directory: folder.path, shardCount: shardCount)
+    try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: shardCount)
   }
 
   static func execute(_ text: String, in folder: TemporaryFolder) throws {
@@ -64,7 +64,7 @@ struct StoredFormatTests {
     let store = try Self.store(folder)
     let first = FormatChangeStep.all
     let next = (first.last?.format ?? 0) + 1
-    var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var older = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     older.changes = first
     var newer = older
     newer.changes = first + [FormatChangeStep(format: next, statements: ["CREATE TABLE extra(id INTEGER PRIMARY KEY)", "INSERT INTO extra VALUES (7)"])]
@@ -85,7 +85,7 @@ struct StoredFormatTests {
   @Test func `a shard of the first format learns short GUIDs when it is opened`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
-    var first = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var first = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     first.changes = first.changes.filter { $0.format == FormatChange.initial.rawValue }
     let connection = try first.takeOver().connection
     connection.close()
@@ -106,7 +106,7 @@ struct StoredFormatTests {
   @Test func `a shard from before redirects takes them when it is opened`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = earlier.changes.filter { $0.format < FormatChange.redirects.rawValue }
     try earlier.takeOver().connection.close()
     let shard = try await store.open(shard: 0)
@@ -122,7 +122,7 @@ struct StoredFormatTests {
   @Test func `a shard from before consumers takes them when it is opened`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = earlier.changes.filter { $0.format < FormatChange.consumers.rawValue }
     let old = try earlier.takeOver().connection
     try old.execute(
@@ -142,7 +142,7 @@ struct StoredFormatTests {
   @Test func `a shard from before users' stores were counted counts those that it has`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = earlier.changes.filter { $0.format < FormatChange.storeUsers.rawValue }
     let old = try earlier.takeOver().connection
     try old.execute(
@@ -164,8 +164,8 @@ struct StoredFormatTests {
     let folder = try TemporaryFolder()
     var options = SQLiteRecordStore.Options()
     options.keepsPastStates = true
-    let store = try SQLiteRecordStore(directory: folder.path, shardCount: 1, options: options)
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, options: options), shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = earlier.changes.filter { $0.format < FormatChange.pastStates.rawValue }
     let old = try earlier.takeOver().connection
     let record = Sample.note("a", title: "first")
@@ -193,7 +193,7 @@ struct StoredFormatTests {
   @Test func `a shard from before the journal of conflicts has one when it is opened`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = FormatChangeStep.all.filter { $0.format < FormatChange.journal.rawValue }
     try earlier.takeOver().connection.close()
     let shard = try await store.open(shard: 0)
@@ -215,7 +215,7 @@ struct StoredFormatTests {
   @Test func `a shard of an earlier format finds the events that were left open when it is opened`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
-    var earlier = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = FormatChangeStep.all.filter { $0.format < FormatChange.openEvents.rawValue }
     let connection = try earlier.takeOver().connection
     try connection.execute(
@@ -237,7 +237,7 @@ struct StoredFormatTests {
   @Test func `a file of the first format is brought up to date and takes indexes`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
-    var first = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var first = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     first.changes = FormatChangeStep.all.filter { $0.format == 1 }
     let connection = try first.takeOver().connection
     connection.close()
@@ -255,7 +255,7 @@ struct StoredFormatTests {
   @Test func `a file of format 6 is brought up to date with its stores and takes what exports hold back`() async throws {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
-    var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var older = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     older.changes = FormatChangeStep.all.filter { $0.format <= 6 }
     let connection = try older.takeOver().connection
     try connection.execute("INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.a', 'development', 'ada', 5, 0)")
@@ -282,7 +282,7 @@ struct StoredFormatTests {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
     await (try store.open(shard: 0)).close()
-    var newer = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var newer = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     newer.changes += [FormatChangeStep(format: 50, statements: ["CREATE TABLE extra(id INTEGER PRIMARY KEY)", "CREATE TABLE record(id)"])]
     await #expect(throws: StoreError.self) { _ = try await store.open(newer) }
     #expect(try Self.meta("format", in: folder) == FormatChange.allCases.last.map { Int64($0.rawValue) })

@@ -81,7 +81,7 @@ struct SubscriptionConformanceTests {
   @Test func `a file of format 1 is brought up to date, and what it holds has no subscriptions`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
-    var older = ShardFile(directory: folder.path, shard: 0, shardCount: 1)
+    var older = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     older.changes = [FormatChangeStep(format: 1, statements: FormatChange.initial.statements)]
     let connection = try older.takeOver().connection
     try connection.execute("INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (1, 'iCloud.org.example.notes', 'development', 'ada', 5, 7)")

@@ -1,5 +1,6 @@
 import CLinux
 import Foundation
+import InMemoryRecordStore
 import RecordStore
 import Records
 import SQLite

@@ -36,7 +36,7 @@ struct Bench: Sendable {
   func run() async throws {
     var options = SQLiteRecordStore.Options()
     if let pages = getenv("CHECKPOINT_PAGES").flatMap({ Int(String(cString: $0)) }) { options.checkpointPages = pages }
-    let store = try SQLiteRecordStore(directory: directory, shardCount: shardCount, options: options)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: directory, options: options), shardCount: shardCount)
     var shards: [any ShardStore] = []
     for shard in 0..<shardCount { shards.append(try await store.open(shard: shard)) }
     var writers: [Writer] = []

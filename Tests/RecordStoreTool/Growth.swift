@@ -23,7 +23,7 @@ struct Growth: Sendable {
   func run() async throws {
     let clock = ContinuousClock()
     var start = clock.now
-    let store = try SQLiteRecordStore(directory: directory, shardCount: shardCount)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: directory), shardCount: shardCount)
     var shards = try await open(store)
     let filled = try await fill(shards)
     for shard in shards { await shard.close() }

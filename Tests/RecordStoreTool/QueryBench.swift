@@ -15,7 +15,7 @@ struct QueryBench: Sendable {
   private static let readCount = 2000
 
   func run() async throws {
-    let shard = try await SQLiteRecordStore(directory: directory, shardCount: 1).open(shard: 0)
+    let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: directory), shardCount: 1).open(shard: 0)
     let clock = ContinuousClock()
     var start = clock.now
     let (database, zone) = try await fill(shard)

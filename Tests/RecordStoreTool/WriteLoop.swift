@@ -34,7 +34,7 @@ struct WriteLoop: Sendable {
     options.synchronous = synchronous
     options.checkpointPages = 200
     options.indexSliceLimit = 10
-    let store = try SQLiteRecordStore(directory: directory, shardCount: 1, assets: assets, options: options)
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: directory, assets: assets, options: options), shardCount: 1)
     let shard = try await store.open(shard: 0)
     await withTaskGroup(of: Void.self) { group in
       for writer in 0..<Self.writerCount {

@@ -67,7 +67,7 @@ struct MortalStore: RecordStore {
     defer { life.ends() }
     return MortalShard(base: try await files.open(shard: shard, knownEpoch: knownEpoch), life: life)
   }
-  func holder(ofShard shard: Int) -> Int32? { life.files?.holder(ofShard: shard) }
+  func holder(ofShard shard: Int) -> String? { life.files?.holder(ofShard: shard) }
 }
 
 private struct MortalShard: ShardStore {
@@ -109,10 +109,14 @@ private struct MortalShard: ShardStore {
     life.isDead ? NoCommit<Int>(shard: shard) : base.collectAssets(orphanedBefore: cutoff, limit: limit)
   }
 
-  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { life.isDead ? NoCommit<Int>(shard: shard) : base.removeUnknownFiles(inFolder: folder) }
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
+    if life.isDead { throw StoreError.closed(shard: shard) }
+    return try await base.removeUnknownContent(after: part)
+  }
+
   func close() async { await base.close() }
   func verify(readsAssets: Bool) async throws -> VerificationReport { try await base.verify(readsAssets: readsAssets) }
-  func copy(to folder: String) async throws -> ShardCopy { try await base.copy(to: folder) }
+  func copy(to place: BackupPlace) async throws -> ShardCopy { try await base.copy(to: place) }
 }
 
 /// The outcome of a commit in a dead process.

@@ -2,6 +2,7 @@
 // would.
 
 import Foundation
+import InMemoryServiceBus
 import JSON
 import ObjectModel
 import Records
@@ -9,8 +10,8 @@ import RecordStore
 import ServiceBus
 import ServiceKit
 import SQLite
-import SyncWorker
 import Synchronization
+import WorkerHost
 
 /// The answer to a request.
 struct Reply: Sendable {

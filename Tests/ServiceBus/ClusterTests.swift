@@ -1,6 +1,7 @@
 // The cluster map from the share service to all processes, over in-memory buses: arrival, order, newcomers, restarts,
 // connections.
 
+import InMemoryServiceBus
 import ServiceBus
 import Synchronization
 import Testing

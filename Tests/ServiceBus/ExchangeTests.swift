@@ -1,5 +1,6 @@
 // The pure decisions of an exchange: links that end with unsent frames, answers from the wrong peer, deadlines.
 
+import InMemoryServiceBus
 import Testing
 
 @testable import ServiceBus

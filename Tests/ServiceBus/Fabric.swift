@@ -1,6 +1,7 @@
 // The transports of the conformance suite: buses in memory, or over ZeroMQ.
 
 import Glibc
+import InMemoryServiceBus
 import ServiceBus
 import Synchronization
 import Testing

@@ -1,5 +1,6 @@
 // Handlers that make calls: a nested call never waits behind the calls that wait for it.
 
+import InMemoryServiceBus
 import Testing
 
 @testable import ServiceBus

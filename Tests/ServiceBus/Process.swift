@@ -1,6 +1,7 @@
 // Peers that can be killed and suspended: real processes over ZeroMQ, or a node of the in-memory network.
 
 import Foundation
+import InMemoryServiceBus
 import ServiceBus
 
 /// Another process of the installation.

@@ -1,6 +1,7 @@
 import Glibc
 import HTTPClient
 import HTTPServer
+import InMemoryServiceBus
 import JSON
 import ServiceBus
 import Synchronization

@@ -1,3 +1,4 @@
+import InMemoryServiceBus
 import JSON
 import Records
 import ServiceBus

@@ -11,13 +11,13 @@ struct RoomsCall: CustomTestStringConvertible {
 
   static let all = [
     RoomsCall(pattern: "ZoneWriter(", allowed: ["ZoneCommit/"]),
-    RoomsCall(pattern: "DuplicateMerge(in:", allowed: ["ZoneCommit/", "Deduplication/DuplicateRemoval.swift"]),
+    RoomsCall(pattern: "DuplicateMerge(in:", allowed: ["ZoneCommit/", "ObjectPlane/DuplicateRemoval.swift"]),
     RoomsCall(pattern: "UniqueCheck(", allowed: ["ZoneCommit/", "ObjectPlane/SaveUniqueness.swift"]),
     RoomsCall(pattern: "ReferenceRules(", allowed: ["ZoneCommit/"]),
     RoomsCall(pattern: " ZoneChange(", allowed: ["ZoneCommit/"]),
     RoomsCall(pattern: ".firing(in:", allowed: ["ZoneCommit/"]),
-    RoomsCall(pattern: "changes.publish(", allowed: ["ZoneCommit/", "Sharing/ShareAudiences.swift", "StoreWatches.swift", "Subscriptions/"]),
-    RoomsCall(pattern: "context.noteShares(", allowed: ["ZoneCommit/"]),
+    RoomsCall(pattern: "changes.publish(", allowed: ["ZoneCommit/", "ObjectPlane/ObjectContext.swift"]),
+    RoomsCall(pattern: "shareNews.note(", allowed: ["ZoneCommit/"]),
     RoomsCall(pattern: ".deleteZone(", allowed: ["ZoneCommit/"]),
     // A save notes which zone its objects are for; the export that follows tells of it.
     RoomsCall(pattern: "transaction.makeZone(", allowed: ["ZoneCommit/", "ObjectPlane/ZoneChoice.swift"]),

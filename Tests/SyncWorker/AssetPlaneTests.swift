@@ -6,8 +6,6 @@ import Records
 import Testing
 import WebServices
 
-@testable import SyncWorker
-
 /// Assets in both planes, over a store with files.
 struct AssetPlaneTests {
   /// Alice's databases in a shard on disk, and what she uploads.
@@ -20,7 +18,7 @@ struct AssetPlaneTests {
       let folder = NSTemporaryDirectory() + "aquifer-asset-plane-\(UUID().uuidString)"
       defer { try? FileManager.default.removeItem(atPath: folder) }
       let assets = AssetStore(directory: folder + "/assets")
-      let store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: assets).open(shard: 0)
+      let store = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder + "/shards", assets: assets), shardCount: 1).open(shard: 0)
       let uploads = Uploads(world: RecordPlaneWorld(store, assets: assets), assets: assets, folder: folder)
       do {
         try await uploads.world.makeZone()

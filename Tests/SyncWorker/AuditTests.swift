@@ -6,7 +6,8 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func update(_ name: String) -> String { #"{"changeType":"update","entity":"Tag","objectID":"T","attributes":{"name":"\#(name)"}}"# }
 

@@ -9,8 +9,6 @@ import ServiceBus
 import ServiceKit
 import Testing
 
-@testable import SyncWorker
-
 extension PhotoModel {
   /// The same model with policies: its hash is the same.
   static let withPolicies: ManagedObjectModel = {

@@ -7,8 +7,9 @@ import RecordStore
 import Records
 import ServiceBus
 import Testing
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneActions
+@testable import ZoneCommit
 
 @Test(arguments: StoreKind.allCases) func `duplicates from before the rule are merged when their index is ready`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in

@@ -6,8 +6,7 @@ import RecordStore
 import Records
 import Sanitizers
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneActions
 
 /// Tags by name and photos with sets of tags; of two tags with one name only the lower one is ever thought of.
 private struct NaiveTags {

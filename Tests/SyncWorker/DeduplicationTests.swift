@@ -7,8 +7,7 @@ import RecordStore
 import Records
 import ServiceBus
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 @Test(arguments: StoreKind.allCases)
 func `T-D01 two devices that make the same tag offline end with the lowest one, and the photos of both are its`(_ kind: StoreKind) async throws {

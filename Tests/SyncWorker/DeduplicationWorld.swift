@@ -3,14 +3,15 @@
 import JSON
 import Mirroring
 import ObjectModel
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import ZoneActions
+@testable import ZoneCommit
 
 /// Changes of the photo model, as devices send them.
 enum Edit {

@@ -10,8 +10,6 @@ import Records
 import Testing
 import WebServices
 
-@testable import SyncWorker
-
 struct EncryptionTests {
   private static let model = ManagedObjectModel(entities: [
     Entity(

@@ -3,8 +3,6 @@ import RecordStore
 import Records
 import Testing
 
-@testable import SyncWorker
-
 private typealias World = RecordPlaneWorld
 
 extension RecordPlaneWorld {

@@ -4,8 +4,6 @@ import JSON
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 extension RecordPlaneWorld {
   /// Shares what hangs below a record of Alice's zone.
   /// - Returns: the share's dictionary.

@@ -9,8 +9,6 @@ import ServiceBus
 import Testing
 import WebServices
 
-@testable import SyncWorker
-
 private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"# }
 
 private func unexported(_ count: Int) -> [HistoryTransaction] {

@@ -7,7 +7,8 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 @Test(arguments: StoreKind.allCases)
 func `a page ends after half a megabyte of binary property lists, and the run brings them all`(_ kind: StoreKind) async throws {

@@ -4,12 +4,14 @@ import History
 import JSON
 import Mirroring
 import ObjectModel
+
+@testable import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import Testing
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func tag(_ id: String, _ name: String = "x") -> String {
   #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
@@ -21,7 +23,7 @@ private func saved(_ changes: [JSONValue]) -> [String] {
 
 extension ObjectPlaneWorld {
   /// Another worker's plane over the same shard: it remembers nothing of this one's.
-  fileprivate func anotherPlane() -> ObjectPlane { ObjectPlane(context: plane.context) }
+  fileprivate func anotherPlane() -> MirrorAPI { MirrorAPI(context: plane.context) }
 
   fileprivate func left(_ store: String) async throws -> [JSONValue] {
     try await get("\(store)/quarantine", ["direction": "import"]).json["quarantined"]?.elements ?? []

@@ -6,8 +6,6 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `Another user's zone looks like one that does not exist` {
   /// Bodies with ZONE in place of a zone ID.
   static let requests: [(path: String, body: String)] = [

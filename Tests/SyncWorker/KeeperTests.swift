@@ -3,13 +3,14 @@
 import History
 import JSON
 import Mirroring
+@testable import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Testing
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"# }
 

@@ -8,7 +8,8 @@ import ServiceBus
 import Testing
 import WebServices
 
-@testable import SyncWorker
+@testable import RecordPlane
+@testable import ZoneCommit
 
 struct LateFiringTests {
   /// A filter that must look at a whole list. Lists without negative numbers pass it.
@@ -23,7 +24,7 @@ struct LateFiringTests {
     return world
   }
 
-  private func late(_ world: RecordPlaneWorld) -> LateFirings { world.plane.context.lateFirings }
+  private func late(_ world: RecordPlaneWorld) -> LateFirings { world.plane.context.commits.effects.lateFirings }
 
   @Test func `a list that is too long for the writer is compared behind the commit, and counted`() async throws {
     let world = try await world()

@@ -47,6 +47,6 @@ struct LineShard: ShardStore {
   }
 
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { base.collectAssets(orphanedBefore: cutoff, limit: limit) }
-  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { base.removeUnknownFiles(inFolder: folder) }
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { try await base.removeUnknownContent(after: part) }
   func close() async { await base.close() }
 }

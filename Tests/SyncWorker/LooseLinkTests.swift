@@ -2,11 +2,13 @@
 
 import JSON
 import Mirroring
+
+@testable import ObjectPlane
 import RecordStore
 import Records
 import Testing
-
-@testable import SyncWorker
+@testable import SharedStores
+@testable import WorkerHost
 
 @Test(arguments: StoreKind.allCases) func `links that lead nowhere are found and removed for every device, and those that may still lead somewhere stay`(
   _ kind: StoreKind
@@ -31,7 +33,7 @@ import Testing
     }.value
     try await device.pull()
     #expect(device.graph.links.count == 3)
-    let found = LooseLinks(store: world.store, context: world.plane.context)
+    let found = LooseLinks(store: world.store, context: world.plane.context.commits)
     #expect(try await found.run(removes: true) == LooseLinks.Report(), "they are young")
     world.clock.advance(by: LooseLinks.age + 1)
     #expect(try await found.run(removes: false) == LooseLinks.Report(looseCount: 1, removedCount: 0))
@@ -52,7 +54,7 @@ import Testing
     try await world.save("A", tags, query: ["wait": "export"])
     try await world.save("A", #"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":{"tags":[\#(names)]}}"#, query: ["wait": "export"])
     world.clock.advance(by: LooseLinks.age + 1)
-    #expect(try await LooseLinks(store: world.store, context: world.plane.context).run(removes: true) == LooseLinks.Report(looseCount: 600, removedCount: 600))
+    #expect(try await LooseLinks(store: world.store, context: world.plane.context.commits).run(removes: true) == LooseLinks.Report(looseCount: 600, removedCount: 600))
     #expect(try await world.liveRecords().count { LinkRecord($0) != nil } == 700)
   }
 }

@@ -3,8 +3,6 @@
 import JSON
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `Zones that came and went` {
   private func zones(_ changes: [JSONValue]) -> [String] {
     changes.filter { $0["changeType"]?.string == "zone" }.map { $0["zoneID"]?["zoneName"]?.string ?? "" }

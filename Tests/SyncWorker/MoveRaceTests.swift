@@ -10,7 +10,8 @@ import Synchronization
 import Testing
 import WebServices
 
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private let home = ReservedName.privateMirrorZone
 

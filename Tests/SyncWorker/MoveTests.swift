@@ -9,8 +9,6 @@ import ServiceBus
 import ServiceKit
 import Testing
 
-@testable import SyncWorker
-
 private let home = ReservedName.privateMirrorZone
 
 func objectChange(_ kind: String, _ entity: String, _ id: String, _ relationships: String = "", _ attributes: String = "") -> String {

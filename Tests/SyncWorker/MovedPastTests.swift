@@ -10,7 +10,8 @@ import ServiceBus
 import ServiceKit
 import Testing
 
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private let home = ReservedName.privateMirrorZone
 

@@ -4,13 +4,15 @@ import History
 import JSON
 import Mirroring
 import ObjectModel
+
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Testing
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func insertTag(_ id: String, _ name: String) -> String {
   #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#

@@ -3,13 +3,15 @@
 import History
 import JSON
 import Mirroring
+
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func tag(_ objectID: String, _ name: String, _ changeType: HistoryChange.ChangeType = .insert) -> HistoryChange {
   HistoryChange(

@@ -1,16 +1,20 @@
 // Events, status and explanations of a store: a client's view of its own way to the server (V1, V3).
 
 import History
+import InMemoryRecordStore
 import JSON
 import Mirroring
+
+@testable import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import SharedStores
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func tag(_ id: String) -> String { #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"x"}}"# }
 
@@ -101,7 +105,7 @@ extension ObjectPlaneWorld {
     await first.close()
 
     let second = try await records.open(shard: 0)
-    await RunEvents(store: second, context: world.plane.context).endAbandoned()
+    await RunEvents(store: second, context: world.plane.context.object).endAbandoned()
     let last = try await answer("GET", "A/changes", query: ["after": try #require(page["importToken"]?.string)], in: second)
     #expect(last["moreComing"]?.bool == false && last["changes"]?.elements.count == 2)
     let events = try await answer("GET", "A/events", query: ["type": "import"], in: second)["events"]?.elements ?? []
@@ -145,14 +149,14 @@ private final class FailingCommit: Sendable {
       #expect(failed["succeeded"]?.bool == false && failed["endDate"]?.string != nil)
       #expect(failed["error"]?["reason"]?.string == "The server could not read or write its data" && failed["error"]?["ckErrorCode"]?.int64 == 1)
       // The loop hears of it behind the event, and would wait from the later time on.
-      while world.plane.exports.throttledCount == 0 { await Task.yield() }
+      while world.plane.objects.exports.throttledCount == 0 { await Task.yield() }
       world.clock.advance(by: 600_000)
       #expect(try await world.save("A", tag("U"), query: ["wait": "export"]).json["event"]?["succeeded"]?.bool == true)
       let outcomes = try await world.events("A").map { $0["succeeded"]?.bool }
       #expect(outcomes.first == false && outcomes.count > 1 && outcomes.dropFirst().allSatisfy { $0 == true }, "\(outcomes)")
     }
   }
-  let runs = ExportRuns()
+  let runs = ExportActivity()
   let id = MirrorID(shard: 1, key: 2)
   #expect(runs.failed(id) && !runs.failed(id) && runs.isFailing(id))
   #expect(!runs.isFailing(MirrorID(shard: 2, key: 2)), "another shard's store of the same key is another one")

@@ -5,14 +5,17 @@ import History
 import JSON
 import Mirroring
 import ObjectModel
+
+@testable import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Synchronization
 import Testing
-
-@testable import SyncWorker
+@testable import SharedStores
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func tag(_ id: String, _ byteCount: Int = 1, _ kind: String = "insert") -> String {
   #"{"changeType":"\#(kind)","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(String(repeating: "x", count: byteCount))"}}"#
@@ -177,7 +180,7 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
       let schema = try await world.schemas.schema(of: ObjectPlaneWorld.container, .development)
       let run = ExportRun(
         mirrorKey: mirror.key, shard: 0, database: world.request("GET", "x").database, model: schema.mirrorModels[mirror.modelHash]!, schema: schema,
-        context: world.plane.context)
+        context: world.plane.context.object)
       let outcome = try await run.isolating { attempt in
         runs.withLock { $0 += 1 }
         return try await world.store.enqueue { transaction in try attempt.callAsFunction(transaction) }.value

@@ -5,12 +5,16 @@ import History
 import JSON
 import Mirroring
 import ObjectModel
+
+@testable import ObjectPlane
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import Testing
-
-@testable import SyncWorker
+@testable import SharedStores
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func tag(_ id: String, _ name: String = "x", _ changeType: String = "insert") -> String {
   #"{"changeType":"\#(changeType)","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
@@ -105,7 +109,7 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
         try await world.save("A", tag("first"), query: ["wait": "export"])
         isFull.set(.full("no space"))
         // Again and again, because the shard's loop may not listen yet.
-        while world.plane.exports.throttledCount == 0 { #expect(try await world.save("A", tag("refused")).status == 503) }
+        while world.plane.objects.exports.throttledCount == 0 { #expect(try await world.save("A", tag("refused")).status == 503) }
         isFull.set(nil)
         let before = try #require(world.store.statistics.first { $0.name == "commits_total" }).value
         #expect(try await world.save("A", tag("second")).status == 200)
@@ -175,7 +179,7 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
       #expect(try await send("GET", "/quarantine", "").json["quarantined"]?.elements.map { $0["cause"]?.string } == ["schema", "schema"])
       try await world.withExports {
         world.schemas.replaceSchema(full, in: .production)
-        await world.plane.schemasChanged()
+        world.plane.objects.schemasChanged()
         while try await send("GET", "/status", "").json["quarantined"]?.int64 != 0 { try await Task.sleep(for: .milliseconds(1)) }
       }
       #expect(try await world.store.read { try $0.counts().records } == 3)
@@ -211,6 +215,6 @@ extension ObjectPlaneWorld {
     let schema = try await schemas.schema(of: Self.container, .development)
     return ExportRun(
       mirrorKey: mirrorKey, shard: 0, database: request("GET", "stores/A").database, model: try #require(schema.mirrorModels[Self.modelHash]), schema: schema,
-      context: plane.context)
+      context: plane.context.object)
   }
 }

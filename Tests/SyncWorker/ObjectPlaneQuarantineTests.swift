@@ -6,6 +6,8 @@ import History
 import JSON
 import Mirroring
 import ObjectModel
+@testable import ObjectPlane
+@testable import RecordPlane
 import RecordStore
 import Records
 import SQLite
@@ -13,8 +15,7 @@ import ServiceBus
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import WorkerHost
 
 extension ObjectPlaneWorld {
   /// Damages rows of the shard's file (of a store that has one), as a disk may.
@@ -259,7 +260,7 @@ extension ObjectPlaneWorld {
       _ = try world.assets.put(content, until: world.clock.now / 1000 + 9999)
       try await world.withExports {
         #expect(try await retry([:]) == #"{"retried":1}"#)
-        for key in woken.withLock({ $0 }) { world.plane.exports.signal(.backlog(mirrorKey: key), on: 0) }
+        for key in woken.withLock({ $0 }) { world.plane.objects.exports.signal(.backlog(mirrorKey: key), on: 0) }
         while try await !quarantine(world).isEmpty { try await Task.sleep(for: .milliseconds(1)) }
       }
       #expect(try await world.liveRecords().map(\.recordName) == ["D", "x"])

@@ -2,13 +2,13 @@
 
 import JSON
 import ObjectModel
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import Synchronization
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 @Suite struct `References and grants on the object plane` {
   /// Saves a record beside the mirrored ones, as a record client does.

@@ -9,8 +9,6 @@ import ServiceBus
 import Synchronization
 import Testing
 
-@testable import SyncWorker
-
 private let photo = #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"x"}}"#
 private let deletion = #"{"changeType":"delete","entity":"Photo","objectID":"P"}"#
 

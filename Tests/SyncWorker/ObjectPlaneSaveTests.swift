@@ -4,13 +4,16 @@ import History
 import JSON
 import Mirroring
 import ObjectModel
+
+@testable import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import Synchronization
 import Testing
-
-@testable import SyncWorker
+@testable import SharedStores
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private let graph = #"""
   {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","views":3},"relationships":{"photoData":"D","tags":["T"]}},
@@ -118,7 +121,7 @@ private let graph = #"""
     let schema = try await world.schemas.schema(of: ObjectPlaneWorld.container, .development)
     var run = ExportRun(
       mirrorKey: mirrorKey, shard: 0, database: world.request("GET", "stores/A").database, model: try #require(schema.mirrorModels[ObjectPlaneWorld.modelHash]),
-      schema: schema, context: world.plane.context)
+      schema: schema, context: world.plane.context.object)
     var positions: [Int64] = []
     var identifiers: Set<String> = []
     while true {

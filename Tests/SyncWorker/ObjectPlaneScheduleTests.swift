@@ -1,11 +1,10 @@
 // Decisions of the object plane that need no store: the exports to drain, and the content of tokens and events.
 
 import Mirroring
+@testable import ObjectPlane
 import RecordStore
 import Records
 import Testing
-
-@testable import SyncWorker
 
 private typealias Drain = ExportSchedule.Drain
 
@@ -26,14 +25,14 @@ extension ExportSchedule {
 
 @Test func `a batch that left more is continued with its event`() {
   var schedule = ExportSchedule()
-  let running = RunningExport(event: StoredEvent(number: 5, identifier: "e", kind: .export, startedAt: 1))
+  let running = ExportProgress(event: StoredEvent(number: 5, identifier: "e", kind: .export, startedAt: 1))
   let drains = schedule.drains(after: .finished(mirrorKey: 1, moreComing: true, running: running, retryAt: nil))
   #expect(drains == [Drain(mirrorKey: 1, running: running)])
 }
 
 @Test func `T-E11 a store that failed is left alone until its time, is tried once then, and goes on with its event`() {
   var schedule = ExportSchedule()
-  let running = RunningExport(event: StoredEvent(number: 5, identifier: "e", kind: .export, startedAt: 1))
+  let running = ExportProgress(event: StoredEvent(number: 5, identifier: "e", kind: .export, startedAt: 1))
   _ = schedule.drains(after: .backlog(mirrorKey: 1), at: 1000, jitter: 0)
   let failure = ExportSignal.failed(mirrorKey: 1, .transient(retryAfter: 30), running: running, isDrain: true)
   #expect(schedule.drains(after: failure, at: 1000, jitter: 0) == [])

@@ -9,7 +9,7 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
+@testable import WorkerHost
 
 private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"# }
 

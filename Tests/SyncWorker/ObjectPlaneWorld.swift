@@ -4,18 +4,24 @@ import Assets
 import Crypto
 import Foundation
 import History
+import InMemoryRecordStore
 import JSON
 import Mirroring
 import ObjectModel
+
+@testable import ObjectPlane
+@testable import RecordPlane
+@testable import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Synchronization
 import Testing
 import WebServices
-
-@testable import RecordStore
-@testable import SyncWorker
+@testable import SharedStores
+@testable import WorkerHost
+@testable import ZoneActions
+@testable import ZoneCommit
 
 /// The stores every test of the plane can run over.
 enum StoreKind: String, CaseIterable, Sendable {
@@ -91,7 +97,7 @@ final class ObjectPlaneWorld: Sendable {
   let changes = PublishedChanges()
   let schemas: ModelSchemas
   let store: any ShardStore
-  let plane: ObjectPlane
+  let plane: MirrorAPI
   let records: RecordPlane
   let duplicates: DuplicateKeeper
   let folder: String
@@ -103,19 +109,16 @@ final class ObjectPlaneWorld: Sendable {
     self.store = store
     self.folder = folder
     self.schemas = schemas
-    let context = PlaneContext(
-      clock: clock, random: random, log: .silent, schemas: schemas, changes: changes,
-      assets: AssetStore(directory: folder + "/assets", keys: keys), signingKey: Array("signing key".utf8), assetThresholdByteCount: assetThreshold,
-      storeLimit: storeLimit, lateFirings: LateFirings(changes: changes, random: random, log: .silent),
+    let context = SharedContext(
+      clock: clock, random: random, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets", keys: keys),
+      assetThresholdByteCount: assetThreshold, storeLimit: storeLimit,
       pause: { [clock] duration in
         let end = clock.now + duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
         while clock.now < end, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
       })
-    plane = ObjectPlane(context: context)
-    records = RecordPlane(context: context)
-    var restless = context
-    restless.pause = { _ in await Task.yield() }
-    duplicates = DuplicateKeeper(restless)
+    plane = MirrorAPI(context: context)
+    records = RecordPlane(context: context.records())
+    duplicates = DuplicateKeeper(context.commits, pause: { _ in await Task.yield() })
   }
 
   static let testKeys = try! KeyRing(parsing: String(repeating: "b", count: 64))
@@ -136,7 +139,7 @@ final class ObjectPlaneWorld: Sendable {
       var options = SQLiteRecordStore.Options()
       options.keepsPastStates = keepsPastStates
       let assets = AssetStore(directory: folder + "/assets", keys: keys)
-      store = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: assets, keys: keys, options: options).open(shard: 0)
+      store = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys, options: options), shardCount: 1).open(shard: 0)
     }
     let world = ObjectPlaneWorld(store, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold, storeLimit: storeLimit)
     do {
@@ -152,7 +155,7 @@ final class ObjectPlaneWorld: Sendable {
   func restored(_ body: (ObjectPlaneWorld) async throws -> Void) async throws {
     await store.close()
     try ShardRenewal(shard: 0, startedAt: 0, now: clock.now).run(at: folder + "/shards/shard-0.sqlite")
-    let again = try await SQLiteRecordStore(directory: folder + "/shards", shardCount: 1, assets: assets, keys: keys).open(shard: 0)
+    let again = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys), shardCount: 1).open(shard: 0)
     let world = ObjectPlaneWorld(again, folder: folder, schemas: schemas, keys: keys, assetThreshold: nil, storeLimit: 0)
     do {
       try await body(world)
@@ -374,13 +377,5 @@ extension ObjectPlaneWorld {
       await Task.yield()
     }
     return all
-  }
-}
-
-extension PlaneContext {
-  /// A writer outside of any call, for another device or program. Its commit publishes nothing.
-  func writer(to zone: StoredZone, _ schema: EnvironmentSchema = .none, in transaction: any ShardTransaction) throws -> ZoneWriter {
-    let terms = CommitTerms(.shareAct, Stamp(timestamp: clock.now, userRecordName: ""), schema, shard: 0, self)
-    return try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction).serversWriter(to: zone)
   }
 }

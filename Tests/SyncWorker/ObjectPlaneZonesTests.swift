@@ -3,13 +3,13 @@
 import History
 import JSON
 import Mirroring
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 extension ObjectPlaneWorld {
   /// One call of a record client of alice's.

@@ -3,12 +3,11 @@
 import Crypto
 import JSON
 import ObjectModel
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import Testing
-
-@testable import SyncWorker
 
 @Suite struct `Roles of the public database` {
   typealias Grant = Schema.Grant

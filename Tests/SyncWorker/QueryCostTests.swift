@@ -1,14 +1,15 @@
 // Queries beyond the cost of one answer get short pages with a marker, or a refusal.
 
+import InMemoryRecordStore
 import Indexing
 import JSON
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceKit
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 struct QueryCostTests {
   private struct Unwanted: Error {}

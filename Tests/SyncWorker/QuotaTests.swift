@@ -6,8 +6,7 @@ import Records
 import ServiceBus
 import ServiceKit
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 @Suite struct `Quotas of users` {
   private func operate(

@@ -1,13 +1,13 @@
 // CONFLICT with its three records, for clients that ask for them.
 
 import JSON
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 extension ObjectPlaneWorld {
   /// `records/modify` in alice's notes.

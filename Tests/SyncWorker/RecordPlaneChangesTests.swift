@@ -4,8 +4,6 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `The record plane's change feeds` {
   /// Zone Trips with records a, b, c in that order.
   static func world() async throws -> RecordPlaneWorld {

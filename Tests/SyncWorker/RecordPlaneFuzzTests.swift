@@ -6,8 +6,6 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 /// Makes hostile bodies out of good ones.
 private struct BodyFuzzer {
   var random: SeededRandom
@@ -73,7 +71,7 @@ private struct BodyFuzzer {
   @Test(arguments: 1...4 as ClosedRange<UInt64>)
   func `whatever is sent, the answer is documented and a refusal changes nothing`(seed: UInt64) async throws {
     try await withTemporaryFolder { folder in
-      let shard = try await SQLiteRecordStore(directory: folder, shardCount: 1).open(shard: 0)
+      let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder), shardCount: 1).open(shard: 0)
       let world = RecordPlaneWorld(shard, seed: seed)
       try await world.makeZone()
       _ = try await world.operate("create", "a", fields: #"{"title":{"value":"A"},"n":{"value":7}}"#)

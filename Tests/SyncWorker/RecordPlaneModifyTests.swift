@@ -1,13 +1,14 @@
+import InMemoryRecordStore
 import JSON
 import ObjectModel
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 @Suite struct `records/modify and records/lookup` {
   static let zoneJSON = #"{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"}"#

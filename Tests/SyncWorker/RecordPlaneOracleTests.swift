@@ -6,8 +6,6 @@ import Records
 import Sanitizers
 import Testing
 
-@testable import SyncWorker
-
 /// The expected content of the record plane in plain dictionaries, without sequences and tokens.
 private struct NaiveZones {
   struct Note: Equatable {
@@ -100,7 +98,7 @@ extension JSONValue {
     try await withTemporaryFolder { folder in
       let random = SeededRandom(seed: seed)
       for start in 0..<2 {
-        let store = try SQLiteRecordStore(directory: folder, shardCount: 1, makeIncarnation: { random.next() })
+        let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder), shardCount: 1, makeIncarnation: { random.next() })
         let shard = try await store.open(shard: 0)
         // Another container in the second life: a world of its own in the same file.
         try await Self.play(RecordPlaneWorld(shard, seed: seed, container: "org.example.life\(start)"), seed: seed + UInt64(start), rounds: 100)

@@ -1,15 +1,16 @@
 // Random queries over random records, paged while records change, beside an evaluation that looks at everything.
 
+import InMemoryRecordStore
 import Indexing
 import JSON
 import ObjectModel
+@testable import RecordPlane
 import RecordStore
 import Records
 import Sanitizers
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 @Suite struct `records/query on indexes` {
   static let schema: Schema = {
@@ -119,7 +120,7 @@ import WebServices
       var options = SQLiteRecordStore.Options()
       // Many queries come while an index is being filled in.
       options.indexSliceLimit = 5
-      let store = try await SQLiteRecordStore(directory: folder, shardCount: 1, options: options).open(shard: 0)
+      let store = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder, options: options), shardCount: 1).open(shard: 0)
       try await Self.exercise(store, seed: seed, rounds: 200)
       let report = try await #require(store as? SQLiteShardStore).verify()
       #expect(report.problems == [])

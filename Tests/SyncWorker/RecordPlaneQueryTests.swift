@@ -4,8 +4,6 @@ import RecordStore
 import Records
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `records/query` {
   /// 12 notes in Trips with n = 0…11 in a scattered order, one Task, and notes in two other zones.
   static func world() async throws -> RecordPlaneWorld {

@@ -6,8 +6,7 @@ import ServiceBus
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 @Suite struct `A repeated request` {
   @Test func `a repeated request is answered alike and changes nothing`() async throws {

@@ -6,8 +6,7 @@ import ServiceBus
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 @Suite struct `Who may do what where, and what schemas allow` {
   @Test func `T-P19 a missing zone and another user's zone look alike`() async throws {

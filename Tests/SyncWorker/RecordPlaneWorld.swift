@@ -2,8 +2,11 @@
 
 import Assets
 import Foundation
+import InMemoryRecordStore
 import JSON
 import ObjectModel
+
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
@@ -11,8 +14,8 @@ import ServiceKit
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import SharedStores
+@testable import ZoneCommit
 
 /// A clock that stands until it is set.
 final class FixedClock: WallClock {
@@ -135,6 +138,8 @@ final class RecordPlaneWorld {
   let people = FixedPeople()
   let store: any ShardStore
   let plane: RecordPlane
+  /// The services of all planes.
+  let context: SharedContext
   private let container: ContainerID
   private var requestCount = 0
 
@@ -148,14 +153,10 @@ final class RecordPlaneWorld {
     schemas = FixedSchemas(schema)
     let (audiences, subscriptions) = (ShareAudiences(.silent), SubscriptionIndexes())
     let publisher = AudiencePublisher(audiences: audiences, changes: changes, indexes: subscriptions)
-    var context = PlaneContext(
-      clock: clock, random: random, log: .silent, schemas: schemas, changes: publisher, assets: assets, signingKey: Array("signing key".utf8),
-      lateFirings: LateFirings(changes: publisher, random: random, log: .silent))
-    context.queryPageCost = queryPageCost
-    context.subscriptions = subscriptions
-    context.people = people
-    context.audiences = audiences
-    plane = RecordPlane(context: context)
+    let context = SharedContext(
+      clock: clock, random: random, schemas: schemas, changes: publisher, assets: assets, subscriptions: subscriptions, audiences: audiences, people: people)
+    self.context = context
+    plane = RecordPlane(context: context.records(queryPageCost: queryPageCost))
   }
 
   /// Over a store in memory.

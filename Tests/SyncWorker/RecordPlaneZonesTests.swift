@@ -4,8 +4,6 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `The record plane's zones` {
   static func modify(_ operations: (String, String)...) -> String {
     let list = operations.map { #"{"operationType":"\#($0)","zone":{"zoneID":{"zoneName":"\#($1)"}}}"# }.joined(separator: ",")

@@ -6,8 +6,6 @@ import Records
 import Sanitizers
 import Testing
 
-@testable import SyncWorker
-
 /// A reference model of a zone, without indexes.
 private struct NaiveGraph {
   struct Link: Hashable {
@@ -72,7 +70,7 @@ private struct NaiveGraph {
   @Test(arguments: Sanitizer.few(1, of: 51...52 as ClosedRange<UInt64>))
   func `random batches over SQLite`(seed: UInt64) async throws {
     try await withTemporaryFolder { folder in
-      let shard = try await SQLiteRecordStore(directory: folder, shardCount: 1).open(shard: 0)
+      let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder), shardCount: 1).open(shard: 0)
       try await Self.play(RecordPlaneWorld(shard, seed: seed), seed: seed, rounds: 80)
       let report = try await (shard as? SQLiteShardStore)?.verify()
       #expect(report?.problems == [])

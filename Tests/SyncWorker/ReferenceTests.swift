@@ -6,8 +6,6 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `References between records` {
   private func save(_ name: String, _ action: String? = nil, to target: String = "parent", kind: String = "forceReplace") -> String {
     let field = action.map { #""parent":{"value":{"recordName":"\#(target)","action":"\#($0)"}}"# } ?? ""
@@ -190,7 +188,7 @@ import Testing
 
   @Test func `a cascade that is larger than a request may be is refused, and deletes nothing`() async throws {
     try await withTemporaryFolder { folder in
-      let shard = try await SQLiteRecordStore(directory: folder, shardCount: 1).open(shard: 0)
+      let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder), shardCount: 1).open(shard: 0)
       let world = RecordPlaneWorld(shard)
       try await world.makeZone()
       // A tree of 10 × 600: more than the limit below its root, less below each branch.

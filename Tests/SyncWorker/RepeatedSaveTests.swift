@@ -9,8 +9,7 @@ import ServiceBus
 import ServiceKit
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import WorkerHost
 
 private func tag(_ id: String, _ name: String, _ changeType: String = "insert") -> String {
   #"{"changeType":"\#(changeType)","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#

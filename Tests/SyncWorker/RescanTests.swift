@@ -2,12 +2,13 @@
 
 import History
 import JSON
+
+@testable import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import Testing
-
-@testable import SyncWorker
+@testable import WorkerHost
 
 private func insertTag(_ id: String, _ name: String) -> String {
   #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
@@ -61,7 +62,7 @@ private func insertTag(_ id: String, _ name: String) -> String {
     }.value
     #expect(try await world.liveRecords().isEmpty)
     let call = StoreCall(
-      request: world.request("POST", "stores/A/reset"), body: [], storeIdentifier: "A", user: "_alice", store: world.store, plane: world.plane)
+      request: world.request("POST", "stores/A/reset"), body: [], storeIdentifier: "A", user: "_alice", store: world.store, plane: world.plane.objects)
     try await call.rescanHistory()
     #expect(try await world.liveRecords().count == 1000)
     let events = try await world.get("A/events", ["type": "export"]).json["events"]?.elements ?? []

@@ -3,13 +3,15 @@
 import History
 import JSON
 import Mirroring
+
+@testable import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func tag(_ id: String, _ name: String = "x", _ changeType: String = "insert") -> String {
   #"{"changeType":"\#(changeType)","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
@@ -208,9 +210,7 @@ extension ObjectPlaneWorld {
 @Test func `T-L05 a lease lasts as long as it was promised, whatever becomes of the wall clock`() async throws {
   try await ObjectPlaneWorld.with(.memory) { world in
     let steady = FixedClock()
-    var context = world.plane.context
-    context.steadyClock = steady
-    let plane = ObjectPlane(context: context)
+    let plane = MirrorAPI(context: world.plane.context.timingLeases(by: steady))
     func setUp(_ more: String) async throws -> (status: Int, json: JSONValue) {
       let body = Array(#"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"\#(more)}"#.utf8)
       do {

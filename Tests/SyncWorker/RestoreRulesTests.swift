@@ -3,14 +3,14 @@
 import History
 import JSON
 import ObjectModel
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 private func tag(_ kind: String, _ id: String, _ name: String) -> String {
   #"{"changeType":"\#(kind)","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#

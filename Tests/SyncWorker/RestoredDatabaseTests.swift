@@ -6,8 +6,6 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 @Test func `progress counts what there is to import, also in a database that was restored`() async throws {
   try await ObjectPlaneWorld.with(.sqlite) { world in
     try await world.setUp("A")

@@ -5,8 +5,6 @@ import ObjectModel
 import Records
 import Testing
 
-@testable import SyncWorker
-
 extension ObjectPlaneWorld {
   /// Edits of an entity win over deletions.
   fileprivate static func with(_ kind: StoreKind, editsWinOf entity: String, _ body: (ObjectPlaneWorld) async throws -> Void) async throws {

@@ -1,11 +1,10 @@
 // Saves that update unexported objects: the backlog is read once, for any number of objects.
 
 import History
+@testable import ObjectPlane
 import RecordStore
 import Records
 import Testing
-
-@testable import SyncWorker
 
 struct SaveBacklogTests {
   /// A store with transactions that await export; each makes the given number of objects.

@@ -1,14 +1,14 @@
 // A scrape's figures of shards come without reading the shards.
 
 import History
+import InMemoryRecordStore
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Synchronization
 import Testing
-
-@testable import SyncWorker
+@testable import WorkerHost
 
 struct ShardCensusTests {
   /// Lets a census look whenever the test says so.
@@ -85,7 +85,6 @@ struct ShardCensusTests {
     func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> { Refused(shard: 0) }
     func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value { throw StoreError.closed(shard: 0) }
     func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { Refused(shard: 0) }
-    func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { Refused(shard: 0) }
     func close() async {}
 
     private struct Refused<Value: Sendable>: CommitOutcome {

@@ -1,3 +1,4 @@
+import InMemoryRecordStore
 import JSON
 import RecordStore
 import Records
@@ -5,7 +6,8 @@ import ServiceBus
 import Synchronization
 import Testing
 
-@testable import SyncWorker
+@testable import RecordPlane
+@testable import ZoneCommit
 
 private typealias World = RecordPlaneWorld
 

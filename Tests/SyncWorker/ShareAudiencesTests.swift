@@ -6,8 +6,7 @@ import ServiceBus
 import ServiceKit
 import Sharing
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 @Suite struct `Whom changes of shared zones are told to` {
   /// Waits, a while, until something holds.

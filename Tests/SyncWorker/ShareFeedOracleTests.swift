@@ -4,8 +4,6 @@ import Records
 import Sanitizers
 import Testing
 
-@testable import SyncWorker
-
 private typealias World = RecordPlaneWorld
 
 /// Hierarchies that move, are shared, left and deleted, and participants who look now and then.

@@ -5,8 +5,6 @@ import ServiceBus
 import Synchronization
 import Testing
 
-@testable import SyncWorker
-
 private typealias World = RecordPlaneWorld
 
 /// The feed of participants in hierarchies: visible records, and one deletion for each that becomes invisible.

@@ -5,8 +5,6 @@ import ServiceBus
 import Synchronization
 import Testing
 
-@testable import SyncWorker
-
 private typealias World = RecordPlaneWorld
 
 /// Shares from their making to their end, on the record plane.

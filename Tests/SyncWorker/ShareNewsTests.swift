@@ -1,5 +1,6 @@
 // A shard's news of shares to the share service: complete, in order, after the commit; the truth after a restore.
 
+import InMemoryRecordStore
 import RecordStore
 import Records
 import ServiceBus
@@ -7,8 +8,8 @@ import ServiceKit
 import Sharing
 import Synchronization
 import Testing
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 /// An index that keeps what it is told by the share service's rule, and can be away.
 private final class NaiveIndex: SharingIndex {

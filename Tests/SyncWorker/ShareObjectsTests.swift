@@ -7,8 +7,6 @@ import ServiceBus
 import ServiceKit
 import Testing
 
-@testable import SyncWorker
-
 private let home = ReservedName.privateMirrorZone
 
 extension ObjectPlaneWorld {

@@ -5,8 +5,6 @@ import ServiceBus
 import Synchronization
 import Testing
 
-@testable import SyncWorker
-
 private typealias World = RecordPlaneWorld
 
 /// The participants' view of one another, and the messages of a commit that changes the participants.

@@ -8,8 +8,6 @@ import Sharing
 import Testing
 import WebServices
 
-@testable import SyncWorker
-
 @Suite struct `Answers of shared stores` {
   @Test func `an object of a name that two owners have is nobody's to edit, until one of them has it`() async throws {
     try await SharedWorld.withTrip { world in

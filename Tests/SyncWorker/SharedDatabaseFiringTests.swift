@@ -5,7 +5,8 @@ import ServiceBus
 import ServiceKit
 import Testing
 
-@testable import SyncWorker
+@testable import RecordPlane
+@testable import ZoneCommit
 
 private typealias World = RecordPlaneWorld
 
@@ -13,7 +14,7 @@ private typealias World = RecordPlaneWorld
 struct SharedDatabaseFiringTests {
   private static func firing(_ world: RecordPlaneWorld) -> SharedDatabaseFiring {
     SharedDatabaseFiring(
-      schemas: world.plane.context.schemas, indexes: world.plane.context.subscriptions, changes: world.changes, random: SeededRandom(seed: 3), log: .silent)
+      schemas: world.plane.context.schemas, indexes: world.plane.context.commits.subscriptions, changes: world.changes, random: SeededRandom(seed: 3), log: .silent)
   }
 
   @Test func `who subscribed to his shared database is told of a change in a zone that is shared with him, and of his own only elsewhere`() async throws {

@@ -6,7 +6,8 @@ import Sanitizers
 import Sharing
 import Testing
 
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 /// Hierarchies of an owner's zone in a shared store: there is what the record plane shows, and no more.
 struct SharedHierarchyTests {

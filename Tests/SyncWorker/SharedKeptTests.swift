@@ -7,8 +7,6 @@ import Sharing
 import Synchronization
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `What guests of shared stores give up` {
   private func ratings(_ count: Int) -> String { (0..<count).map { SharedChange.rating("R\($0)", of: "P") }.joined(separator: ",") }
 

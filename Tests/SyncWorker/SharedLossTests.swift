@@ -8,8 +8,6 @@ import ServiceBus
 import Sharing
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `What a participant saves for a share that ends` {
   /// The ways in which Trip ends for bob, or changes, before the export of bob's saves.
   enum End: CaseIterable {

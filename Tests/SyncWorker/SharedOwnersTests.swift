@@ -3,10 +3,9 @@
 import Crypto
 import JSON
 import Records
+@testable import SharedStores
 import Sharing
 import Testing
-
-@testable import SyncWorker
 
 @Suite struct `Owners of shared stores who do not answer as they should` {
   /// The error of an owner's worker that has not heard of a model yet.

@@ -1,13 +1,17 @@
+import InMemoryRecordStore
 import JSON
 import ObjectModel
+
+@testable import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import SharedStores
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private typealias World = RecordPlaneWorld
 
@@ -28,7 +32,7 @@ struct SharedPastTests {
       plane: .object, method: "POST", path: ["zones", "Trips", name], query: query, database: world.request("x").database, scope: .private,
       caller: Caller(userRecordName: "_alice"), requestID: "zone:\(world.random.next())", baseURL: "https://host")
     do {
-      let answer = try await ObjectPlane(context: world.plane.context).respond(to: request, body: Array(body.utf8), in: world.store, startNext: {})
+      let answer = try await MirrorAPI(context: world.context).respond(to: request, body: Array(body.utf8), in: world.store, startNext: {})
       return try JSONValue(parsing: answer.body)
     } catch let error as RecordError {
       return try JSONValue(parsing: error.dictionary(uuid: "uuid"))

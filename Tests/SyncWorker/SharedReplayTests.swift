@@ -6,8 +6,6 @@ import Records
 import Sharing
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `First pages of shared stores that are asked for again` {
   private func zones(_ changes: [JSONValue]) -> [String] {
     changes.filter { $0["changeType"]?.string == "zone" }.map { "\($0["zoneID"]?["zoneName"]?.string ?? "") \($0["reason"]?.string ?? "")" }

@@ -5,11 +5,10 @@ import ObjectModel
 import RecordStore
 import Records
 import ServiceBus
+@testable import SharedStores
 import Sharing
 import Synchronization
 import Testing
-
-@testable import SyncWorker
 
 private func change(_ kind: String, _ entity: String, _ id: String, _ attributes: String = "", _ relationships: String = "") -> String {
   #"{"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#

@@ -7,8 +7,6 @@ import Sharing
 import Synchronization
 import Testing
 
-@testable import SyncWorker
-
 @Suite struct `Shared stores with an owner who is away` {
   /// A world in which carol shares Tour, with photo C, too.
   private func with(_ body: (SharedWorld) async throws -> Void) async throws {

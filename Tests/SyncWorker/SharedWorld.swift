@@ -2,19 +2,24 @@
 
 import Assets
 import Foundation
+import InMemoryRecordStore
 import JSON
 import Mirroring
 import ObjectModel
+
+@testable import ObjectPlane
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
+@testable import SharedStores
 import Sharing
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 /// The shards, the list of who shares with whom, and the faults that tests need.
 final class SharedWorld: Sendable {
@@ -27,7 +32,7 @@ final class SharedWorld: Sendable {
   let changes = PublishedChanges()
   let schemas = ModelSchemas([.development: [PhotoModel.model]])
   let stores: [any ShardStore]
-  let plane: ObjectPlane
+  let plane: MirrorAPI
   private let link: Link
 
   /// Carries what homes ask; the numbers of calls say which one fails.
@@ -41,7 +46,7 @@ final class SharedWorld: Sendable {
       case refused(RecordError)
     }
 
-    fileprivate let plane = Mutex<ObjectPlane?>(nil)
+    fileprivate let plane = Mutex<MirrorAPI?>(nil)
     fileprivate let stores: [any ShardStore]
     private struct State {
       var away: Set<String> = []
@@ -104,7 +109,7 @@ final class SharedWorld: Sendable {
         } else if let records = records.withLock({ $0 }) {
           answer = PlaneAnswer(body: Array(try await records(decoded.request, body).utf8))
         } else {
-          answer = try await RecordPlane(context: plane.context).respond(to: decoded.request, body: body, in: stores[shard], startNext: {})
+          answer = try await RecordPlane(context: plane.context.records()).respond(to: decoded.request, body: body, in: stores[shard], startNext: {})
         }
         if case .after = fault { throw silence }
         return answer
@@ -118,7 +123,7 @@ final class SharedWorld: Sendable {
 
     func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] {
       guard let plane = plane.withLock({ $0 }) else { return Array("[null]".utf8) }
-      return try await ShareResolution(context: plane.context, request: message).answer(from: stores[message.shard])
+      return try await ShareResolution(context: plane.context.records(), request: message).answer(from: stores[message.shard])
     }
 
     /// The owners by the sharing index: those with a membership of the user, active or ended.
@@ -144,14 +149,13 @@ final class SharedWorld: Sendable {
   private init(_ stores: [any ShardStore], folder: String) {
     self.stores = stores
     link = Link(stores)
-    var context = PlaneContext(
-      clock: clock, random: random, log: .silent, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets"),
-      signingKey: Array("signing key".utf8), lateFirings: LateFirings(changes: changes, random: random, log: .silent), owners: link)
-    context.pause = { [clock] duration in
-      clock.advance(by: duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)
-      await Task.yield()
-    }
-    plane = ObjectPlane(context: context)
+    let context = SharedContext(
+      clock: clock, random: random, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets"), owners: link,
+      pause: { [clock] duration in
+        clock.advance(by: duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)
+        await Task.yield()
+      })
+    plane = MirrorAPI(context: context)
     link.plane.withLock { $0 = plane }
   }
 
@@ -252,7 +256,7 @@ final class SharedWorld: Sendable {
     let schema = try await schemas.schema(of: Self.container, .development)
     for mirror in try await store.read({ snapshot in try snapshot.mirrors(afterKey: 0, limit: 100) }) where mirror.isGuest {
       let model = try #require(schema.mirrorModels[mirror.modelHash])
-      let run = ExportRun(mirrorKey: mirror.key, shard: store.shard, database: Self.database(owner), model: model, schema: schema, context: plane.context)
+      let run = ExportRun(mirrorKey: mirror.key, shard: store.shard, database: Self.database(owner), model: model, schema: schema, context: plane.context.object)
       _ = try await run.commit(to: store)
     }
   }

@@ -2,6 +2,7 @@
 
 import Foundation
 import JSON
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
@@ -9,8 +10,7 @@ import ServiceKit
 import Sharing
 import Synchronization
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 /// A directory of a few people, all of whom but Eve let themselves be found.
 final class FixedPeople: PeopleSource {

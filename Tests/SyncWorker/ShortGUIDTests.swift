@@ -1,12 +1,11 @@
 // createShortGUID, records/resolve and records/accept in the worker (docs/protocol/record-plane.md#records-resolve).
 
 import JSON
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import Testing
-
-@testable import SyncWorker
 
 @Suite struct `Short GUIDs` {
   private func save(_ world: RecordPlaneWorld, _ kind: String, _ name: String = "root", createsShortGUID: Bool? = nil, zone: String = "Trips") async throws -> JSONValue {

@@ -7,8 +7,6 @@ import ServiceBus
 import Synchronization
 import Testing
 
-@testable import SyncWorker
-
 /// Refuses commits by a plan that a seed decides, and counts what is asked of it.
 private final class Storm: Sendable {
   private struct State {

@@ -6,8 +6,6 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 struct SubscriptionEndpointTests {
   private func subscriptions(_ reply: PlaneReply) -> [String] {
     (reply.json["subscriptions"]?.elements ?? []).map { "\($0["subscriptionID"]?.string ?? "") \($0.code ?? $0["subscriptionType"]?.string ?? "deleted")" }

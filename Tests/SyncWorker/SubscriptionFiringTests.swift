@@ -1,14 +1,15 @@
 // The notifications that saves and deletions cause, and their receivers.
 
+import InMemoryRecordStore
 import JSON
 import ObjectModel
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
 import Synchronization
 import Testing
-
-@testable import SyncWorker
+@testable import WorkerHost
 
 struct SubscriptionFiringTests {
   private static let done = #"[{"fieldName":"done","comparator":"EQUALS","fieldValue":{"value":1,"type":"INT64"}}]"#

@@ -5,8 +5,6 @@ import RecordStore
 import Records
 import Testing
 
-@testable import SyncWorker
-
 /// The expected notes, subscriptions and notifications, without indexes, editions and transactions.
 private struct NaiveSubscriptions {
   struct Note {

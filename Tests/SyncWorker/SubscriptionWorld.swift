@@ -6,8 +6,6 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 extension RecordPlaneWorld {
   /// Creates a subscription; its type gives the parts that `text` leaves out.
   @discardableResult func subscribe(

@@ -8,8 +8,7 @@ import RecordStore
 import Records
 import ServiceBus
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 @Test(arguments: StoreKind.allCases) func `T-D06 the second create is refused with the winner's ID, which the client adopts`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in

@@ -4,7 +4,8 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
+@testable import RecordPlane
+@testable import WorkerHost
 
 /// A shard's data of users: its counts, and its removal with a deleted user.
 struct UserRemovalTests {
@@ -71,7 +72,7 @@ struct UserRemovalTests {
     let subscription = #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"zone","zoneID":{"zoneName":"Trips"}}}]}"#
     #expect(try await world.post("subscriptions/modify", subscription).status == 200)
     _ = world.changes.take()
-    let removal = UserRemoval(context: world.plane.context, user: "_alice")
+    let removal = UserRemoval(context: world.plane.context.commits, user: "_alice")
     let done = try await removal.run(on: world.store)
     #expect(done.zoneCount == 1 && done.subscriptionCount == 1)
     #expect(world.changes.take().contains { $0.zoneName == "Trips" })
@@ -86,21 +87,21 @@ struct UserRemovalTests {
     let world = try await Self.world()
     _ = try await world.modify([RecordPlaneWorld.note("bobs")], by: "_bob")
     _ = world.changes.take()
-    let done = try await UserRemoval(context: world.plane.context, user: "_bob").run(on: world.store)
+    let done = try await UserRemoval(context: world.plane.context.commits, user: "_bob").run(on: world.store)
     #expect(done.shareCount == 1 && done.zoneCount == 0)
     #expect(!world.changes.take().isEmpty)
     let people = try await world.currentShare().people
     #expect(people.contains { $0.hasPrefix("_carol") } && !people.contains { $0.hasPrefix("_bob") })
     #expect(try await world.lookUp(["bobs"]).records.first?.code == nil)
     #expect(try await world.shared("records/query", #"{"query":{"recordType":"Note"},\#(RecordPlaneWorld.zoneID())}"#, by: "_bob").status != 200)
-    #expect(try await UserRemoval(context: world.plane.context, user: "_bob").run(on: world.store).shareCount == 0)
+    #expect(try await UserRemoval(context: world.plane.context.commits, user: "_bob").run(on: world.store).shareCount == 0)
   }
 
   @Test func `the stores of a user go wherever they are, without what waits for its export`() async throws {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       try await world.setUp("A")
       try await world.export("A", Edit.insertTag("T1"))
-      let context = RecordPlaneWorld(world.store).plane.context
+      let context = RecordPlaneWorld(world.store).plane.context.commits
       let done = try await UserRemoval(context: context, user: "_alice").run(on: world.store)
       #expect(done.storeCount == 1 && done.zoneCount == 1)
       #expect(try await world.store.read { try $0.mirrors(afterKey: 0, limit: 10).isEmpty })

@@ -1,3 +1,4 @@
+import InMemoryServiceBus
 import ObjectModel
 import Records
 import ServiceBus
@@ -5,8 +6,8 @@ import ServiceKit
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 /// A share service that answers schema calls, or is away.
 private final class SchemaDirectory: Sendable {

@@ -1,11 +1,12 @@
+import InMemoryRecordStore
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Synchronization
 import Testing
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 /// A store with shards that open when the test allows it.
 private final class ReluctantStore: RecordStore {
@@ -57,7 +58,7 @@ private struct FailingShard: ShardStore {
   func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> { base.enqueue(body) }
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value { try await base.read(body) }
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { base.collectAssets(orphanedBefore: cutoff, limit: limit) }
-  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { base.removeUnknownFiles(inFolder: folder) }
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { try await base.removeUnknownContent(after: part) }
   func close() async { await base.close() }
 
   func verify(readsAssets: Bool) async throws -> VerificationReport {
@@ -69,13 +70,9 @@ private struct FailingShard: ShardStore {
 }
 
 /// Background work that tells when it begins and ends.
-private final class BackgroundPlane: Plane {
+private final class BackgroundWork: ShardWork {
   let events: AsyncStream<String>.Continuation
   init(_ events: AsyncStream<String>.Continuation) { self.events = events }
-
-  func respond(
-    to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
-  ) async throws(RecordError) -> PlaneAnswer { PlaneAnswer(body: []) }
 
   func run(on store: any ShardStore) async {
     events.yield("begin \(store.shard)/\(store.epoch)")
@@ -96,11 +93,11 @@ private final class BackgroundPlane: Plane {
 
   /// Runs a host called `me`, and `body` beside it with a way to publish maps.
   private static func withHost(
-    _ store: any RecordStore, planes: [any Plane] = [], pauses: AsyncStream<Duration>.Continuation? = nil,
+    _ store: any RecordStore, work: [any ShardWork] = [], pauses: AsyncStream<Duration>.Continuation? = nil,
     _ body: @Sendable (ShardHost, AsyncStream<ClusterMap>.Continuation) async throws -> Void
   ) async throws {
     let (maps, publish) = AsyncStream.makeStream(of: ClusterMap.self)
-    let host = ShardHost(name: "me", store: store, work: planes, log: .silent, pause: { pauses?.yield($0) }, patience: { _ in })
+    let host = ShardHost(name: "me", store: store, work: work, log: .silent, pause: { pauses?.yield($0) }, patience: { _ in })
     try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask { await host.run(maps) }
       try await body(host, publish)
@@ -303,10 +300,10 @@ private final class BackgroundPlane: Plane {
     }
   }
 
-  @Test func `planes work on a shard while it is held, and stop before it is let go of`() async throws {
+  @Test func `background work on a shard runs while it is held, and stops before it is let go of`() async throws {
     let store = ReluctantStore(shardCount: 4)
     let (events, event) = AsyncStream.makeStream(of: String.self)
-    try await Self.withHost(store, planes: [BackgroundPlane(event)]) { (host, publish) async throws in
+    try await Self.withHost(store, work: [BackgroundWork(event)]) { (host, publish) async throws in
       var seen = events.makeAsyncIterator()
       publish.yield(Self.map(1, "me", nil, nil, nil))
       #expect(await seen.next() == "begin 0/1")
@@ -338,7 +335,7 @@ private final class BackgroundPlane: Plane {
   @Test func `of two workers whose maps both give them a shard one has it, and the other when that one has let go`() async throws {
     try await withTemporaryFolder { folder in
       // Locks belong to descriptors: two stores in one process are to each other what two processes are.
-      let stores = try (0..<2).map { _ in try SQLiteRecordStore(directory: folder, shardCount: 1) }
+      let stores = try (0..<2).map { _ in try SQLiteRecordStore(SQLiteConfiguration(directory: folder), shardCount: 1) }
       try await Self.withHost(stores[0]) { (first, firstMaps) async throws in
         firstMaps.yield(Self.map(1, "me"))
         try await Self.wait { await first.openStores.count == 1 }

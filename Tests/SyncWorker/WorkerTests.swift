@@ -1,5 +1,8 @@
+import InMemoryRecordStore
+import InMemoryServiceBus
 import JSON
 import ObjectModel
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
@@ -7,8 +10,8 @@ import ServiceKit
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 /// A worker with its neighbours on a bus in memory: a share service that gives it all shards, a gateway that asks, a notifier that listens.
 private final class WorkerNeighbourhood: Sendable {
@@ -25,7 +28,7 @@ private final class WorkerNeighbourhood: Sendable {
   let metrics: Metrics
   let lines = Lines()
 
-  init(planes: (@Sendable (PlaneContext) -> Worker.Planes)? = nil) async throws {
+  init() async throws {
     let store = InMemoryRecordStore(shardCount: 4)
     self.store = store
     let schemas = SchemaBox()
@@ -47,8 +50,7 @@ private final class WorkerNeighbourhood: Sendable {
       name: "worker-1", role: .worker, options: try Options(Worker.options, arguments: [], environment: { _ in nil }), log: .silent, metrics: metrics,
       clock: FixedClock(), random: SeededRandom(seed: 1), timing: .system, cluster: cluster)
     let subject = Worker(
-      context, dataPath: "/nonexistent", makeStore: { [lines] _, _ in LineStore(base: store, lines: lines) },
-      makePlanes: planes ?? { [.record: RecordPlane(context: $0)] })
+      context, dataPath: "/nonexistent", makeStore: { [lines] _, _ in LineStore(base: store, lines: lines) })
     var handlers = BusHandlers()
     subject.register(in: &handlers)
     cluster.register(in: &handlers)
@@ -164,11 +166,11 @@ private final class WorkerNeighbourhood: Sendable {
     await world.close()
   }
 
-  @Test func `requests for shards of others, and for planes that are not here, go elsewhere`() async throws {
+  @Test func `requests for shards of others go elsewhere`() async throws {
     let world = try await WorkerNeighbourhood()
     await #expect { try await world.ask("records/modify", Self.save) } throws: { ($0 as? BusError)?.code == .notMine }
     try await world.assign(to: "worker-1", version: 2)
-    await #expect { try await world.ask("stores", "{}", plane: .object) } throws: { ($0 as? BusError)?.code == .notFound }
+    #expect(try await world.ask("records/modify", Self.save).0.status == 200)
     try await world.assign(to: "worker-2", version: 3)
     await #expect { try await world.ask("records/modify", Self.save) } throws: { ($0 as? BusError)?.code == .notMine }
     await world.close()

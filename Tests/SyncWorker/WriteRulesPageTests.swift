@@ -2,8 +2,7 @@
 
 import Foundation
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 private enum WritesPage {
   static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

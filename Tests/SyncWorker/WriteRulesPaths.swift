@@ -9,8 +9,7 @@ import Records
 import ServiceBus
 import ServiceKit
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 /// A path by which tag N comes to a zone, under the name that tag E has there.
 struct BringingPath: Sendable {

@@ -3,13 +3,16 @@
 import JSON
 import Mirroring
 import ObjectModel
+
+@testable import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Testing
-
-@testable import SyncWorker
+@testable import SharedStores
+@testable import WorkerHost
+@testable import ZoneCommit
 
 // MARK: Merges
 
@@ -194,7 +197,7 @@ enum LooseLinkSituations {
     let link = try #require(rows.first { LinkRecord($0.record) != nil }).record.recordName
     try await situation(link)
     world.base.clock.advance(by: LooseLinks.age + 1)
-    let report = try await LooseLinks(store: world.base.store, context: world.base.plane.context).run(removes: true)
+    let report = try await LooseLinks(store: world.base.store, context: world.base.plane.context.commits).run(removes: true)
     let isThere = try await world.record(link, at: place) != nil
     #expect(report == LooseLinks.Report(looseCount: 1, removedCount: isThere ? 0 : 1))
     return isThere
@@ -289,7 +292,7 @@ enum ZoneSituations {
   }
 
   private static func isRemovalRefused(at place: RulePlace = .trips, in world: RuleWorld) async throws -> Bool {
-    _ = try await UserRemoval(context: world.base.plane.context, user: "_alice").run(on: world.base.store)
+    _ = try await UserRemoval(context: world.base.plane.context.commits, user: "_alice").run(on: world.base.store)
     return try await world.records(at: place) != nil
   }
 }

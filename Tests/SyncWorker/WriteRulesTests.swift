@@ -1,8 +1,7 @@
 // The table of rules beside what the planes do: every kind of write, each rule.
 
 import Testing
-
-@testable import SyncWorker
+@testable import ZoneCommit
 
 struct WriteRulesTests {
   /// Cells that are tried.

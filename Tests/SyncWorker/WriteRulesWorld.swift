@@ -3,6 +3,8 @@
 import JSON
 import Mirroring
 import ObjectModel
+
+@testable import RecordPlane
 import RecordStore
 import Records
 import ServiceBus
@@ -10,8 +12,8 @@ import ServiceKit
 import Synchronization
 import Testing
 import WebServices
-
-@testable import SyncWorker
+@testable import SharedStores
+@testable import ZoneCommit
 
 /// A kind of write and a rule: one cell of the table.
 struct RuleCell: Hashable, Sendable, CustomStringConvertible {
@@ -182,7 +184,7 @@ struct RuleWorld: Sendable {
     let message = ResolveShortGUIDs(
       purpose: .accept, shard: base.store.shard, container: ObjectPlaneWorld.container, environment: .development,
       caller: Caller(userRecordName: user), items: [item], baseURL: "https://host")
-    let answer = try await ShareResolution(context: base.plane.context, request: message).answer(from: base.store)
+    let answer = try await ShareResolution(context: base.records.context, request: message).answer(from: base.store)
     let result = try #require(try JSONValue(parsing: answer).elements.first)
     return result.isNull ? "NOT_FOUND" : result.code
   }

@@ -8,8 +8,6 @@ import Records
 import ServiceBus
 import Testing
 
-@testable import SyncWorker
-
 private func insertTag(_ id: String, _ name: String = "") -> String {
   #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
 }

@@ -11,7 +11,8 @@ import Synchronization
 import Testing
 import WebServices
 
-@testable import SyncWorker
+@testable import WorkerHost
+@testable import ZoneCommit
 
 private func insertTag(_ id: String, _ name: String? = nil) -> String {
   #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name ?? id)"}}"#

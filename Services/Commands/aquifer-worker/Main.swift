@@ -2,7 +2,7 @@
 
 import ServiceBus
 import ServiceKit
-import SyncWorker
+import WorkerHost
 
 @main
 enum Main {

@@ -77,8 +77,8 @@ struct Verdict: Hashable, Sendable {
     for (problem, shards) in problems(of: worker) {
       let which = shards.count == 1 ? "shard" : "shards"
       let remedy =
-        problem.contains("waits for process")
-        ? "If that process does not answer any more, end it (kill -9): the shards open at once."
+        problem.contains("held by another worker")
+        ? "If that worker does not answer any more, end it (kill -9): the shards open at once."
         : problem.contains("is being opened")
           ? "Wait a moment; the log of \(name(worker)) says why, if it does not end." : "See the log of \(name(worker)), and docs/operating/OPERATING.md."
       find("\(which) \(Units.ranges(shards)) of \(name(worker)): \(problem)", remedy)

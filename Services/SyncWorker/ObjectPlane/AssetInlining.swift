@@ -8,6 +8,7 @@ import RecordStore
 import Records
 import ServiceBus
 import WebServices
+import ZoneCommit
 
 /// Puts the contents of assets back into values.
 struct AssetInliner: Sendable {

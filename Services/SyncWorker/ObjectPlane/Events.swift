@@ -1,12 +1,13 @@
 // Answers a client's request for its store's events (V1).
 
 import RecordStore
-import Records
+package import Records
 import ServiceBus
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
-  func fetchEvents() async throws(RecordError) -> PlaneAnswer {
+  package func fetchEvents() async throws(RecordError) -> PlaneAnswer {
     let counts = try countsEvents()
     let limit = try integer("limit", default: Self.eventLimit, maximum: Self.eventLimit)
     let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0

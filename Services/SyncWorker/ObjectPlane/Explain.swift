@@ -2,15 +2,16 @@
 
 import History
 import JSON
-import Mirroring
-import RecordStore
-import Records
+package import Mirroring
+package import RecordStore
+package import Records
 import ServiceBus
-import WebServices
+package import WebServices
+package import ZoneCommit
 
 extension StoreCall {
   /// `GET objects/{objectID}/explain`: also for an object without a record, or one with an unknown model.
-  func explain(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
+  package func explain(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
     let store = await facts(of: try await locate(), quarantined: 0)
     let permissions = try await context.schemas.schema(of: request.database.container, request.database.environment)
       .permissions(of: request.caller, in: request.database)
@@ -25,15 +26,15 @@ extension StoreCall {
 }
 
 /// The facts on an object in one state of the shard.
-struct Explanation: Sendable {
+package struct Explanation: Sendable {
   let objectID: String
   let zoneID: Zone.ID?
-  let facts: SyncFacts
-  let lastExport: StoredEvent?
+  package let facts: SyncFacts
+  package let lastExport: StoredEvent?
   /// Of the stored record or its tombstone.
   let tag: RecordChangeTag?
 
-  init(
+  package init(
     of objectID: String, in mirror: StoredMirror, _ store: StoreFacts, mayRead: (Record) -> Bool = { _ in true }, in snapshot: any ShardSnapshot
   ) throws {
     self.objectID = objectID
@@ -66,7 +67,7 @@ struct Explanation: Sendable {
       conflicts: try snapshot.openConflicts(of: objectID, for: mirror), store: store)
   }
 
-  func answer(lastExport: MirrorEvent?) -> ExplainAnswer {
+  package func answer(lastExport: MirrorEvent?) -> ExplainAnswer {
     ExplainAnswer(objectID: objectID, zoneID: zoneID, facts: facts, tag: tag, lastExport: lastExport)
   }
 }

@@ -5,6 +5,7 @@ import Mirroring
 import RecordStore
 import Records
 import ServiceKit
+import ZoneCommit
 
 /// The contents of one batch.
 struct ExportBatch {

@@ -5,33 +5,10 @@ import RecordStore
 import Records
 import ServiceKit
 import Synchronization
-
-/// The meaning of a batch's error for the next try.
-enum ExportFailure: Hashable, Sendable {
-  /// Another worker holds the shard, or this one ends.
-  case gone
-  /// It may succeed later; the seconds until then, where they are known.
-  case transient(retryAfter: Int?)
-  /// It can't succeed until part of it is left out.
-  case poisoned
-
-  init(_ error: any Error) {
-    switch error {
-    case is CancellationError, StoreError.fenced, StoreError.closed: self = .gone
-    case StoreError.full, AssetError.full: self = .transient(retryAfter: RecordError.noSpace.retryAfter)
-    case StoreError.overloaded: self = .transient(retryAfter: 1)
-    case StoreError.tooSlow: self = .transient(retryAfter: 10)
-    case StoreError.io, StoreError.newerFormat, StoreError.missingKey, AssetError.missingKey: self = .transient(retryAfter: nil)
-    case let error as RecordError where error == .shardMoved: self = .gone
-    case let error as SharedForward.Unreached: self = .transient(retryAfter: error.error.retryAfter)
-    case let error as RecordError: self = .transient(retryAfter: error.retryAfter)
-    default: self = .poisoned
-    }
-  }
-}
+import ZoneCommit
 
 /// The records that a batch leaves out because their writes throw. Only these notes outlive an attempt that throws.
-final class ExportIsolation: Sendable {
+package final class ExportIsolation: Sendable {
   private struct State {
     var excluded: Set<String> = []
     var current: String?

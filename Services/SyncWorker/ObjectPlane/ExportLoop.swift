@@ -1,78 +1,35 @@
 // Runs the exports of a shard that no save runs itself: backlogs and retries. It also sends the pings after commits.
 
-import RecordStore
+package import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import Synchronization
+import ZoneCommit
 
-/// An export batch that a save has queued.
-struct ExportStart: Sendable {
-  let mirrorKey: Int64
-  let commit: PendingCommit<ExportOutcome>
-  /// The trace of the save, for the logs.
-  var traceID = RequestTrace.id
-}
+/// The progress of a shared store's forwarding after a batch.
+package struct ForwardProgress: Sendable {
+  package let moreComing: Bool
+  /// When waiting parts are tried again, in milliseconds since 1970.
+  package let retryAt: Int64?
 
-/// Lets calls reach the loops of the shards open here. It is no actor, because a save would change threads to ask one.
-final class ShardExports: Sendable {
-  /// The stores whose exports are under way or failing.
-  let runs = ExportRuns()
-
-  private struct StoreKey: Hashable {
-    let shard: Int
-    let mirror: Int64
+  package init(moreComing: Bool, retryAt: Int64?) {
+    self.moreComing = moreComing
+    self.retryAt = retryAt
   }
-
-  private let loops = Mutex<[Int: AsyncStream<ExportSignal>.Continuation]>([:])
-  /// Stores whose exports have to wait, with the end of the wait: milliseconds since 1970.
-  private let throttled = Mutex<[StoreKey: Int64]>([:])
-
-  /// The signals for a shard's loop; they end when its task is cancelled.
-  func open(_ shard: Int) -> AsyncStream<ExportSignal> {
-    let (signals, continuation) = AsyncStream.makeStream(of: ExportSignal.self)
-    loops.withLock { $0[shard] = continuation }
-    return signals
-  }
-
-  func close(_ shard: Int) {
-    loops.withLock { $0[shard] = nil }
-    throttled.withLock { throttled in throttled = throttled.filter { $0.key.shard != shard } }
-  }
-
-  /// Reports an export that is already in the writer's queue; without a loop no ping follows it.
-  func started(_ export: ExportStart, on shard: Int) { signal(.started(export), on: shard) }
-
-  func signal(_ signal: ExportSignal, on shard: Int) { _ = loops.withLock { $0[shard] }?.yield(signal) }
-
-  func signalAll(_ signal: ExportSignal) {
-    for (_, loop) in loops.withLock({ $0.sorted { $0.key < $1.key } }) { loop.yield(signal) }
-  }
-
-  /// Until when a store's exports have to wait, in milliseconds since 1970; nil when they need not.
-  func throttledUntil(_ mirrorKey: Int64, on shard: Int, at now: Int64) -> Int64? {
-    throttled.withLock { throttled in
-      if throttled.isEmpty { return nil }
-      return throttled[StoreKey(shard: shard, mirror: mirrorKey)].flatMap { $0 > now ? $0 : nil }
-    }
-  }
-
-  /// - Parameter waits: all waiting stores of the shard, with the end of each wait; they replace the earlier ones.
-  func throttle(_ waits: [Int64: Int64], on shard: Int) {
-    throttled.withLock { throttled in
-      throttled = throttled.filter { $0.key.shard != shard }
-      for (mirror, until) in waits { throttled[StoreKey(shard: shard, mirror: mirror)] = until }
-    }
-  }
-
-  var throttledCount: Int { throttled.withLock { $0.count } }
 }
 
 /// The background work of the object plane on one shard.
-struct ExportLoop: Sendable {
+package struct ExportLoop: Sendable {
+  /// Forwards a batch of a shared store; nil when the store is gone or its model is unknown.
+  package typealias Forward = @Sendable (_ mirrorKey: Int64, _ store: any ShardStore) async throws -> ForwardProgress?
+
   let store: any ShardStore
-  let context: PlaneContext
+  let context: ObjectContext
   let exports: ShardExports
+  let forward: Forward
+
+  private var report: ExportReport { ExportReport(store: store, context: context, exports: exports) }
 
   /// Runs until its task is cancelled, and returns when all its work has ended.
   func run() async {
@@ -84,7 +41,7 @@ struct ExportLoop: Sendable {
       var armedFor: Int64?
       for await signal in signals {
         if case .tick = signal { armedFor = nil }
-        if case .started(let export) = signal { group.addTask { await RequestTrace.$id.withValue(export.traceID) { _ = await follow(export) } } }
+        if case .started(let export) = signal { group.addTask { await RequestTrace.$id.withValue(export.traceID) { _ = await report.follow(export) } } }
         if case .schemaChanged = signal { group.addTask { await begin() } }
         let now = context.clock.now
         for drain in schedule.drains(after: signal, at: now, jitter: jitter()) { group.addTask { await self.drain(drain) } }
@@ -131,7 +88,7 @@ struct ExportLoop: Sendable {
       do {
         return try await work()
       } catch {
-        log(complaint, error)
+        report.log(complaint, error)
         guard case .transient(let seconds) = ExportFailure(error) else { return }
         await context.pause(.seconds(seconds ?? 30))
       }
@@ -171,28 +128,6 @@ struct ExportLoop: Sendable {
 
   private static let backlogPage = 100
 
-  /// Waits for a batch that a save queued, publishes it and signals the work that is left.
-  /// - Returns: the outcome of the batch; nil when it failed.
-  func follow(_ export: ExportStart) async -> ExportOutcome? {
-    let id = MirrorID(shard: store.shard, key: export.mirrorKey)
-    exports.runs.begin(id)
-    defer { exports.runs.end(id) }
-    do {
-      let outcome = try await export.commit.value
-      exports.runs.succeeded(id)
-      outcome.publish(by: context)
-      log(outcome, of: export.mirrorKey)
-      if outcome.moreComing || outcome.retryAt != nil {
-        exports.signal(
-          .finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running, retryAt: outcome.retryAt), on: store.shard)
-      }
-      return outcome
-    } catch {
-      await fail(export.mirrorKey, ExportFailure(error), error, running: nil, isDrain: false)
-      return nil
-    }
-  }
-
   /// Exports or forwards batch after batch until nothing is left.
   private func drain(_ drain: ExportSchedule.Drain) async {
     let mirrorKey = drain.mirrorKey
@@ -203,7 +138,7 @@ struct ExportLoop: Sendable {
     do {
       let (isHome, store) = try await place(of: mirrorKey)
       if isHome {
-        let retryAt = try await forward(mirrorKey, id, store)
+        let retryAt = try await forwardAll(mirrorKey, id, store)
         return exports.signal(.drained(mirrorKey: mirrorKey, retryAt: retryAt), on: store.shard)
       }
       var retryAt: Int64?
@@ -213,7 +148,7 @@ struct ExportLoop: Sendable {
           let outcome = try await run.commit(to: store)
           exports.runs.succeeded(id)
           outcome.publish(by: context)
-          log(outcome, of: mirrorKey)
+          report.log(outcome, of: mirrorKey)
           retryAt = [retryAt, outcome.retryAt].compactMap(\.self).min()
           running = outcome.running
           guard outcome.moreComing else { break }
@@ -222,7 +157,7 @@ struct ExportLoop: Sendable {
       }
       exports.signal(.drained(mirrorKey: mirrorKey, retryAt: retryAt), on: store.shard)
     } catch {
-      await fail(mirrorKey, ExportFailure(error), error, running: running, isDrain: true)
+      await report.fail(mirrorKey, ExportFailure(error), error, running: running, isDrain: true)
     }
   }
 
@@ -238,9 +173,8 @@ struct ExportLoop: Sendable {
 
   /// Forwards batch after batch, until all that is left waits for an owner.
   /// - Returns: the time of the next try, in milliseconds since 1970.
-  private func forward(_ mirrorKey: Int64, _ id: MirrorID, _ store: any ShardStore) async throws -> Int64? {
-    let forwarding = SharedForward(store: store, context: context, mirrorKey: mirrorKey)
-    while !Task.isCancelled, let outcome = try await forwarding.run() {
+  private func forwardAll(_ mirrorKey: Int64, _ id: MirrorID, _ store: any ShardStore) async throws -> Int64? {
+    while !Task.isCancelled, let outcome = try await forward(mirrorKey, store) {
       exports.runs.succeeded(id)
       if !outcome.moreComing { return outcome.retryAt }
     }
@@ -263,32 +197,6 @@ struct ExportLoop: Sendable {
       database.id.isPublic ? nil : await context.schemas.standing(of: database.id.owner, database.id.container, database.id.environment)
     return ExportRun(
       mirrorKey: mirrorKey, shard: store.shard, database: database.id, model: model, schema: schema, context: context,
-      quota: StorageQuota(standing, in: database.id, standard: context.userQuota))
-  }
-
-  /// Logs the failure and signals it. A shard that was fenced or closed is another worker's to export.
-  private func fail(_ mirrorKey: Int64, _ failure: ExportFailure, _ error: any Error, running: RunningExport?, isDrain: Bool) async {
-    // The drain that looks for a poisoned batch's cause reports it; the save's batch does not.
-    if failure != .poisoned || isDrain {
-      log("an export failed", error, mirror: mirrorKey)
-      if failure != .gone, exports.runs.failed(MirrorID(shard: store.shard, key: mirrorKey)) {
-        await RunEvents(store: store, context: context).noteFailure(error, of: mirrorKey)
-      }
-    }
-    exports.signal(.failed(mirrorKey: mirrorKey, failure, running: running, isDrain: isDrain), on: store.shard)
-  }
-
-  private func log(_ outcome: ExportOutcome, of mirrorKey: Int64) {
-    context.log.debug(
-      "exported",
-      [
-        "mirror": .integer(mirrorKey), "shard": .integer(Int64(store.shard)), "through": .integer(outcome.exportedNumber),
-        "zones": .integer(Int64(outcome.effects.changes.count)), "moreComing": .flag(outcome.moreComing),
-      ])
-  }
-
-  private func log(_ message: StaticString, _ error: any Error, mirror: Int64 = 0) {
-    if ExportFailure(error) == .gone { return }
-    context.log.error(message, ["mirror": .integer(mirror), "shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
+      quota: StorageQuota(standing, in: database.id, standard: context.commits.userQuota))
   }
 }

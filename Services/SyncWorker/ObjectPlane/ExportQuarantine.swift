@@ -7,6 +7,7 @@ import RecordStore
 import Records
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 /// The held-back changes of an object that this batch tries again.
 struct RetriedObject {
@@ -257,7 +258,7 @@ extension PlannedWrite {
 
 extension HistoryChange {
   /// The objects that a change mentions: their held-back changes go before it.
-  var names: [String] {
+  package var names: [String] {
     relationships.reduce(into: [objectID]) { names, relationship in
       switch relationship.value {
       case .toOne(let target): if let target { names.append(target) }

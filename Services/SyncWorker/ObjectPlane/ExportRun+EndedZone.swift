@@ -5,6 +5,7 @@ import Mirroring
 import RecordStore
 import Records
 import ServiceKit
+import ZoneCommit
 
 extension ExportRun {
   /// The changes of a batch that are not written.

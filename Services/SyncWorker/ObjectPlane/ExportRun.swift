@@ -1,49 +1,15 @@
 // Exports one batch: transactions after the export position become records, change log and event in one commit.
 
-import Assets
-import History
-import Mirroring
+package import Assets
+package import History
+package import Mirroring
 import ObjectModel
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
-
-/// The effects of one batch.
-struct ExportOutcome: Sendable {
-  /// The store's export position afterwards.
-  var exportedNumber: Int64
-  /// The position before the run.
-  var startNumber: Int64 = .max
-  /// Saved transactions are left for another batch.
-  var moreComing = false
-  /// Whether the store's position moved, even if only within a transaction.
-  var hasAdvanced = false
-  /// To be published once the commit is durable.
-  var effects = ZoneEffects()
-  /// The run that the next batch continues, if more is coming.
-  var running: RunningExport?
-  /// The event of the ended run; nil when the run goes on or had nothing to do.
-  var event: StoredEvent?
-  /// Covers every write to the database up to this commit.
-  var syncToken: SyncToken?
-  /// The transaction whose next slice begins the next batch.
-  var next: RecentTransaction?
-  /// When the first change that the batch held back is due: milliseconds since 1970.
-  var retryAt: Int64?
-  /// The store, when its watchers are to be told of something.
-  var noticed: MirrorID?
-
-  /// Whether the run that ended with this batch exported a transaction.
-  func hasExported(_ number: Int64) -> Bool { startNumber < number && number <= exportedNumber && running == nil }
-
-  /// Tells watchers and other processes of the batch; call it when the commit is durable.
-  func publish(by context: PlaneContext) {
-    effects.publish(by: context)
-    if let noticed { context.noticed(noticed) }
-  }
-}
+package import ZoneCommit
 
 extension ExportRun {
   /// Makes this the batch after one that is committed.
@@ -53,43 +19,26 @@ extension ExportRun {
   }
 }
 
-/// A transaction in its decoded and its stored form.
-struct RecentTransaction: Sendable {
-  let transaction: HistoryTransaction
-  let payload: [UInt8]
-}
-
-/// The state of a run of several batches, between two of them.
-struct RunningExport: Hashable, Sendable {
-  var event: StoredEvent
-  /// The store's export position before the run.
-  var startNumber: Int64 = 0
-  /// At most `problemLimit`, which bounds the event's list.
-  var problems: [MirroringProblem] = []
-
-  static let problemLimit = 1000
-}
-
 /// The body of one export batch, for the shard's writer queue.
 ///
 /// A batch takes whole transactions, up to about 400 items and 1 572 864 bytes (T-E01). A larger transaction goes in
 /// slices: readers see it grow, as they do with CloudKit, and writes of others between two slices stay.
 /// The links of a deleted object go in the same batch, however many there are.
-struct ExportRun: Sendable {
-  let mirrorKey: Int64
-  let shard: Int
-  let database: DatabaseID
-  let model: MirrorModel
-  let schema: EnvironmentSchema
-  let context: PlaneContext
+package struct ExportRun: Sendable {
+  package let mirrorKey: Int64
+  package let shard: Int
+  package let database: DatabaseID
+  package let model: MirrorModel
+  package let schema: EnvironmentSchema
+  package let context: ObjectContext
   /// The quota of the store's user; nil when there is none.
-  var quota: StorageQuota?
+  package var quota: StorageQuota?
   /// Transactions of the save under way, by transaction ID: their stored form need not be decoded again.
-  var recent: [String: RecentTransaction] = [:]
+  package var recent: [String: RecentTransaction] = [:]
   /// Contents of their large values, by hash.
   var contents: [[UInt8]: [UInt8]] = [:]
   /// The run this batch continues.
-  var running: RunningExport?
+  var running: ExportProgress?
   /// Changes of objects that the zone lacks, from transactions that were exported before (`HistoryRescan`).
   var resent: [HistoryTransaction] = []
 
@@ -97,8 +46,28 @@ struct ExportRun: Sendable {
   var isolation: ExportIsolation?
   var limits = ExportLimits.standard
 
+  package init(
+    mirrorKey: Int64, shard: Int, database: DatabaseID, model: MirrorModel, schema: EnvironmentSchema, context: ObjectContext, quota: StorageQuota? = nil,
+    recent: [String: RecentTransaction] = [:], contents: [[UInt8]: [UInt8]] = [:], running: ExportProgress? = nil, resent: [HistoryTransaction] = [],
+    isolation: ExportIsolation? = nil, limits: ExportLimits = ExportLimits.standard
+  ) {
+    self.mirrorKey = mirrorKey
+    self.shard = shard
+    self.database = database
+    self.model = model
+    self.schema = schema
+    self.context = context
+    self.quota = quota
+    self.recent = recent
+    self.contents = contents
+    self.running = running
+    self.resent = resent
+    self.isolation = isolation
+    self.limits = limits
+  }
+
   /// - Throws: store errors. An object that can't be exported is held back, listed in the event and blocks no other.
-  func callAsFunction(_ transaction: any ShardTransaction) throws -> ExportOutcome {
+  package func callAsFunction(_ transaction: any ShardTransaction) throws -> ExportOutcome {
     isolation?.end()
     guard var mirror = try transaction.mirror(key: mirrorKey) else { return ExportOutcome(exportedNumber: .max) }
     if mirror.isHome {
@@ -251,9 +220,9 @@ struct ExportRun: Sendable {
     let now = context.clock.now
     var run =
       running
-      ?? RunningExport(
+      ?? ExportProgress(
         event: StoredEvent(identifier: context.random.uuid(), kind: .export, startedAt: now, succeeded: true), startNumber: outcome.startNumber)
-    run.problems += problems.prefix(RunningExport.problemLimit - run.problems.count)
+    run.problems += problems.prefix(ExportProgress.problemLimit - run.problems.count)
     run.event.savedCount += saved
     run.event.deletedCount += deleted
     if !run.problems.isEmpty {
@@ -265,7 +234,7 @@ struct ExportRun: Sendable {
     let exported = RecentExports.Run(
       after: run.startNumber, through: outcome.exportedNumber, eventNumber: run.event.number, eventIdentifier: run.event.identifier)
     context.recentExports.note(exported, of: MirrorID(shard: shard, key: mirrorKey))
-    let removal = DuplicateRemoval(database: database, shard: shard, schema: schema, context: context, userRecordName: mirror.userRecordName)
+    let removal = DuplicateRemoval(database: database, shard: shard, schema: schema, context: context.commits, userRecordName: mirror.userRecordName)
     outcome.effects.add(try removal.note(run.event, of: mirror.databaseKey, in: transaction))
     if outcome.moreComing { outcome.running = run } else { outcome.event = run.event }
   }
@@ -273,14 +242,21 @@ struct ExportRun: Sendable {
 
 /// Asset contents for an export. The writer's thread reads a file only after a restart, and writes one only for a
 /// record that was nearly full before an edit.
-struct AssetVault: AssetContents {
-  let assets: AssetStore
-  let shard: Int
+package struct AssetVault: AssetContents {
+  package let assets: AssetStore
+  package let shard: Int
   /// When a written asset without a record expires: seconds since 1970.
-  let expiry: Int64
+  package let expiry: Int64
   /// Contents at hand, by hash.
-  let recent: [[UInt8]: [UInt8]]
+  package let recent: [[UInt8]: [UInt8]]
 
-  func content(of asset: Asset) throws -> [UInt8] { try recent[asset.hash] ?? assets.read(asset, shard: shard) }
-  func asset(with content: [UInt8]) throws -> Asset { try assets.put(content, until: expiry) }
+  package init(assets: AssetStore, shard: Int, expiry: Int64, recent: [[UInt8]: [UInt8]]) {
+    self.assets = assets
+    self.shard = shard
+    self.expiry = expiry
+    self.recent = recent
+  }
+
+  package func content(of asset: Asset) throws -> [UInt8] { try recent[asset.hash] ?? assets.read(asset, shard: shard) }
+  package func asset(with content: [UInt8]) throws -> Asset { try assets.put(content, until: expiry) }
 }

@@ -3,12 +3,12 @@
 import Mirroring
 import RecordStore
 
-enum ExportSignal: Sendable {
+package enum ExportSignal: Sendable {
   case started(ExportStart)
   /// A save's batch is committed. `retryAt`: when its held-back changes are due, in milliseconds since 1970.
-  case finished(mirrorKey: Int64, moreComing: Bool, running: RunningExport?, retryAt: Int64?)
+  case finished(mirrorKey: Int64, moreComing: Bool, running: ExportProgress?, retryAt: Int64?)
   /// A batch of a drain or of another call failed.
-  case failed(mirrorKey: Int64, ExportFailure, running: RunningExport?, isDrain: Bool)
+  case failed(mirrorKey: Int64, ExportFailure, running: ExportProgress?, isDrain: Bool)
   /// Transactions are older than this worker's hold of the shard, or a held-back change is due.
   case backlog(mirrorKey: Int64)
   case drained(mirrorKey: Int64, retryAt: Int64?)
@@ -24,7 +24,7 @@ enum ExportSignal: Sendable {
 struct ExportSchedule {
   struct Drain: Hashable, Sendable {
     let mirrorKey: Int64
-    var running: RunningExport?
+    var running: ExportProgress?
   }
 
   /// Drains at once on a shard: they take turns with saves in its one queue.
@@ -36,7 +36,7 @@ struct ExportSchedule {
   private var queue: [Drain] = []
   /// Pacings of stores that failed.
   private var pacings: [Int64: ExportPacing] = [:]
-  private var waits: [Int64: (until: Int64, running: RunningExport?)] = [:]
+  private var waits: [Int64: (until: Int64, running: ExportProgress?)] = [:]
   private var retryAt: Int64?
   private var hasNewThrottles = false
 
@@ -89,7 +89,7 @@ struct ExportSchedule {
   }
 
   private mutating func fail(
-    _ key: Int64, _ failure: ExportFailure, _ running: RunningExport?, isDrain: Bool, at now: Int64, jitter: UInt64
+    _ key: Int64, _ failure: ExportFailure, _ running: ExportProgress?, isDrain: Bool, at now: Int64, jitter: UInt64
   ) -> [Drain] {
     var asked: Int?
     switch failure {

@@ -1,13 +1,14 @@
 // Applies to an export's plan the rules that hold for every record and every writer.
 
-import Mirroring
+package import Mirroring
 import ObjectModel
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import WebServices
+package import ZoneCommit
 
 /// A plan judged by the rules of its kind of write. An object that can't be exported is listed and blocks no other.
-struct ExportWrites {
+package struct ExportWrites {
   let write: ZoneWrite
   let zone: StoredZone
   let source: ZoneSource
@@ -21,7 +22,7 @@ struct ExportWrites {
   /// Set while the store looks for the record that makes a batch fail: every write is judged alone first.
   let isolation: ExportIsolation?
 
-  init(
+  package init(
     _ write: ZoneWrite, zone: StoredZone, source: ZoneSource, transaction: any ShardTransaction, permissions: (any RecordAccess)?,
     schema: EnvironmentSchema, database: DatabaseID, quota: StorageQuota? = nil, isolation: ExportIsolation? = nil
   ) {
@@ -37,20 +38,20 @@ struct ExportWrites {
   }
 
   /// A write that is not made.
-  struct Refusal {
+  package struct Refusal {
     let write: PlannedWrite
-    let problem: MirroringProblem
+    package let problem: MirroringProblem
   }
 
-  struct Verdict {
+  package struct Verdict {
     /// The writes that are not refused, in order.
-    var writes: [PlannedWrite]
+    package var writes: [PlannedWrite]
     /// Records that are deleted along with others (`ReferenceRules.Verdict.cascade`).
     var cascade: [String] = []
-    var refused: [Refusal] = []
+    package var refused: [Refusal] = []
   }
 
-  func verdict(on plan: [PlannedWrite]) throws -> Verdict {
+  package func verdict(on plan: [PlannedWrite]) throws -> Verdict {
     var verdict = Verdict(writes: plan)
     if let permissions {
       // A record that is only told again is told to users who see it.

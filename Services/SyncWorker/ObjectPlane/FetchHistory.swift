@@ -4,13 +4,14 @@ import History
 import JSON
 import Mirroring
 import RecordStore
-import Records
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
-  func fetchHistory() async throws(RecordError) -> PlaneAnswer {
+  package func fetchHistory() async throws(RecordError) -> PlaneAnswer {
     let asked = try HistoryRequest(request.query)
     if let consumer = asked.consumer { try await acknowledge(asked.after, by: consumer) }
     let (mirror, first) = try await read { snapshot -> (StoredMirror, Int64) in

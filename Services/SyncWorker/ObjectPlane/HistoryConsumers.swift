@@ -2,20 +2,21 @@
 
 import JSON
 import Mirroring
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import ServiceBus
 import WebServices
+package import ZoneCommit
 
 /// The number up to which a store's history may be purged without loss for any consumer.
-struct LowWaterMark: Sendable {
-  let transactionNumber: Int64
+package struct LowWaterMark: Sendable {
+  package let transactionNumber: Int64
   /// The consumer at that number; nil for the export.
   let consumer: String?
 
   /// Takes the lowest of the positions of the export and the consumers. A consumer whose place was purged has to start
   /// over and holds nothing.
-  init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
+  package init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
     var number = mirror.exportedTransactionNumber
     var holder: String?
     for consumer in try snapshot.consumers(of: mirror.key) where !consumer.isExpired(in: mirror) && consumer.transactionNumber < number {
@@ -46,7 +47,7 @@ extension StoreCall {
   /// Milliseconds by which a consumer's last visit may be out of date, so that reading history seldom writes.
   private static let seenPrecision: Int64 = 3_600_000
 
-  func fetchConsumers() async throws(RecordError) -> PlaneAnswer {
+  package func fetchConsumers() async throws(RecordError) -> PlaneAnswer {
     let (mirror, consumers, mark) = try await read { snapshot -> (StoredMirror, [StoredConsumer], LowWaterMark) in
       let mirror = try self.mirror(in: snapshot)
       return (mirror, try snapshot.consumers(of: mirror.key), try LowWaterMark(of: mirror, in: snapshot))
@@ -55,7 +56,7 @@ extension StoreCall {
   }
 
   /// Registers a consumer or moves it to the body's position, also backwards: a consumer may start over.
-  func registerConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func registerConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     if let problem = RecordName.problem(name, kind: "the consumer's name") { throw RecordError(.badRequest, problem) }
     let position = try RegisterConsumerRequest(try JSONValue.request(body)).position
     let at = now
@@ -74,7 +75,7 @@ extension StoreCall {
     return PlaneAnswer(body: try await value(of: commit).json)
   }
 
-  func removeConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func removeConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let commit = store.enqueue { transaction in
       let mirror = try self.mirror(in: transaction)
       _ = try Self.consumer(name, of: mirror, in: transaction)

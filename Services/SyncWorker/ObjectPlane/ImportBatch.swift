@@ -1,14 +1,15 @@
 // Answers the import batch call (I1, I2): prepares the page, and stores the parts of it that are kept.
 
 import Mirroring
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
-  func fetchChanges() async throws(RecordError) -> PlaneAnswer {
+  package func fetchChanges() async throws(RecordError) -> PlaneAnswer {
     let token = try token("after", as: .importBatch)
     let limit = try integer("limit", default: Limit.recordsPerResponse, maximum: Self.changesLimit)
     let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
@@ -81,7 +82,7 @@ extension StoreCall {
 
   /// Exports a store's own saves before a batch is read. Without them the batch would show old records, and the client,
   /// which knows that its edits are saved, would take them back.
-  func exportEverything(of mirror: StoredMirror) async throws(RecordError) {
+  package func exportEverything(of mirror: StoredMirror) async throws(RecordError) {
     try checkThrottle(of: mirror)
     var run = try await exportRun(for: mirror)
     while true {
@@ -103,7 +104,7 @@ extension StoreCall {
     let isConfirmed = confirmed > mirror.importedSequence
     guard event != nil || isConfirmed || page.isNoteworthy else { return }
     let at = now
-    let removal = DuplicateRemoval(database: request.database, shard: store.shard, schema: schema, context: context, userRecordName: mirror.userRecordName)
+    let removal = DuplicateRemoval(database: request.database, shard: store.shard, schema: schema, context: context.commits, userRecordName: mirror.userRecordName)
     let (number, effects) = try await value(
       of: store.enqueue { transaction -> (Int64, ZoneEffects) in
         // The store was reset or removed meanwhile: the page is of its former state.

@@ -1,29 +1,35 @@
 // Keeps import events: one for a run of pages, however many calls it takes, and none for polls that bring nothing.
 
-import Mirroring
-import RecordStore
+package import Mirroring
+package import RecordStore
 import Records
 import WebServices
 
 /// The results of one page.
-struct ImportedPage: Sendable {
-  var savedCount = 0
-  var deletedCount = 0
-  var problems: [MirroringProblem] = []
-  var moreComing = false
+package struct ImportedPage: Sendable {
+  package var savedCount = 0
+  package var deletedCount = 0
+  package var problems: [MirroringProblem] = []
+  package var moreComing = false
   /// The position in the page's token.
-  var sequence: Int64 = 0
+  package var sequence: Int64 = 0
   /// Zones for which the store begins to wait.
   var holds: [StoredZoneHold] = []
   /// Records that are left out, and those that no longer are.
   var leftOut: [StoredUnimported] = []
   var settled: [RecordPlace] = []
   /// With this page the store has everything for the first time.
-  var completesFirstImport = false
+  package var completesFirstImport = false
   /// The client had not had everything before.
-  var isFirstRun = false
+  package var isFirstRun = false
   /// The presented token covers everything that there was at the last reset.
-  var completesReset = false
+  package var completesReset = false
+
+  package init(savedCount: Int = 0, moreComing: Bool = false, sequence: Int64 = 0) {
+    self.savedCount = savedCount
+    self.moreComing = moreComing
+    self.sequence = sequence
+  }
 
   /// The first import has an event even if it delivers nothing (T-I01).
   var endsFirstRun: Bool { completesFirstImport && isFirstRun }
@@ -35,7 +41,7 @@ struct ImportedPage: Sendable {
 }
 
 /// The import positions of a store, as far as the server can tell.
-struct Delivery: Hashable, Sendable {
+package struct Delivery: Hashable, Sendable {
   let confirmed: Int64
   let sent: Int64
   /// Milliseconds since 1970.
@@ -46,18 +52,18 @@ struct Delivery: Hashable, Sendable {
   /// - Parameters:
   ///   - time: of the edit, in milliseconds since 1970.
   ///   - start: when the store was set up; an earlier `time` is a wrong clock's and counts as made after the page.
-  func position(at time: Int64, storeSetUpAt start: Int64) -> Int64 { time >= sentAt || time < start ? max(sent, confirmed) : confirmed }
+  package func position(at time: Int64, storeSetUpAt start: Int64) -> Int64 { time >= sentAt || time < start ? max(sent, confirmed) : confirmed }
 }
 
 /// A store for as long as this worker holds its shard: when the shard is opened again, earlier runs have been ended.
-struct HeldMirror: Hashable, Sendable {
+package struct HeldMirror: Hashable, Sendable {
   let mirror: MirrorID
   /// The epoch of the shard.
   let epoch: Int64
 }
 
 /// Remembers which stores are importing and how far each has come, while this worker holds their shards.
-actor ImportJournal {
+package actor ImportJournal {
   fileprivate struct Run {
     var event: StoredEvent
     var problems: [MirroringProblem] = []
@@ -87,7 +93,7 @@ actor ImportJournal {
   /// Notes that a store asks for the changes after `position` and so has everything up to there.
   /// - Parameter stored: the stored position, for a store that this worker has not heard of.
   /// - Returns: whether `position` is further than the known one.
-  func confirm(_ position: Int64, of mirror: HeldMirror, stored: Int64) -> Bool {
+  package func confirm(_ position: Int64, of mirror: HeldMirror, stored: Int64) -> Bool {
     guard var known = progress[mirror] else {
       if progress.count >= Self.limit { progress = [:] }
       progress[mirror] = Progress(confirmed: max(position, stored), sent: position)
@@ -102,7 +108,7 @@ actor ImportJournal {
 
   /// - Parameter start: the position that the page goes on after.
   /// - Returns: the event to store for this page, if any; its `number` is 0 when it is new.
-  func note(_ page: ImportedPage, after start: Int64, of mirror: HeldMirror, at now: Int64, identifier: String) -> StoredEvent? {
+  package func note(_ page: ImportedPage, after start: Int64, of mirror: HeldMirror, at now: Int64, identifier: String) -> StoredEvent? {
     let repeats =
       progress[mirror]?.lastRun.map { last in start >= last.start && page.sequence <= last.end && now - last.at < Self.repetitionTime } ?? false
     progress[mirror, default: Progress(confirmed: start, sent: start)].sent = page.sequence
@@ -127,10 +133,10 @@ actor ImportJournal {
   }
 
   /// The number the start of a run's event was stored under.
-  func stored(_ number: Int64, of mirror: HeldMirror) { runs[mirror]?.event.number = number }
+  package func stored(_ number: Int64, of mirror: HeldMirror) { runs[mirror]?.event.number = number }
 
   /// The positions of a store; nil when they are unknown.
-  func delivery(to mirror: HeldMirror) -> Delivery? {
+  package func delivery(to mirror: HeldMirror) -> Delivery? {
     progress[mirror].map { Delivery(confirmed: $0.confirmed, sent: $0.sent, sentAt: $0.sentAt) }
   }
 
@@ -140,7 +146,7 @@ actor ImportJournal {
   /// The position that the store has confirmed; nil when it is unknown.
   func confirmed(of mirror: HeldMirror) -> Int64? { progress[mirror]?.confirmed }
 
-  func forget(_ mirror: HeldMirror) {
+  package func forget(_ mirror: HeldMirror) {
     runs[mirror] = nil
     progress[mirror] = nil
   }

@@ -5,13 +5,7 @@ import RecordStore
 import Records
 import Sharing
 import WebServices
-
-/// The zone and name of a record.
-struct RecordPlace: Hashable, Sendable {
-  /// The key of the zone's row.
-  let zone: Int64
-  let name: String
-}
+import ZoneCommit
 
 /// Turns rows into changes for one store; an unreadable row is a problem of its record alone.
 struct ImportReader: Sendable {

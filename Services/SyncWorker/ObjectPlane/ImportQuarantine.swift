@@ -7,6 +7,7 @@ import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 extension StoredUnimported {
   /// - Parameter earlier: the row of the same change of the record.

@@ -1,9 +1,10 @@
 // Finds the zone of each object of a store: no other code decides this (R4, R16).
 
 import History
-import Mirroring
-import RecordStore
+package import Mirroring
+package import RecordStore
 import Records
+package import ZoneCommit
 
 /// The zones of one store's objects in one state of its shard; it caches its answers.
 ///
@@ -11,7 +12,7 @@ import Records
 /// zone of its live record, the default zone first, because record clients may use a name in several zones. Without a
 /// live record it is in the zone it was assigned to, else where its tombstone is, or in its ended zone (returned as it
 /// is, ended or made again). A guest has only the zones that are shared with its user.
-final class ObjectLocator {
+package final class ObjectLocator {
   /// The known place of an object.
   struct Place {
     /// nil when no zone knows the object.
@@ -32,11 +33,11 @@ final class ObjectLocator {
   /// The zone of objects that are connected with nothing; nil when it does not exist.
   let defaultZone: StoredZone?
   /// Whether all objects are in the default zone.
-  let isSingle: Bool
+  package let isSingle: Bool
   private let snapshot: any ShardSnapshot
   let owner: String
   /// The zones that a guest sees; nil when the store is the owner's.
-  let guest: GuestZones?
+  package let guest: GuestZones?
   private var guestZones: [StoredZone] = []
   /// Objects that transactions insert (`zones(of:)`): an unknown one is made in the default zone.
   private var inserted: Set<String> = []
@@ -45,7 +46,7 @@ final class ObjectLocator {
   private let nowhere: ZoneSource
 
   /// - Throws: store errors.
-  init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
+  package init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
     self.mirror = mirror
     self.snapshot = snapshot
     let database = try snapshot.database(key: mirror.databaseKey)
@@ -61,7 +62,7 @@ final class ObjectLocator {
   // MARK: Zones
 
   /// The zone of an object; for an unknown object or an ended zone the default one, nil if that does not exist.
-  func zone(of objectID: String) throws -> StoredZone? { isSingle ? defaultZone : try place(of: objectID).livingZone ?? defaultZone }
+  package func zone(of objectID: String) throws -> StoredZone? { isSingle ? defaultZone : try place(of: objectID).livingZone ?? defaultZone }
 
   /// The zone that the object is in, or was in when the zone ended; nil for the default one.
   func lastZone(of objectID: String) throws -> StoredZone? { isSingle ? nil : try place(of: objectID).zone }
@@ -109,7 +110,7 @@ final class ObjectLocator {
   }
 
   /// The home of an object, for the assignment of zones.
-  func home(of objectID: String) throws -> ObjectHome {
+  package func home(of objectID: String) throws -> ObjectHome {
     let place = try place(of: objectID)
     guard let zone = place.zone else {
       // No record or placement knows the object; a record in the default zone may point to it.
@@ -133,12 +134,12 @@ final class ObjectLocator {
   func isEnded(_ objectID: String) throws -> Bool { try !isSingle && place(of: objectID).zone?.isDeleted == true }
 
   /// Whether an object was assigned to its zone and had no record there.
-  func isAssigned(_ objectID: String) throws -> Bool { try !isSingle && place(of: objectID).isAssigned }
+  package func isAssigned(_ objectID: String) throws -> Bool { try !isSingle && place(of: objectID).isAssigned }
 
   // MARK: Records
 
   /// The records of a zone; an empty source for nil.
-  func source(in zone: StoredZone?) -> ZoneSource {
+  package func source(in zone: StoredZone?) -> ZoneSource {
     guard let zone else { return nowhere }
     if let known = sources[zone.key] { return known }
     let source = ZoneSource(zone, in: snapshot)
@@ -150,7 +151,7 @@ final class ObjectLocator {
   func source(of objectID: String) throws -> ZoneSource { source(in: try zone(of: objectID)) }
 
   /// The object's record or tombstone.
-  func row(of objectID: String) throws -> StoredRecord? { try source(of: objectID).row(named: objectID) }
+  package func row(of objectID: String) throws -> StoredRecord? { try source(of: objectID).row(named: objectID) }
 
   /// As `row(of:)`; nil also when the guest's user does not see the row.
   func visibleRow(of objectID: String) throws -> StoredRecord? {
@@ -238,14 +239,14 @@ final class ObjectLocator {
   }
 
   /// The zone of a guest's object to which its user has lost access.
-  func lostZone(of objectID: String) throws -> String? { try guest == nil ? nil : place(of: objectID).lostZoneName }
+  package func lostZone(of objectID: String) throws -> String? { try guest == nil ? nil : place(of: objectID).lostZoneName }
 
   /// Whether a guest's object moved out of its user's sight. Their changes of it go nowhere, and relationships to it
   /// are treated as if it were deleted.
-  func hasLeft(_ objectID: String) throws -> Bool { try guest != nil && place(of: objectID).hasLeft }
+  package func hasLeft(_ objectID: String) throws -> Bool { try guest != nil && place(of: objectID).hasLeft }
 
   /// Whether all that is left of an object is a tombstone.
-  func isTombstone(_ objectID: String) throws -> Bool { try place(of: objectID).isTombstone }
+  package func isTombstone(_ objectID: String) throws -> Bool { try place(of: objectID).isTombstone }
 
   private enum State {
     case nothing, alive, tombstone

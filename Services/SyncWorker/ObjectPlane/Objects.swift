@@ -5,13 +5,14 @@ import JSON
 import Mirroring
 import ObjectModel
 import RecordStore
-import Records
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
-  func object(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
+  package func object(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
     let run = ExportRun(mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context)
@@ -72,7 +73,7 @@ extension StoreCall {
 
   // MARK: Records and permissions
 
-  func records() async throws(RecordError) -> PlaneAnswer {
+  package func records() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
     let rows = try await rows(names, byteLimit: Self.pageByteCount)
     var output = JSONWriter(reservingByteCount: 1024 * names.count + 64)
@@ -95,7 +96,7 @@ extension StoreCall {
   }
 
   /// In the private database for every object; in the public one for objects that are not stored or the caller's (A12).
-  func permissions() async throws(RecordError) -> PlaneAnswer {
+  package func permissions() async throws(RecordError) -> PlaneAnswer {
     let names = try ObjectIDsRequest(try JSONValue.request(body)).objectIDs
     let rows = try await rows(names, byteLimit: .max)
     let objects = zip(names, rows).map { name, found in

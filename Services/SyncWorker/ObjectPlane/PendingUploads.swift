@@ -1,9 +1,9 @@
 // Reads within bounds the transactions that a store has saved and not exported.
 
-import History
-import RecordStore
+package import History
+package import RecordStore
 
-enum PendingTransactions {
+package enum PendingTransactions {
   /// Rows read at once.
   private static let chunk = 100
   private static let chunkByteCount = 8_000_000
@@ -11,7 +11,7 @@ enum PendingTransactions {
 
   /// Visits each transaction in order; the export reports unreadable ones.
   /// - Returns: whether all were visited.
-  static func forEach(
+  package static func forEach(
     of mirror: StoredMirror, rowLimit: Int, in snapshot: any ShardSnapshot, _ body: (StoredTransaction, HistoryTransaction) throws -> Void
   ) throws -> Bool {
     var last = mirror.exportedTransactionNumber

@@ -4,6 +4,7 @@ import History
 import Mirroring
 import RecordStore
 import Records
+import ZoneCommit
 
 /// Refuses saves that the store's user may not write. The export judges again: a grant may be revoked in between.
 enum PermissionCheck {

@@ -4,6 +4,7 @@ import History
 import Mirroring
 import ObjectModel
 import RecordStore
+import ZoneCommit
 
 enum PreservedValues {
   /// Whether a transaction deletes an object with preserved attributes and does not bring their values itself.

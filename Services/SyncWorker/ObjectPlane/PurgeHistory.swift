@@ -3,12 +3,13 @@
 import JSON
 import Mirroring
 import RecordStore
-import Records
+package import Records
 import ServiceBus
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
-  func purgeHistory(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func purgeHistory(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     guard let position = try HistoryPosition(.before, in: request.query) else {
       throw RecordError(.badRequest, "before is missing: send before, beforeDate or beforeTransaction")
     }

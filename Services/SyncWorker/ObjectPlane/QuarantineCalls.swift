@@ -2,14 +2,15 @@
 
 import JSON
 import Mirroring
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
-  func listQuarantine() async throws(RecordError) -> PlaneAnswer {
+  package func listQuarantine() async throws(RecordError) -> PlaneAnswer {
     let after = try integer("after", default: 0, minimum: 0, maximum: .max)
     let limit = try integer("limit", default: Self.quarantineLimit, maximum: Self.quarantineLimit)
     switch request.query["direction"] {
@@ -30,7 +31,7 @@ extension StoreCall {
   private static let quarantineLimit = 200
 
   /// Makes held-back changes due and wakes the exporter.
-  func retryQuarantine(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func retryQuarantine(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let names = try RetryQuarantineRequest(body.isEmpty ? nil : JSONValue.request(body)).objectIDs
     let at = now
     let commit = store.enqueue { transaction -> (count: Int, key: Int64) in
@@ -47,7 +48,7 @@ extension StoreCall {
 }
 
 extension QuarantinedObject {
-  init(_ row: StoredQuarantine) {
+  package init(_ row: StoredQuarantine) {
     self.init(
       problem: MirroringProblem(row), firstAt: row.firstAt, lastAt: row.lastAt, attempts: row.attempts,
       dueAt: row.dueAt == StoredQuarantine.never ? nil : row.dueAt)

@@ -7,6 +7,7 @@ import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 extension StoreCall {
   /// The time (milliseconds since 1970) up to which all saves are gone with the store's zone.

@@ -3,15 +3,16 @@
 import JSON
 import Mirroring
 import RecordStore
-import Records
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
   /// Forgets the store's exports and imports: it is sent everything again, its own records included, and the client
   /// keeps its copy until the new one is complete (P5). Saved transactions are exported first, so that none is lost.
-  func reset(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func reset(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let asked = try ResetStoreRequest(try JSONValue.request(body))
     try await checkResets(asked.reason)
     if asked.rescansHistory { try await rescanHistory() }
@@ -65,7 +66,7 @@ extension StoreCall {
   }
 
   /// Forgets the store; its records stay, with what it saved last.
-  func forget(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func forget(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let at = now
     try await exportingFirst(startNext: startNext) { transaction, mirror in
       try ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at).appendHeld(of: mirror)

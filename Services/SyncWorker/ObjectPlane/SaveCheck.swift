@@ -1,14 +1,15 @@
 // Checks a save against the store's state in the transaction that appends it, so that no earlier save is missed.
 
-import History
+package import History
 import Mirroring
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import WebServices
+import ZoneCommit
 
 /// Checks that need the store before a save is appended. A save without updates needs none in a private database with
 /// all objects in one zone, no rejecting rules of uniqueness and no forgotten saves.
-struct SaveCheck: Sendable {
+package struct SaveCheck: Sendable {
   private let transactions: [HistoryTransaction]
   private let run: ExportRun
   /// nil in a private database.
@@ -41,7 +42,7 @@ struct SaveCheck: Sendable {
 
 extension SaveCheck {
   /// - Throws: `CONFLICT` naming the place, for a transaction that is not newer than the forgotten saves.
-  static func checkAge(of new: [(place: Int, transaction: HistoryTransaction)], _ mirror: StoredMirror) throws(RecordError) {
+  package static func checkAge(of new: [(place: Int, transaction: HistoryTransaction)], _ mirror: StoredMirror) throws(RecordError) {
     guard mirror.forgottenAt > 0 else { return }
     for (place, saved) in new where saved.timestamp <= mirror.forgottenAt + EditTime.tolerance {
       throw RecordError(

@@ -1,17 +1,18 @@
 // Handles a client's save: checks it, makes it durable and answers it; the export is queued right behind it.
 
-import Assets
-import History
+package import Assets
+package import History
 import JSON
 import Mirroring
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import ServiceBus
-import ServiceKit
+package import ServiceKit
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
-  func saveTransactions(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func saveTransactions(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let waitsForExport: Bool
     switch request.query["wait"] {
     case nil: waitsForExport = false
@@ -40,7 +41,7 @@ extension StoreCall {
         transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
     }
     let at = now
-    let quota = StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
+    let quota = StorageQuota(of: request.caller, in: request.database, standard: context.commits.userQuota)
     let changes = quota == nil ? [] : transactions.map { (id: $0.transactionID, changes: $0.changes) }
     // Queued right behind the append, mostly in the same group commit. A refused append leaves it nothing to do.
     let run = ExportRun(
@@ -99,17 +100,25 @@ extension StoreCall {
   }
 
   /// A transaction as it is stored.
-  struct SavedRow: Sendable {
-    let transactionID: String
-    let author: String?
-    let payload: [UInt8]
-    let isEncrypted: Bool
-    let assets: [Asset]
+  package struct SavedRow: Sendable {
+    package let transactionID: String
+    package let author: String?
+    package let payload: [UInt8]
+    package let isEncrypted: Bool
+    package let assets: [Asset]
+
+    package init(transactionID: String, author: String?, payload: [UInt8], isEncrypted: Bool, assets: [Asset]) {
+      self.transactionID = transactionID
+      self.author = author
+      self.payload = payload
+      self.isEncrypted = isEncrypted
+      self.assets = assets
+    }
   }
 
   /// Appends all rows or none. A transaction that was saved before keeps its first number and is not stored again.
   /// - Returns: the number of each transaction, and the last number of the store.
-  static func append(
+  package static func append(
     _ rows: [SavedRow], to mirror: StoredMirror, at: Int64, in transaction: any ShardTransaction
   ) throws -> (numbers: [Int64], last: Int64) {
     // The store was reset or forgotten since it was looked up; its successor is for the next request.
@@ -131,9 +140,9 @@ extension StoreCall {
 
   /// Follows an export that was queued right behind a save: in this call if it waits, else in the shard's loop.
   /// - Returns: the outcome; nil when the call does not wait or the export failed. A retry meets the same failure.
-  func follow(_ export: PendingCommit<ExportOutcome>?, of mirror: StoredMirror, waits: Bool) async -> ExportOutcome? {
+  package func follow(_ export: PendingCommit<ExportOutcome>?, of mirror: StoredMirror, waits: Bool) async -> ExportOutcome? {
     guard let export = export.map({ ExportStart(mirrorKey: mirror.key, commit: $0) }) else { return nil }
-    if waits { return await ExportLoop(store: store, context: context, exports: exports).follow(export) }
+    if waits { return await ExportReport(store: store, context: context, exports: exports).follow(export) }
     exports.started(export, on: store.shard)
     return nil
   }
@@ -144,7 +153,7 @@ extension StoreCall {
   ///   - followed: the outcome of the batch queued with the save: mostly nothing else is to do.
   /// - Returns: the event of the run that exported `own` (nil when that wrote nothing or is forgotten), and a token
   ///   that covers its writes; nil when the export did not end within 30 s.
-  func exported(
+  package func exported(
     through number: Int64, of own: Int64?, _ mirror: StoredMirror, _ run: ExportRun, after followed: ExportOutcome?
   ) async throws(RecordError) -> (event: StoredEvent?, syncToken: String?)? {
     let deadline = now + Self.exportWait
@@ -185,7 +194,7 @@ extension StoreCall {
   }
 
   /// Until when the store's exports have to wait, in milliseconds since 1970; nil when they need not.
-  func throttledUntil(_ mirror: StoredMirror) -> Int64? { exports.throttledUntil(mirror.key, on: store.shard, at: now) }
+  package func throttledUntil(_ mirror: StoredMirror) -> Int64? { exports.throttledUntil(mirror.key, on: store.shard, at: now) }
 
   /// - Throws: `TRY_AGAIN_LATER` while the store's exports have to wait.
   func checkThrottle(of mirror: StoredMirror) throws(RecordError) {
@@ -196,7 +205,7 @@ extension StoreCall {
   /// An export from stored transactions alone, as a drain or a reset runs it.
   func exportRun(for mirror: StoredMirror) async throws(RecordError) -> ExportRun {
     let (model, schema) = try await model(of: mirror)
-    let quota = isGuest ? await ownersQuota() : StorageQuota(of: request.caller, in: request.database, standard: context.userQuota)
+    let quota = isGuest ? await ownersQuota() : StorageQuota(of: request.caller, in: request.database, standard: context.commits.userQuota)
     return ExportRun(
       mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context, quota: quota)
   }
@@ -207,15 +216,15 @@ extension StoreCall {
 ///
 /// The export knows the record, so it decides between field and asset (R8). It takes the bytes of an inline value from
 /// `contents`, or from the asset's file after a restart.
-struct LargeValues {
+package struct LargeValues {
   private let assets: AssetStore
   /// When a written asset without a transaction expires: seconds since 1970.
   private let expiry: Int64
   /// Contents that may still become inline fields, by hash.
   private(set) var contents: [[UInt8]: [UInt8]] = [:]
 
-  /// - Parameter thresholdByteCount: the size that always makes an asset (`PlaneContext.assetThresholdByteCount`).
-  init(assets: AssetStore, expiry: Int64, thresholdByteCount: Int?) {
+  /// - Parameter thresholdByteCount: the size that always makes an asset (`ObjectContext.assetThresholdByteCount`).
+  package init(assets: AssetStore, expiry: Int64, thresholdByteCount: Int?) {
     self.assets = assets
     self.expiry = expiry
     valueByteCount = min(Self.valueByteCount, (thresholdByteCount ?? .max) - 1)
@@ -228,7 +237,7 @@ struct LargeValues {
   private static let changeByteCount = 600_000
   private static let smallByteCount = 1_000
 
-  mutating func moved(out transactions: [HistoryTransaction], log: Log) throws(RecordError) -> [HistoryTransaction] {
+  package mutating func moved(out transactions: [HistoryTransaction], log: Log) throws(RecordError) -> [HistoryTransaction] {
     var moved = transactions
     for (index, transaction) in transactions.enumerated() {
       for (position, change) in transaction.changes.enumerated() {

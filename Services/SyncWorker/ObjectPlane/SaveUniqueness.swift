@@ -6,6 +6,7 @@ import Mirroring
 import ObjectModel
 import RecordStore
 import Records
+import ZoneCommit
 
 /// A save that would make duplicates: nothing of it is stored.
 struct UniquenessViolation: Error {

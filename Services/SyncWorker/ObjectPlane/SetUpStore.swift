@@ -4,13 +4,14 @@ import JSON
 import Mirroring
 import ObjectModel
 import RecordStore
-import Records
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
-  func setUp(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func setUp(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let setUp = try SetUpStoreRequest(try JSONValue.request(body))
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     guard let model = schema.mirrorModels[setUp.modelHash] else { return await refusal(of: setUp.modelHash, schema) }
@@ -138,14 +139,5 @@ extension StoreCall {
       .map { ExtendSchema.SchemaField(recordType: type.name, field: $0.name, type: $0.type, isEncrypted: $0.isEncrypted) }
     }
     try await context.schemas.extend(request.database.container, with: fields)
-  }
-}
-
-extension ZoneChange {
-  /// The news that a zone changed, up to its sequence.
-  init(_ zone: StoredZone, of database: DatabaseID, originStore: String?, originUser: String?, hasSubscriptions: Bool) {
-    self.init(
-      database: database, zoneName: zone.zoneName, sequence: zone.sequence, syncToken: zone.syncToken.text, originStore: originStore, originUser: originUser,
-      audience: database.isPublic ? [] : [database.owner], hasSubscriptions: hasSubscriptions)
   }
 }

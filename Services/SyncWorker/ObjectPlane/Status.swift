@@ -1,14 +1,15 @@
 // Reports a store's remaining work and its progress.
 
 import Mirroring
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import ServiceBus
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
   /// With `caughtUp=<token>` also whether the client's store has all that the token covers; `wait` waits for that.
-  func status() async throws(RecordError) -> PlaneAnswer {
+  package func status() async throws(RecordError) -> PlaneAnswer {
     let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
     let state = try await read { snapshot -> Standing in
       let current = try self.mirror(in: snapshot)
@@ -72,12 +73,12 @@ extension StoreCall {
     }
   }
 
-  func id(of mirror: StoredMirror) -> MirrorID { MirrorID(shard: store.shard, key: mirror.key) }
+  package func id(of mirror: StoredMirror) -> MirrorID { MirrorID(shard: store.shard, key: mirror.key) }
 
-  func held(_ mirror: StoredMirror) -> HeldMirror { HeldMirror(mirror: id(of: mirror), epoch: store.epoch) }
+  package func held(_ mirror: StoredMirror) -> HeldMirror { HeldMirror(mirror: id(of: mirror), epoch: store.epoch) }
 
   /// Lets gateways hear of the store's activity, for a little longer than a request may wait.
-  func watch(_ mirror: StoredMirror) {
+  package func watch(_ mirror: StoredMirror) {
     context.watches.watch(
       id(of: mirror), StoreChange(database: request.database, storeIdentifier: storeIdentifier), until: now + Self.watchTime, now: now)
   }

@@ -2,14 +2,14 @@
 // has none. Leases use a clock that nobody sets.
 
 import Mirroring
-import RecordStore
+package import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import WebServices
 
 extension StoreCall {
-  private var steadyNow: Int64 { context.steadyClock?.now ?? now }
+  private var steadyNow: Int64 { context.steadyClock.now }
 
   /// Gives the caller the store's lease, or extends the one they have.
   /// - Returns: the token, and the end of the lease by the present wall clock.
@@ -55,7 +55,7 @@ extension StoreCall {
 
 extension StoredSyncState {
   /// Begins a model epoch: earlier deliveries were by the former model (I8).
-  mutating func changeModel(of mirror: StoredMirror) {
+  package mutating func changeModel(of mirror: StoredMirror) {
     modelEpoch += 1
     previousModelHash = mirror.modelHash
     previousConfiguration = mirror.configuration

@@ -1,21 +1,22 @@
 // Assigns a save's new objects to zones, in the transaction that appends it (E3, T-E05, T-E06).
 
-import History
+package import History
 import Mirroring
-import ObjectModel
-import RecordStore
+package import ObjectModel
+package import RecordStore
 import Records
+import ZoneCommit
 
 /// Assigns objects to zones in a database with objects outside the default zone; elsewhere it costs a comparison.
 ///
 /// It includes the unexported transactions: their objects go together with objects that the save connects with them.
-enum ZoneChoice {
+package enum ZoneChoice {
   /// Transactions of a backlog that each save reads. The export leaves out what a longer one connects across zones.
   private static let backlogLimit = 100
 
   /// - Parameter transactions: the transactions that are not stored yet, with their places in the request.
   /// - Throws: `BAD_REQUEST` with 134060 or 2988, naming the place, the objects and their zones; nothing is stored.
-  static func make(
+  package static func make(
     for transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ model: ModelIndex, in transaction: any ShardTransaction
   ) throws {
     let locator = try ObjectLocator(of: mirror, in: transaction)

@@ -4,6 +4,7 @@ import Mirroring
 import RecordStore
 import Records
 import WebServices
+import ZoneCommit
 
 /// A zone's part of the feed, read on demand.
 struct ZoneCursor {

@@ -5,6 +5,7 @@ import Mirroring
 import RecordStore
 import Records
 import ServiceKit
+import ZoneCommit
 
 /// A batch's part in one zone.
 struct ZoneExport {

@@ -4,15 +4,16 @@ import History
 import JSON
 import Mirroring
 import RecordStore
-import Records
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+package import ZoneCommit
 
 extension StoreCall {
   /// `POST purge`: deletes a zone of the user's own with all its records, for every device. Unexported changes of other
   /// devices do not bring it back.
-  func purgeZone(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func purgeZone(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await locate()
     if mirror.scope == .shared { return try await refuseSharing() }
     let asked = try PurgeZoneRequest(try JSONValue.request(body))
@@ -69,7 +70,7 @@ extension StoreCall {
   }
 
   /// `POST zones/{zoneName}/resume`: decides about the objects of a zone that is paused for this store.
-  func resumeZone(_ zoneName: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func resumeZone(_ zoneName: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let decision = try ResumeZoneRequest(try JSONValue.request(body)).decision
     let at = now
     let commit = store.enqueue { transaction -> StoredMirror in

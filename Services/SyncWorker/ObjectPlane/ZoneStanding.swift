@@ -1,11 +1,12 @@
 // Determines how a store stands to a zone that ended, which decides about its objects there and its saves.
 
-import Mirroring
-import RecordStore
-import Records
+package import Mirroring
+package import RecordStore
+package import Records
+import ZoneCommit
 
 /// Computed from rows alone, so that exports, imports and saves agree.
-enum ZoneStanding: Hashable, Sendable {
+package enum ZoneStanding: Hashable, Sendable {
   /// The zone is the one that the store takes it for, or was made again empty with its consent.
   case whole
   /// The zone ended, and the store's client has not heard of it.
@@ -16,7 +17,7 @@ enum ZoneStanding: Hashable, Sendable {
   case renewed
 
   /// A zone that never ended costs one comparison.
-  init(of mirror: StoredMirror, to zone: StoredZone?, in snapshot: any ShardSnapshot) throws {
+  package init(of mirror: StoredMirror, to zone: StoredZone?, in snapshot: any ShardSnapshot) throws {
     self = .whole
     // A guest's membership ends with the zone, and its earlier saves find no zone.
     if mirror.isGuest { return }
@@ -35,7 +36,7 @@ enum ZoneStanding: Hashable, Sendable {
   }
 
   /// The reason why saves for the zone's objects are not written; nil when they are, into a zone made again if need be.
-  var refusal: (cause: QuarantineCause, reason: String)? {
+  package var refusal: (cause: QuarantineCause, reason: String)? {
     switch self {
     case .whole, .renewed, .ended(_, .keepAndReupload): nil
     case .paused(let end), .ended(let end, .keepAndPause): (.zonePaused, "the zone is gone (\(end.name)), and the store waits for a decision about its objects")

@@ -7,6 +7,7 @@ import ServiceBus
 import ServiceKit
 import Sharing
 import WebServices
+import ZoneCommit
 
 extension RecordPlaneCall {
   /// `conflictRecords` of the request: whether its CONFLICT items are to tell their records.

@@ -4,6 +4,7 @@ import RecordStore
 import Records
 import Sharing
 import WebServices
+import ZoneCommit
 
 /// The place between two pages of a zone's feed.
 ///

@@ -6,6 +6,7 @@ import Records
 import ServiceBus
 import Sharing
 import WebServices
+import ZoneCommit
 
 /// A page of a zone's feed as it was read.
 private struct ZonePage: Sendable {
@@ -68,7 +69,7 @@ extension RecordPlaneCall {
     let token = try position(changes.position, as: .zone)
     let (finder, caller) = (finder, request.caller.userRecordName)
     return try await read { snapshot in
-      guard let view = try finder.find(zone, in: snapshot) else { throw Self.missing(zone.zoneName) }
+      guard let view = try finder.find(zone, in: snapshot) else { throw RecordError.noZone(named: zone.zoneName) }
       let row = view.row
       let visible = VisibleRecords(view, in: snapshot)
       let members = try view.access.map { _ in try snapshot.members(caller ?? "", inZone: row.zoneName, of: row.databaseKey) }

@@ -6,6 +6,7 @@ import Records
 import ServiceBus
 import Sharing
 import WebServices
+import ZoneCommit
 
 /// A zone's place in the feed.
 private struct SharedZoneChange: Sendable {

@@ -5,6 +5,7 @@ import RecordStore
 import Records
 import ServiceBus
 import WebServices
+import ZoneCommit
 
 extension RecordPlaneCall {
   func lookUpRecords() async throws(RecordError) -> PlaneAnswer {

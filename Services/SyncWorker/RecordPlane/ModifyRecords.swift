@@ -9,6 +9,7 @@ import ServiceBus
 import ServiceKit
 import Sharing
 import WebServices
+import ZoneCommit
 
 extension RecordPlaneCall {
   func modifyRecords(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
@@ -45,9 +46,9 @@ extension RecordPlaneCall {
 
   /// The writes of a participant, too, are charged to the owner of the zone (S9).
   private func quota() async throws(RecordError) -> StorageQuota? {
-    guard request.scope == .shared else { return StorageQuota(of: request.caller, in: database, standard: context.userQuota) }
+    guard request.scope == .shared else { return StorageQuota(of: request.caller, in: database, standard: context.commits.userQuota) }
     return StorageQuota(
-      await context.schemas.standing(of: database.owner, database.container, database.environment), in: database, standard: context.userQuota)
+      await context.schemas.standing(of: database.owner, database.container, database.environment), in: database, standard: context.commits.userQuota)
   }
 
   /// The people that share requests name. Other requests, and callers who may not invite, cause no lookup: such a

@@ -8,6 +8,7 @@ import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 /// The findings of one read of a shard for a query.
 private struct QueryFindings: Sendable {
@@ -89,7 +90,7 @@ extension RecordPlaneCall {
   }
 
   private var markers: QueryMarker.Maker {
-    QueryMarker.Maker(key: context.signingKey, database: database, userRecordName: request.caller.userRecordName)
+    QueryMarker.Maker(key: context.signing.key, database: database, userRecordName: request.caller.userRecordName)
   }
 
   /// Builds the index that the query missed most, and removes indexes that the schema no longer declares.

@@ -4,12 +4,13 @@ import Indexing
 import RecordStore
 import Records
 import WebServices
+import ZoneCommit
 
 /// Collects the hits of a page, zone by zone.
 ///
 /// Indexes only propose records: each is looked at itself (`RecordQuery.matches`), so that an index that knows just the beginning of a
 /// value, or words where a phrase was meant, is as good as one that knows all. Which path was taken shows in nothing but the time.
-struct QuerySearch {
+package struct QuerySearch {
   struct Hit: Sendable {
     let zoneName: String
     let stored: StoredRecord
@@ -64,7 +65,7 @@ struct QuerySearch {
   /// Reading a record, or asking an index how much it has in a range, in steps of a `CostBudget`.
   static let readCost = 100
   /// The usual `pageCost`: 20 000 records with a filter or two.
-  static let pageCost = 2_000_000
+  package static let pageCost = 2_000_000
   /// The cost limit of a search: a million records, some seconds.
   static let costLimit = 100_000_000
 

@@ -4,6 +4,7 @@ import RecordStore
 import Records
 import ServiceBus
 import WebServices
+import ZoneCommit
 
 /// Writes a request's operations, with what goes with them.
 struct RecordExecution {

@@ -5,6 +5,7 @@ import Records
 import ServiceBus
 import Sharing
 import WebServices
+import ZoneCommit
 
 /// A record whose type the request left out turned out to have another one than it was read with.
 struct RecordTypeUnknown: Error {}
@@ -66,7 +67,7 @@ final class RecordModification: Sendable {
     let view = try finder.find(zone, in: transaction)
     if view == nil, !zone.isDefault || finder.participant != nil {
       // A participant who has left no longer sees the zone when repeating the request to leave.
-      guard let earlier = try key.outcome(in: transaction), earlier.items.allSatisfy({ $0 == .deleted }) else { throw RecordPlaneCall.missing(zone.zoneName) }
+      guard let earlier = try key.outcome(in: transaction), earlier.items.allSatisfy({ $0 == .deleted }) else { throw RecordError.noZone(named: zone.zoneName) }
       return Result(zone: nil, items: earlier.items.map { _ in .deleted })
     }
     let row = view?.row

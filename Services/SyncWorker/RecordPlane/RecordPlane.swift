@@ -1,18 +1,62 @@
 // CloudKit Web Services in the worker: one parse of the request, one write of the answer
 // (docs/protocol/record-plane.md).
 
+package import Assets
 import JSON
-import RecordStore
-import Records
-import ServiceBus
-import ServiceKit
+package import RecordStore
+package import Records
+package import ServiceBus
+package import ServiceKit
 import WebServices
+package import ZoneCommit
+
+/// The services of the record plane's calls.
+package struct RecordContext: CommittingContext {
+  package let commits: CommitContext
+  package let assets: AssetStore
+  package let signing: AssetSigning
+  /// Finds the users that invitations name.
+  package let people: any PeopleSource
+  /// Records refused attempts at other users' data.
+  package let audit: AccessAudit
+  /// The most that one page of a query may cost.
+  package let queryPageCost: Int
+  /// Counts queries over the cost limit of one answer.
+  package let queryCounts: QueryCounts
+
+  package init(
+    commits: CommitContext, assets: AssetStore, signing: AssetSigning, people: any PeopleSource, audit: AccessAudit, queryPageCost: Int, queryCounts: QueryCounts
+  ) {
+    self.commits = commits
+    self.assets = assets
+    self.signing = signing
+    self.people = people
+    self.audit = audit
+    self.queryPageCost = queryPageCost
+    self.queryCounts = queryCounts
+  }
+}
+
+/// Counts queries with a partial answer, and queries without one.
+package final class QueryCounts: Sendable {
+  /// Pages that ended early because of their cost.
+  package let cutPages = Counter()
+  /// Searches that cost too much and could not end with a partial page.
+  package let givenUp = Counter()
+
+  package init() {
+  }
+}
 
 /// The record plane of the shards this worker holds.
-struct RecordPlane: Plane {
-  let context: PlaneContext
+package struct RecordPlane: ShardWork {
+  package let context: RecordContext
 
-  func respond(
+  package init(context: RecordContext) {
+    self.context = context
+  }
+
+  package func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer {
     let endpoint = try Endpoint(request)
@@ -37,7 +81,7 @@ struct RecordPlane: Plane {
   }
 
   /// Removes indexes that the schemas no longer declare; queries do the same for their databases.
-  func run(on store: any ShardStore) async {
+  package func run(on store: any ShardStore) async {
     do {
       var last: Int64 = 0
       while !Task.isCancelled {
@@ -112,7 +156,7 @@ struct RecordPlaneCall: ShardCall {
   let json: JSONValue
   let body: [UInt8]
   let store: any ShardStore
-  let context: PlaneContext
+  let context: RecordContext
 
   var database: DatabaseID { request.database }
   /// The owner to show where a request names none.
@@ -127,15 +171,15 @@ struct RecordPlaneCall: ShardCall {
     switch request.scope {
     case .public:
       let isOwn = reference.ownerRecordName.map { $0 == database.owner || $0 == caller } ?? true
-      guard isOwn, zone.isDefault else { throw Self.missing(reference.zoneName) }
+      guard isOwn, zone.isDefault else { throw RecordError.noZone(named: reference.zoneName) }
     case .private:
       guard reference.ownerRecordName ?? database.owner == database.owner else {
         context.audit.denied(Zone.ID(zoneName: reference.zoneName, ownerName: reference.ownerRecordName ?? ""), to: caller)
-        throw Self.missing(reference.zoneName)
+        throw RecordError.noZone(named: reference.zoneName)
       }
     case .shared:
       // A user has no access to own zones as shared ones; the read of the zone decides the rest.
-      guard reference.ownerRecordName == database.owner, caller != database.owner, !zone.isDefault else { throw Self.missing(reference.zoneName) }
+      guard reference.ownerRecordName == database.owner, caller != database.owner, !zone.isDefault else { throw RecordError.noZone(named: reference.zoneName) }
     }
     return zone
   }
@@ -145,13 +189,9 @@ struct RecordPlaneCall: ShardCall {
     ZoneFinder(database: database, participant: request.scope == .shared ? request.caller.userRecordName ?? "" : nil, audit: context.audit)
   }
 
-  static func missing(_ zoneName: String) -> RecordError {
-    RecordError(.zoneNotFound, "Zone '\(zoneName.prefix(Limit.nameByteCount))' does not exist")
-  }
-
   /// Writes the records of a zone into an answer.
   func writer(for zone: Zone.ID, showing shares: ShownShares? = nil) -> RecordDictionaryWriter {
-    var writer = RecordDictionaryWriter(zone: zone, assets: context.assetLinks(for: request, zone: zone, shard: store.shard))
+    var writer = RecordDictionaryWriter(zone: zone, assets: context.signing.links(for: request, zone: zone, shard: store.shard))
     writer.shares = shares
     return writer
   }
@@ -161,41 +201,10 @@ struct RecordPlaneCall: ShardCall {
   static let pageByteCount = 3_000_000
 }
 
-extension PlaneContext {
-  /// Writes the records of a zone into an answer.
-  /// - Parameter shard: the zone's shard.
-  func writer(for zone: Zone.ID, baseURL: String, shard: Int) -> RecordDictionaryWriter {
-    RecordDictionaryWriter(zone: zone, assets: assetLinks(baseURL: baseURL, shard: shard))
+extension RecordPlaneCall {
+  /// The caller's permissions; nil in a private database, where the caller is the owner.
+  func permissions() async throws(RecordError) -> RecordPermissions? {
+    guard database.isPublic else { return nil }
+    return try await context.schemas.schema(of: database.container, database.environment).permissions(of: request.caller, in: database)
   }
-
-  /// Links to an answer's assets for its reader; those of shared zones hold only as long as the share.
-  /// - Parameter zone: the zone of the assets; nil: zones of the database that the caller may read.
-  func assetLinks(for request: DatabaseRequest, zone: Zone.ID? = nil, shard: Int) -> RecordDictionaryWriter.AssetLinks {
-    let database = request.database
-    let reader = request.caller.userRecordName.flatMap { user in
-      request.scope != .shared || user == database.owner
-        ? nil
-        : AssetURL.Reader(
-          container: database.container, environment: database.environment, owner: database.owner, userRecordName: user, zoneName: zone?.zoneName)
-    }
-    return assetLinks(baseURL: request.baseURL, shard: shard, reader: reader)
-  }
-
-  /// Links to an answer's assets.
-  private func assetLinks(baseURL: String, shard: Int, reader: AssetURL.Reader? = nil) -> RecordDictionaryWriter.AssetLinks {
-    RecordDictionaryWriter.AssetLinks(
-      baseURL: baseURL, signingKey: signingKey, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard, reader: reader)
-  }
-}
-
-extension StoredZone {
-  /// The zone's feed up to its last change.
-  var syncToken: SyncToken { SyncToken(.zone, incarnation: incarnation, sequence: sequence) }
-
-  /// The token clients are shown; the default zone keeps no feed for them.
-  var shownSyncToken: String? { zoneName == ReservedName.defaultZone ? nil : syncToken.text }
-}
-
-extension StoredRecord {
-  var tag: RecordChangeTag { RecordChangeTag(sequence: sequence) }
 }

@@ -8,6 +8,7 @@ import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 extension RecordPlaneCall {
   func rereferenceAssets() async throws(RecordError) -> PlaneAnswer {
@@ -49,7 +50,7 @@ extension RecordPlaneCall {
       case .success(let asset) where !offered.contains(asset):
         RecordDictionaryWriter.writeError(RecordError(.notFound, "asset not found: upload it again"), of: item.recordName, to: &output)
       case .success(let asset):
-        AssetReceipt(asset: asset, expiry: expiry).write(for: assetUser(user), signedWith: context.signingKey, to: &output)
+        AssetReceipt(asset: asset, expiry: expiry).write(for: assetUser(user), signedWith: context.signing.key, to: &output)
       case .failure(let error): RecordDictionaryWriter.writeError(error, of: item.recordName, to: &output)
       }
     }
@@ -63,17 +64,7 @@ extension RecordPlaneCall {
   }
 
   /// Reads the assets of the caller's requests.
-  var assetReader: AssetReader { AssetReader(of: request, context) }
-}
-
-extension AssetReader {
-  /// For what a request's caller uploaded to its container.
-  init(of request: DatabaseRequest, _ context: PlaneContext) {
-    self.init(
-      user: AssetUser(
-        container: request.database.container, environment: request.database.environment, userRecordName: request.caller.userRecordName ?? ""),
-      key: context.signingKey, now: context.clock.now / 1000)
-  }
+  var assetReader: AssetReader { context.signing.reader(for: request) }
 }
 
 /// Refuses records that name content which is gone.

@@ -6,6 +6,7 @@ import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 extension RecordPlaneCall {
   /// The subscribing user: users see and change their own subscriptions only, in the public database too.
@@ -142,7 +143,7 @@ private struct SubscriptionModification: Sendable {
     }
     if let existing, existing.payload == plan.payload { return .saved(sequence: 0) }
     if let zone = plan.zone, !zone.isDefault, try finder.find(zone, in: transaction) == nil {
-      return .failed(RecordPlaneCall.missing(zone.zoneName))
+      return .failed(RecordError.noZone(named: zone.zoneName))
     }
     let key = try row?.key ?? transaction.makeDatabase(database).key
     if existing == nil, let problem = try excess(in: key, transaction) { return .failed(problem) }

@@ -6,6 +6,7 @@ import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 extension RecordPlaneCall {
   func listZones() async throws(RecordError) -> PlaneAnswer {
@@ -36,28 +37,6 @@ extension RecordPlaneCall {
     return PlaneAnswer(body: output.bytes)
   }
 
-  /// - Throws: `QUOTA_EXCEEDED` when a database has its full number of zones.
-  static func checkRoom(forZoneIn database: StoredDatabase, _ snapshot: any ShardSnapshot) throws {
-    try checkRoom(besides: try snapshot.liveZoneCount(in: database.key))
-  }
-
-  static func checkRoom(besides zoneCount: Int) throws(RecordError) {
-    guard zoneCount >= Limit.zonesPerDatabase else { return }
-    throw RecordError(.quotaExceeded, "The database has \(Limit.zonesPerDatabase) zones, which is the limit")
-  }
-
-  /// All live zones of a database.
-  static func zones(of database: StoredDatabase, in snapshot: any ShardSnapshot) throws -> [StoredZone] {
-    var live: [StoredZone] = []
-    var last: Int64 = 0
-    while true {
-      let rows = try snapshot.zones(in: database.key, after: last, limit: Limit.zonesPerDatabase)
-      live.append(contentsOf: rows.filter { !$0.isDeleted })
-      guard rows.count == Limit.zonesPerDatabase, let end = rows.last?.sequence else { return live }
-      last = end
-    }
-  }
-
   func lookUpZones() async throws(RecordError) -> PlaneAnswer {
     let references = try LookupZonesRequest.zones(of: json)
     var wanted: [Result<Zone.ID, RecordError>] = []
@@ -78,7 +57,7 @@ extension RecordPlaneCall {
       if case .success(let id) = zones[index], found[index] != nil || id.isDefault {
         ZoneDictionary.write(id, syncToken: found[index]?.shownSyncToken, to: &output)
       } else {
-        ZoneDictionary.writeError(Self.missing(reference.zoneName), of: reference, defaultOwner: ownerRecordName, to: &output)
+        ZoneDictionary.writeError(RecordError.noZone(named: reference.zoneName), of: reference, defaultOwner: ownerRecordName, to: &output)
       }
     }
     output.endArray()
@@ -99,7 +78,7 @@ extension RecordPlaneCall {
       plans.append(
         ZoneModification.Plan(
           operation: operation,
-          problem: operation.problem ?? (operation.zone.ownerRecordName ?? database.owner == database.owner ? nil : Self.missing(operation.zone.zoneName))))
+          problem: operation.problem ?? (operation.zone.ownerRecordName ?? database.owner == database.owner ? nil : RecordError.noZone(named: operation.zone.zoneName))))
     }
     let schema = try await context.schemas.schema(of: database.container, database.environment)
     let modification = ZoneModification(
@@ -196,7 +175,7 @@ private struct ZoneModification: Sendable {
         return .changed(existing, upTo: existing.sequence)
       }
       do throws(RecordError) {
-        try RecordPlaneCall.checkRoom(besides: liveCount)
+        try ZoneRoom.check(besides: liveCount)
       } catch {
         return .failed(error)
       }
@@ -207,7 +186,7 @@ private struct ZoneModification: Sendable {
       return .changed(zone, upTo: zone.sequence)
     case .delete:
       if isRepeated { return .deleted }
-      guard let row, let existing, !existing.isDeleted else { return .failed(RecordPlaneCall.missing(operation.zone.zoneName)) }
+      guard let row, let existing, !existing.isDeleted else { return .failed(RecordError.noZone(named: operation.zone.zoneName)) }
       let commit = try ending.begin(in: row, transaction)
       try commit.end(existing, as: .deleted)
       effects.add(try commit.finish())

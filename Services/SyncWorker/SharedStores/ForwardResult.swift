@@ -2,9 +2,11 @@
 
 import History
 import Mirroring
+import ObjectPlane
 import RecordStore
 import Records
 import WebServices
+import ZoneCommit
 
 struct ForwardResult: Sendable {
   let mirror: StoredMirror
@@ -62,24 +64,10 @@ struct ForwardResult: Sendable {
     let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: now)
     for (loss, zone) in losses { try journal.append(loss, inZone: SharedZoneName.text(zone)) }
     guard isEvent else { return nil }
-    let told = Array(problems.prefix(RunningExport.problemLimit))
+    let told = Array(problems.prefix(ExportProgress.problemLimit))
     let event = StoredEvent(
       identifier: identifier, kind: .export, startedAt: now, endedAt: now, succeeded: told.isEmpty,
       errorJSON: told.isEmpty ? nil : MirrorErrors.partialFailure(told), savedCount: savedCount, deletedCount: deletedCount)
     return try transaction.put(event, of: mirror.key)
-  }
-}
-
-/// Names another user's zone in the home's journal. The separator keeps it apart from the names of the user's own
-/// zones.
-enum SharedZoneName {
-  private static let separator: Character = "\u{1f}"
-
-  static func text(_ zone: Zone.ID) -> String { "\(zone.zoneName)\(separator)\(zone.ownerName)" }
-
-  /// nil for the name of a zone of the user's own.
-  static func zone(_ text: String) -> Zone.ID? {
-    let parts = text.split(separator: separator, maxSplits: 1, omittingEmptySubsequences: false)
-    return parts.count == 2 ? Zone.ID(zoneName: String(parts[0]), ownerName: String(parts[1])) : nil
   }
 }

@@ -3,30 +3,37 @@
 import History
 import MessagePack
 import Mirroring
+package import ObjectPlane
 import RecordStore
-import Records
-import ServiceBus
+package import Records
+package import ServiceBus
 import ServiceKit
 import Sharing
 import WebServices
+package import ZoneCommit
 
-extension ObjectPlane {
-  /// Answers a request of a shared store's home about an owner's database.
-  func respond(
-    toGuest message: GuestRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
-  ) async throws(RecordError) -> PlaneAnswer {
-    let request = message.request
-    guard request.scope == .shared, request.path.count >= 2, request.path[0] == "stores", let user = request.caller.userRecordName,
-      user != request.database.owner, !request.database.isPublic
-    else { throw RecordError(.badRequest, "only a shared store's home asks so") }
-    let call = StoreCall(request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, plane: self)
+/// A home's request about its guest in this database.
+package struct GuestCall {
+  package let call: StoreCall
+  /// The home, as its guest must be; nil: the home only looks around.
+  package let store: GuestRequest.Store?
+
+  package init(call: StoreCall, store: GuestRequest.Store?) {
+    self.call = call
+    self.store = store
+  }
+
+  /// Answers the calls that only a home makes.
+  /// - Returns: nil for a call that is answered as for any store.
+  package func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer? {
+    let request = call.request
     switch (request.method, request.path.count == 3 ? request.path[2] : "") {
     case ("GET", "locate"): return try await call.locateObjects()
     case ("GET", "zones"): return try await call.listZones()
     default: break
     }
-    guard let guest = message.store else { throw call.missing }
-    try await call.makeGuest(guest)
+    guard let store else { throw call.missing }
+    try await call.makeGuest(store)
     switch (request.method, request.path.dropFirst(2).joined(separator: "/")) {
     case ("GET", "held"): return try await call.listHeld()
     case ("POST", "held/acknowledge"): return try await call.acknowledgeHeld(startNext: startNext)
@@ -36,19 +43,13 @@ extension ObjectPlane {
     case ("DELETE", ""):
       // The home must take all that the guest keeps before the guest goes.
       if try await call.locate().quarantinedCount > 0 { throw RecordError(.conflict, "the guest holds changes that its home has not written down") }
-      return try await Endpoint.of(request).answer(call, startNext)
-    default: return try await Endpoint.of(request).answer(call, startNext)
+      return nil
+    default: return nil
     }
   }
 }
 
 extension StoreCall {
-  /// True when the store's objects are in this database and the database is another user's.
-  var isGuest: Bool { request.scope == .shared && request.database.owner != user }
-
-  /// The identifier under which the store's row is stored.
-  var rowIdentifier: String { isGuest ? StoredMirror.guestIdentifier(storeIdentifier, of: user) : storeIdentifier }
-
   /// Makes the guest, or gives it the home's current model. A user who never had access to the database gets `missing`.
   fileprivate func makeGuest(_ home: GuestRequest.Store) async throws(RecordError) {
     @Sendable func isCurrent(_ mirror: StoredMirror) -> Bool { mirror.modelHash == home.modelHash && mirror.configuration == home.configuration }

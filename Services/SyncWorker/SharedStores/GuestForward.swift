@@ -2,11 +2,13 @@
 
 import History
 import Mirroring
+import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 extension StoreCall {
   /// Answers when the export of the transactions is committed.

@@ -1,9 +1,10 @@
 // Connects the worker of a shared store's user with the shards of the owners who share with that user.
 
-import Records
-import ServiceBus
-import ServiceKit
+package import Records
+package import ServiceBus
+package import ServiceKit
 import Synchronization
+package import ZoneCommit
 
 /// A user who shares zones with another user, or did.
 struct SharedOwner: Hashable, Sendable {
@@ -15,7 +16,7 @@ struct SharedOwner: Hashable, Sendable {
 }
 
 /// The owners who share with a user.
-struct SharedOwnerList: Hashable, Sendable {
+package struct SharedOwnerList: Hashable, Sendable {
   /// Ascending by name.
   var owners: [SharedOwner]
   /// False for a list from memory, which may lack an owner.
@@ -23,7 +24,7 @@ struct SharedOwnerList: Hashable, Sendable {
 }
 
 /// Asks the holders of owners' shards, and finds out who the owners are.
-protocol Owners: Sendable {
+package protocol Owners: Sendable {
   /// - Parameter limit: the time for all attempts; the request is repeatable.
   /// - Throws: when there is no answer. A refusal of the owner's worker is an answer with its status.
   func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer
@@ -36,7 +37,7 @@ protocol Owners: Sendable {
 }
 
 /// Calls on the bus's nested lane: the caller of the asking worker waits on the usual lane.
-final class OwnersByBus: Owners {
+package final class OwnersByBus: Owners {
   private struct Key: Hashable {
     let user: String
     let container: ContainerID
@@ -57,15 +58,15 @@ final class OwnersByBus: Owners {
   private static let deadline = Duration.seconds(2)
   private static let shortWait = Duration.seconds(1)
 
-  init(bus: any Bus, cluster: Cluster, timing: Timing) {
+  package init(bus: any Bus, cluster: Cluster, timing: Timing) {
     calls = ShardCalls(bus: bus, cluster: cluster, timing: timing)
     self.bus = bus
     self.cluster = cluster
   }
 
-  var shardCount: Int? { cluster.current.flatMap { $0.shardCount > 0 ? $0.shardCount : nil } }
+  package var shardCount: Int? { cluster.current.flatMap { $0.shardCount > 0 ? $0.shardCount : nil } }
 
-  func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
+  package func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
     let database = request.request.database
     let isAway = away.withLock { $0[database].map { $0 > .now } ?? false }
     let answer: Answer<DatabaseRequest.Reply>
@@ -87,12 +88,12 @@ final class OwnersByBus: Owners {
       body: answer.body)
   }
 
-  func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] {
+  package func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] {
     try await calls.ask(GuestResolve(message), holderOf: message.shard, within: limit).body
   }
 
   /// Asks every time, so that an invitation just accepted counts. The last list holds while the share service is away.
-  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
+  package func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
     let key = Key(user: userRecordName, container: container, environment: environment)
     do {
       let message = FetchSharedZones(userRecordName: userRecordName, container: container, environment: environment)
@@ -127,7 +128,7 @@ struct NoOwners: Owners {
 }
 
 extension PlaneAnswer {
-  var onBus: Answer<DatabaseRequest.Reply> {
+  package var onBus: Answer<DatabaseRequest.Reply> {
     let reply = DatabaseRequest.Reply(status: status, contentType: contentType, retryAfter: retryAfter, mayWait: mayWait ? true : nil)
     return Answer(reply, body: body)
   }

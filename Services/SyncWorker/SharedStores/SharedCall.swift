@@ -3,18 +3,34 @@
 import JSON
 import MessagePack
 import Mirroring
+package import ObjectPlane
 import RecordStore
-import Records
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+package import ZoneCommit
+
+/// The services of calls on shared stores.
+package struct SharedContext: CommittingContext {
+  package let object: ObjectContext
+  /// Finds the owners of objects in the shared database.
+  package let owners: any Owners
+
+  package init(object: ObjectContext, owners: any Owners) {
+    self.object = object
+    self.owners = owners
+  }
+
+  package var commits: CommitContext { object.commits }
+}
 
 /// Asks owners on behalf of one shared store.
 struct SharedHome: Sendable {
   let mirror: StoredMirror
   /// The database that has the store's row: the user's own.
   let database: DatabaseID
-  let context: PlaneContext
+  let context: SharedContext
   /// For URLs in answers.
   var baseURL = ""
   var standing: UserStanding?
@@ -23,7 +39,7 @@ struct SharedHome: Sendable {
 
   /// - Parameter deadline: of all questions together.
   init(
-    mirror: StoredMirror, database: DatabaseID, context: PlaneContext, baseURL: String = "", standing: UserStanding? = nil,
+    mirror: StoredMirror, database: DatabaseID, context: SharedContext, baseURL: String = "", standing: UserStanding? = nil,
     deadline: ContinuousClock.Instant = .now + patience
   ) {
     self.mirror = mirror
@@ -135,12 +151,19 @@ extension RecordError {
 }
 
 /// A client's call on a shared store.
-struct SharedCall: Sendable {
+package struct SharedCall: Sendable {
   /// As if the store were the user's own.
-  let call: StoreCall
+  package let call: StoreCall
+  package let context: SharedContext
 
-  /// Answers the calls that differ from those on other stores; passes the others on.
-  func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package init(call: StoreCall, context: SharedContext) {
+    self.call = call
+    self.context = context
+  }
+
+  /// Answers the calls that differ from those on other stores.
+  /// - Returns: nil for a call that is answered as for any store.
+  package func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer? {
     let path = Array(call.request.path.dropFirst(2))
     switch (call.request.method, path.first ?? "", path.count) {
     case ("DELETE", "", 0): return try await forget(startNext: startNext)
@@ -162,7 +185,7 @@ struct SharedCall: Sendable {
     case ("POST", "shares", 1): throw Self.refusesSharing
     case ("POST", "accept", 1): return try await accept()
     case ("POST", "purge", 1): return try await leave()
-    default: return try await Endpoint.of(call.request).answer(call, startNext)
+    default: return nil
     }
   }
 
@@ -174,6 +197,6 @@ struct SharedCall: Sendable {
 
   func home(of mirror: StoredMirror) -> SharedHome {
     SharedHome(
-      mirror: mirror, database: call.request.database, context: call.context, baseURL: call.request.baseURL, standing: call.request.caller.standing)
+      mirror: mirror, database: call.request.database, context: context, baseURL: call.request.baseURL, standing: call.request.caller.standing)
   }
 }

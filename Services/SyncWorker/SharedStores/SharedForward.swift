@@ -5,27 +5,38 @@ import History
 import MessagePack
 import Mirroring
 import ObjectModel
-import RecordStore
+import ObjectPlane
+package import RecordStore
 import Records
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 /// Forwards a shared store's transactions after its export position, and the waiting parts of earlier ones.
 ///
 /// Each owner gets its parts independently of the others. The position moves when every part has been offered once; in
 /// the same commit a refused part becomes a waiting part (`WaitingParts`). If that commit fails, the parts are sent
 /// again: a guest recognises transactions that it has, so each is done once.
-struct SharedForward: Sendable {
-  let store: any ShardStore
-  let context: PlaneContext
-  let mirrorKey: Int64
+package struct SharedForward: Sendable {
+  package let store: any ShardStore
+  package let context: SharedContext
+  package let mirrorKey: Int64
   /// The end of waiting for owners; nil: as long as exports may take.
   var deadline: ContinuousClock.Instant?
 
-  struct Outcome: Sendable {
+  package init(
+    store: any ShardStore, context: SharedContext, mirrorKey: Int64, deadline: ContinuousClock.Instant? = nil
+  ) {
+    self.store = store
+    self.context = context
+    self.mirrorKey = mirrorKey
+    self.deadline = deadline
+  }
+
+  package struct Outcome: Sendable {
     /// The store's position afterwards.
     var forwardedNumber: Int64
-    var moreComing: Bool
+    package var moreComing: Bool
     /// Covers the owners' writes.
     var written = SharedImportToken()
     /// Owners that may lack changes of the store: their records are behind the client's.
@@ -34,13 +45,7 @@ struct SharedForward: Sendable {
     var waiting: Set<Int64> = []
     var error: RecordError?
     /// When waiting parts are tried again (milliseconds since 1970).
-    var retryAt: Int64?
-  }
-
-  /// The history yields nothing more until an owner takes its waiting parts.
-  struct Unreached: Error {
-    let owners: Set<String>
-    let error: RecordError
+    package var retryAt: Int64?
   }
 
   /// Limits of one batch.
@@ -62,7 +67,7 @@ struct SharedForward: Sendable {
   /// Forwards a batch.
   /// - Returns: nil when the store is gone or its model unknown.
   /// - Throws: `Unreached`, and errors of the store.
-  func run() async throws -> Outcome? {
+  package func run() async throws -> Outcome? {
     guard let backlog = try await store.read({ snapshot in try self.backlog(in: snapshot) }) else { return nil }
     let mirror = backlog.mirror
     guard !backlog.outgoing.isEmpty || backlog.end > mirror.exportedTransactionNumber else {
@@ -149,7 +154,7 @@ struct SharedForward: Sendable {
   private func offer(_ assets: [Asset]) throws(RecordError) {
     if assets.isEmpty { return }
     do throws(AssetError) {
-      _ = try context.assets.offer(Array(Set(assets)), of: store.shard, until: AssetLifetime.uploadExpiry(at: context.clock.now))
+      _ = try context.object.assets.offer(Array(Set(assets)), of: store.shard, until: AssetLifetime.uploadExpiry(at: context.clock.now))
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
@@ -181,12 +186,12 @@ struct SharedForward: Sendable {
       }
       if let event = try result.store(identifier, of: mirror, in: transaction) {
         let exported = RecentExports.Run(after: backlog.mirror.exportedTransactionNumber, through: backlog.end, eventNumber: event, eventIdentifier: identifier)
-        context.recentExports.note(exported, of: MirrorID(shard: store.shard, key: mirrorKey))
+        context.object.recentExports.note(exported, of: MirrorID(shard: store.shard, key: mirrorKey))
       }
       outcome.moreComing = backlog.end < mirror.lastTransactionNumber
       return outcome
     }.value
-    if result.isEvent { context.noticed(MirrorID(shard: store.shard, key: mirrorKey)) }
+    if result.isEvent { context.object.noticed(MirrorID(shard: store.shard, key: mirrorKey)) }
     return outcome ?? Outcome(forwardedNumber: .max, moreComing: false)
   }
 }

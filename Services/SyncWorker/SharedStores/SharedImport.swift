@@ -3,11 +3,13 @@
 import History
 import JSON
 import Mirroring
+import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 /// Collects owners' pages into one answer.
 private struct SharedPage {

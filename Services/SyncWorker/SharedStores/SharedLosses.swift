@@ -2,10 +2,12 @@
 
 import JSON
 import Mirroring
+import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import WebServices
+import ZoneCommit
 
 /// Deletions of objects that a shared store saved and lost.
 struct SharedLosses: Sendable {

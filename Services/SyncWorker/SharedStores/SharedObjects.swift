@@ -2,11 +2,13 @@
 
 import JSON
 import Mirroring
+import ObjectPlane
 import RecordStore
-import Records
+package import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+package import ZoneCommit
 
 extension SharedCall {
   /// `objects/{objectID}` and paths below it: forwards the store's saves, then asks the owner of the object.
@@ -192,7 +194,7 @@ extension SharedCall {
   func accept() async throws(RecordError) -> PlaneAnswer {
     _ = try await call.locate()
     let references = try ShortGUIDReference.references(of: try JSONValue.request(call.body))
-    guard let shardCount = call.context.owners.shardCount else { throw RecordError(.tryAgainLater, "The shards are not known yet", retryAfter: 1) }
+    guard let shardCount = context.owners.shardCount else { throw RecordError(.tryAgainLater, "The shards are not known yet", retryAfter: 1) }
     var places: [Int: [Int]] = [:]
     for (index, reference) in references.enumerated() {
       if let shard = ShortGUID(reference.value)?.shard, shard < shardCount { places[shard, default: []].append(index) }
@@ -208,7 +210,7 @@ extension SharedCall {
         purpose: .accept, shard: shard, container: call.request.database.container, environment: call.request.database.environment,
         caller: call.request.caller, items: items, baseURL: call.request.baseURL)
       do throws(RecordError) {
-        let answer = try PlaneAnswer(body: try await call.context.owners.resolve(message, within: SharedHome.patience)).json()
+        let answer = try PlaneAnswer(body: try await context.owners.resolve(message, within: SharedHome.patience)).json()
         for (index, result) in zip(indices, answer.elements) where !result.isNull { results[index] = .success(result) }
       } catch {
         for index in indices { results[index] = .failure(error) }
@@ -245,7 +247,7 @@ extension SharedCall {
 
 extension StoreCall {
   /// An invitation is accepted into the shared database's store (A11).
-  func refuseAccepting() async throws(RecordError) -> PlaneAnswer {
+  package func refuseAccepting() async throws(RecordError) -> PlaneAnswer {
     _ = try await locate()
     throw RecordError(.badRequest, "accept: shares are accepted into a store of the shared database", cocoaErrorCode: .noSharedStore)
   }

@@ -3,6 +3,7 @@
 import History
 import Mirroring
 import ObjectModel
+import ObjectPlane
 import RecordStore
 import Records
 
@@ -206,36 +207,6 @@ private struct NewObjects {
   }
 }
 
-extension RelationshipValue {
-  fileprivate var targets: [String] {
-    switch self {
-    case .toOne(let target): target.map { [$0] } ?? []
-    case .toMany(let targets): targets
-    case .toManyDelta(let added, let removed): added + removed
-    }
-  }
-}
-
-extension HistoryChange {
-  /// The change without its references to some objects; its effect on its own object stays.
-  func without(_ isGone: (String) -> Bool) -> HistoryChange {
-    if !relationships.contains(where: { $0.value.targets.contains(where: isGone) }) { return self }
-    let rest = relationships.map { relationship -> NamedValue<RelationshipValue> in
-      let value: RelationshipValue =
-        switch relationship.value {
-        case .toOne(let target): .toOne(target.flatMap { isGone($0) ? nil : $0 })
-        case .toMany(let targets): .toMany(targets.filter { !isGone($0) })
-        case .toManyDelta(let added, let removed): .toManyDelta(add: added.filter { !isGone($0) }, remove: removed.filter { !isGone($0) })
-        }
-      return NamedValue(name: relationship.name, value: value)
-    }
-    return HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes, relationships: rest, tombstone: tombstone)
-  }
-
-  fileprivate var attributesOnly: HistoryChange { HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes) }
-  fileprivate var relationshipsOnly: HistoryChange { HistoryChange(changeType: changeType, entity: entity, objectID: objectID, relationships: relationships) }
-}
-
 /// Objects with waiting changes: later changes wait behind them.
 private struct WaitingNames {
   private var objects: Set<String> = []
@@ -262,4 +233,9 @@ private struct WaitingNames {
     for index in stays { objects.insert(changes[index].objectID) }
     return stays
   }
+}
+
+extension HistoryChange {
+  fileprivate var attributesOnly: HistoryChange { HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes) }
+  fileprivate var relationshipsOnly: HistoryChange { HistoryChange(changeType: changeType, entity: entity, objectID: objectID, relationships: relationships) }
 }

@@ -4,11 +4,14 @@ import History
 import MessagePack
 import Mirroring
 import ObjectModel
+import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneActions
+import ZoneCommit
 
 extension SharedCall {
   /// `POST conflicts/{n}/restore`. The server writes the changes, so that every device imports them, the losing one

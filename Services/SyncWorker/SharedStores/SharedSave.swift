@@ -5,11 +5,13 @@ import History
 import JSON
 import MessagePack
 import Mirroring
+import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 extension SharedHome {
   /// Locates objects.
@@ -238,7 +240,7 @@ extension SharedCall {
 
   /// Forwards a batch. A failure delays every run until the retry is due.
   func forward(_ mirror: StoredMirror) async throws(RecordError) -> SharedForward.Outcome? {
-    let forwarding = SharedForward(store: call.store, context: call.context, mirrorKey: mirror.key)
+    let forwarding = SharedForward(store: call.store, context: context, mirrorKey: mirror.key)
     do {
       let outcome = try await forwarding.run()
       if let retryAt = outcome?.retryAt { call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
@@ -254,13 +256,13 @@ extension SharedCall {
   func forwardEverything(_ home: SharedHome) async throws(RecordError) -> Set<String> {
     let mirror = home.mirror
     if mirror.exportedTransactionNumber >= mirror.lastTransactionNumber, mirror.quarantinedCount == 0 { return [] }
-    let forwarding = SharedForward(store: call.store, context: call.context, mirrorKey: mirror.key, deadline: home.deadline)
+    let forwarding = SharedForward(store: call.store, context: context, mirrorKey: mirror.key, deadline: home.deadline)
     do {
       while let outcome = try await forwarding.run() {
         if let retryAt = outcome.retryAt { call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
         if outcome.forwardedNumber >= mirror.lastTransactionNumber { return outcome.behind }
       }
-    } catch let failure as SharedForward.Unreached {
+    } catch let failure as Unreached {
       call.exports.signal(.backlog(mirrorKey: mirror.key), on: call.store.shard)
       // Any owner may be concerned by transactions that were not read.
       return Set(try await home.owners().map(\.name)).union(failure.owners)

@@ -2,11 +2,13 @@
 
 import JSON
 import Mirroring
+import ObjectPlane
 import RecordStore
 import Records
 import ServiceBus
 import ServiceKit
 import WebServices
+import ZoneCommit
 
 extension SharedCall {
   /// The status of any store, plus its guests' pending work; `unreachedOwners` names the owners without an answer. A

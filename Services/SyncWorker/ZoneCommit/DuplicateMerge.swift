@@ -1,14 +1,14 @@
 // Merges duplicates in the commit that finds them (D3): every writer of a zone passes its writes here, in the
 // same body.
 
-import Mirroring
+package import Mirroring
 import ObjectModel
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import ServiceKit
 
 /// Merges the records of one batch for a zone, and carries changes of merged duplicates to their survivors.
-struct DuplicateMerge {
+package struct DuplicateMerge {
   /// A record that was written.
   struct Touched {
     /// The record before the write; nil if none was alive.
@@ -34,13 +34,13 @@ struct DuplicateMerge {
     }
   }
 
-  struct Outcome {
+  package struct Outcome {
     /// All writes, in order.
-    var writes: [PlannedWrite] = []
+    package var writes: [PlannedWrite] = []
     /// The resulting rows, by record name.
-    var stored: [String: StoredRecord] = [:]
+    package var stored: [String: StoredRecord] = [:]
     /// True if work is left beyond the limits of one commit.
-    var isUnfinished = false
+    package var isUnfinished = false
   }
 
   let transaction: any ShardTransaction
@@ -52,7 +52,7 @@ struct DuplicateMerge {
   let random: any RandomSource
   /// True if the caller may write a record. A private database needs no such check (T-D05).
   var mayWrite: (Record) -> Bool = { _ in true }
-  private(set) var outcome = Outcome()
+  package private(set) var outcome = Outcome()
   /// Pointers that this commit may still move.
   private var room = DuplicateMerge.pointerLimit
 
@@ -61,10 +61,8 @@ struct DuplicateMerge {
   /// The most records of one group that one commit merges.
   static let groupLimit = 200
   private static let redirectLimit = 200
-  /// The most records of one group that one commit looks at, merged ones included.
-  static let lookLimit = 1000
 
-  init(in zone: StoredZone, of commit: ZoneCommit) {
+  package init(in zone: StoredZone, of commit: ZoneCommit) {
     transaction = commit.transaction
     self.zone = zone
     schema = commit.schema
@@ -105,7 +103,7 @@ struct DuplicateMerge {
   /// Merges the records that share a key. A damaged record prevents the merge; its next reader reports the damage.
   /// - Parameter member: the record that has just got the key, because the group's limit may leave it out.
   /// - Returns: true if the group has more records than one commit merges.
-  @discardableResult mutating func mergeGroup(_ key: [UInt8], by rule: UniqueRule, with member: Record? = nil) throws -> Bool {
+  @discardableResult package mutating func mergeGroup(_ key: [UInt8], by rule: UniqueRule, with member: Record? = nil) throws -> Bool {
     let mayWrite = mayWrite
     guard var group = try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.groupLimit, where: mayWrite).map(\.record) }) else {
       return false
@@ -231,7 +229,7 @@ struct DuplicateMerge {
 
   /// Deletes an object's waiting duplicates with it. Those that the caller may not write become independent objects.
   private func removeDuplicates(of survivor: String, _ deduplicator: inout Deduplicator) throws {
-    for var redirect in try transaction.redirects(to: survivor, in: zone.key, limit: Self.lookLimit) where redirect.isPending {
+    for var redirect in try transaction.redirects(to: survivor, in: zone.key, limit: UniqueRule.lookLimit) where redirect.isPending {
       guard try mayWrite(to: redirect.loser) else {
         try transaction.removeRedirect(of: redirect.loser, in: zone.key)
         continue
@@ -247,7 +245,7 @@ struct DuplicateMerge {
   /// Moves remaining pointers to duplicates, and removes the duplicates that are due.
   /// - Parameter name: the last duplicate of the previous call; nil at first.
   /// - Returns: the last duplicate processed; nil if none are left, or if this part is unfinished and must be repeated.
-  mutating func advance(after name: String?) throws -> (outcome: Outcome, last: String?) {
+  package mutating func advance(after name: String?) throws -> (outcome: Outcome, last: String?) {
     let pending = try transaction.pendingRedirects(in: zone.key, afterName: name, limit: Self.redirectLimit)
     var deduplicator = deduplicator(anyModel)
     for redirect in pending { deduplicator.standIns[redirect.loser] = redirect.survivor }
@@ -271,12 +269,12 @@ struct DuplicateMerge {
 
 extension StoredRedirect {
   /// True if pointers must be moved or the duplicate must be removed.
-  var isDue: Bool { isPending && (progress == .all || !progress.contains(.moved)) }
+  package var isDue: Bool { isPending && (progress == .all || !progress.contains(.moved)) }
 }
 
 /// Returns nil for a damaged record, which must stop neither its batch nor other duplicates. Its next reader reports
 /// the damage. Two objects that stay two, or a pointer that stays, lose no data.
-@discardableResult func unlessDamaged<Value>(_ body: () throws -> Value) throws -> Value? {
+@discardableResult package func unlessDamaged<Value>(_ body: () throws -> Value) throws -> Value? {
   do {
     return try body()
   } catch StoreError.corrupt {

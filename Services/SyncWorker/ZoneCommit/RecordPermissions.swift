@@ -1,15 +1,15 @@
 // A caller's permissions on records of the public database. The schema's GRANTs decide, on reads and in each commit.
 
 import ObjectModel
-import Records
-import ServiceBus
+package import Records
+package import ServiceBus
 
 /// A caller's permissions in the public database; in a private database `RecordPlaneCall.permissions` is nil.
 ///
 /// An unreadable record looks like a missing one: NOT_FOUND in a lookup, and no hit of a query.
-struct RecordPermissions: Sendable {
+package struct RecordPermissions: Sendable {
   /// The records of a type that a caller may read.
-  enum Readable: Hashable, Sendable {
+  package enum Readable: Hashable, Sendable {
     case all
     /// Records that this user created.
     case created(by: String)
@@ -31,14 +31,14 @@ struct RecordPermissions: Sendable {
   }
 
   /// Decides for a whole query, not for each record.
-  func readable(_ recordType: String) -> Readable {
+  package func readable(_ recordType: String) -> Readable {
     let grants = grants.grants(of: recordType)
     if isOperator || always(grants).contains(.read) { return .all }
     if let user, grants.creator.contains(.read) { return .created(by: user) }
     return .none
   }
 
-  func mayRead(_ record: Record) -> Bool {
+  package func mayRead(_ record: Record) -> Bool {
     switch readable(record.recordType) {
     case .all: true
     case .created(let user): record.created.userRecordName == user
@@ -47,11 +47,11 @@ struct RecordPermissions: Sendable {
   }
 
   /// `_creator` does not apply to records that do not exist yet.
-  func mayCreate(_ recordType: String) -> Bool {
+  package func mayCreate(_ recordType: String) -> Bool {
     user != nil && always(grants.grants(of: recordType)).contains(.create)
   }
 
-  func mayWrite(_ record: Record) -> Bool {
+  package func mayWrite(_ record: Record) -> Bool {
     guard let user else { return false }
     let grants = grants.grants(of: record.recordType)
     return always(grants).contains(.write) || (record.created.userRecordName == user && grants.creator.contains(.write))
@@ -68,21 +68,13 @@ struct RecordPermissions: Sendable {
 
 extension EnvironmentSchema {
   /// The public database's permissions of a user without a request, such as a subscriber or an exported store's user.
-  func permissions(ofAbsentUser userRecordName: String) -> RecordPermissions {
+  package func permissions(ofAbsentUser userRecordName: String) -> RecordPermissions {
     RecordPermissions(grants: grants, user: userRecordName, roles: userRoles[userRecordName] ?? [])
   }
 
   /// - Returns: nil for a private database.
-  func permissions(of caller: Caller, in database: DatabaseID) -> RecordPermissions? {
+  package func permissions(of caller: Caller, in database: DatabaseID) -> RecordPermissions? {
     guard database.isPublic else { return nil }
     return RecordPermissions(grants: grants, user: caller.userRecordName, roles: caller.roles, isOperator: caller.isOperator)
-  }
-}
-
-extension RecordPlaneCall {
-  /// The caller's permissions; nil in a private database, where the caller is the owner.
-  func permissions() async throws(RecordError) -> RecordPermissions? {
-    guard database.isPublic else { return nil }
-    return try await context.schemas.schema(of: database.container, database.environment).permissions(of: request.caller, in: database)
   }
 }

@@ -12,13 +12,13 @@ import Records
 ///   request deletes at most `Limit.cascadeCount` records beyond those it names.
 /// - `VALIDATE`: the target must exist, and can't be deleted while a source exists.
 /// - Neither reaches beyond its zone, and `NONE` has no effect.
-struct ReferenceRules {
+package struct ReferenceRules {
   struct Save {
     let record: Record
     let existing: StoredRecord?
   }
 
-  struct Verdict {
+  package struct Verdict {
     /// The reasons why records of the batch can't be saved or deleted, by name.
     var problems: [String: RecordError] = [:]
     /// Further records to delete, in the order of their discovery; some may be among the batch's saves.

@@ -1,24 +1,24 @@
 // Policy `reject`: refuses a save that would make a duplicate, and names the earlier record.
 
 import ObjectModel
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 
 /// A save that makes a duplicate.
-struct UniqueConflict: Hashable, Sendable {
-  let recordName: String
-  let entity: String
+package struct UniqueConflict: Hashable, Sendable {
+  package let recordName: String
+  package let entity: String
   /// The rule, as `Tag(name)`.
   let rule: String
   /// The record that has the values already; nil if the caller may not know of it.
-  let winner: String?
+  package let winner: String?
 
-  var reason: String { "\(rule) must be unique in its zone: \(winner.map { "'\($0)'" } ?? "another record") has the same" }
+  package var reason: String { "\(rule) must be unique in its zone: \(winner.map { "'\($0)'" } ?? "another record") has the same" }
   var error: RecordError { RecordError(.uniqueFieldError, reason) }
 }
 
 /// Judges the records that one batch saves, in order: the first of two records with the same key gets it.
-struct UniqueCheck {
+package struct UniqueCheck {
   private let rules: UniqueRules
   private let transaction: any ShardTransaction
   /// nil: a zone without any record.
@@ -27,7 +27,7 @@ struct UniqueCheck {
   private let planned: [String: Record?]
   private var claims: [UniqueClaim: String] = [:]
   /// True if the caller may know that a record exists.
-  var mayName: (Record) throws -> Bool = { _ in true }
+  package var mayName: (Record) throws -> Bool = { _ in true }
 
   private struct UniqueClaim: Hashable {
     let rule: String
@@ -35,7 +35,7 @@ struct UniqueCheck {
   }
 
   /// - Parameter planned: every record that the batch saves or deletes, in its later state.
-  init(_ rules: UniqueRules, planned: [String: Record?], in zone: StoredZone?, _ transaction: any ShardTransaction) {
+  package init(_ rules: UniqueRules, planned: [String: Record?], in zone: StoredZone?, _ transaction: any ShardTransaction) {
     self.rules = rules
     self.planned = planned
     self.zone = zone
@@ -44,7 +44,7 @@ struct UniqueCheck {
 
   /// - Parameter earlier: the live record that is replaced; the new one may keep its key.
   /// - Returns: nil for a record that may be saved.
-  mutating func conflict(of record: Record, replacing earlier: Record?) throws -> UniqueConflict? {
+  package mutating func conflict(of record: Record, replacing earlier: Record?) throws -> UniqueConflict? {
     guard rules.rejecting.contains(record.recordType) else { return nil }
     var claimed: [UniqueClaim] = []
     for rule in rules.byRecordType[record.recordType] ?? [] where rule.policy == .reject {

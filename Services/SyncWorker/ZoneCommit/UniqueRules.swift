@@ -1,20 +1,23 @@
 // Prepares an environment's unique constraints for lookups: the records that share a key.
 
-import Indexing
+package import Indexing
 import Mirroring
-import ObjectModel
+package import ObjectModel
 import RecordStore
 import Records
 
 /// A unique constraint, with the model that gives its meaning.
-struct UniqueRule: Sendable {
-  let declaration: EnvironmentRules.Unique
+package struct UniqueRule: Sendable {
+  package let declaration: EnvironmentRules.Unique
   let entity: EntityDescription
   let model: MirrorModel
   /// Finds the records with the same values.
-  let index: FieldIndex
+  package let index: FieldIndex
 
-  var policy: EnvironmentRules.Unique.Policy { declaration.policy }
+  /// The most records of one group that one commit looks at, merged ones included.
+  static let lookLimit = 1000
+
+  package var policy: EnvironmentRules.Unique.Policy { declaration.policy }
 
   /// nil if the model lacks the rule's entity or attributes.
   init?(_ declaration: EnvironmentRules.Unique, in model: MirrorModel) {
@@ -47,11 +50,11 @@ extension Record {
 }
 
 /// The unique constraints that an environment's models can express.
-struct UniqueRules: Sendable {
+package struct UniqueRules: Sendable {
   let byRecordType: [String: [UniqueRule]]
-  let indexes: Set<FieldIndex>
+  package let indexes: Set<FieldIndex>
   /// Record types whose saves may be refused.
-  let rejecting: Set<String>
+  package let rejecting: Set<String>
 
   /// nil if nothing is unique. The latest model interprets a rule if it can, otherwise the first other model that can.
   init?(_ rules: EnvironmentRules, models: [String: MirrorModel], latestModelHash: String?) {
@@ -65,13 +68,13 @@ struct UniqueRules: Sendable {
     rejecting = Set(known.filter { $0.policy == .reject }.map(\.index.recordType))
   }
 
-  var all: [UniqueRule] { byRecordType.sorted { $0.key < $1.key }.flatMap(\.value) }
+  package var all: [UniqueRule] { byRecordType.sorted { $0.key < $1.key }.flatMap(\.value) }
 }
 
 extension ShardTransaction {
   /// Live records that share a key of a rule, ascending by name, at most `limit`, without pending duplicates.
   ///
-  /// The scan looks at up to `DuplicateMerge.lookLimit` records, lowest names first, so that many pending
+  /// The scan looks at up to `UniqueRule.lookLimit` records, lowest names first, so that many pending
   /// duplicates may hide further records.
   ///
   /// Makes the rule's index if it is missing. Until the index is filled, older records may be missing;
@@ -82,7 +85,7 @@ extension ShardTransaction {
     var found: [StoredRecord] = []
     var scan = IndexScan(index: index.key, zone: zone.key, range: IndexRange(key: key))
     var lookCount = 0
-    while found.count < limit, lookCount < DuplicateMerge.lookLimit {
+    while found.count < limit, lookCount < UniqueRule.lookLimit {
       let page = try indexedRecords(scan, limit: 100)
       lookCount += page.count
       for entry in page where found.count < limit && rule.key(of: entry.stored.record) == key && isWanted(entry.stored.record) {

@@ -1,7 +1,7 @@
 // The one table of the rules for writes to zones: each kind of write, each rule, and the reason for each exemption.
 
 /// A kind of write to zones. A new one gets its row in `WriteRules.table` before it can write.
-enum ZoneWrite: CaseIterable, Hashable, Sendable {
+package enum ZoneWrite: CaseIterable, Hashable, Sendable {
   /// `records/modify`.
   case edit
   /// A store's saved transactions, in its private or public database or as a guest.
@@ -33,7 +33,7 @@ enum ZoneWrite: CaseIterable, Hashable, Sendable {
 }
 
 /// The rules for all writes.
-enum WriteRule: CaseIterable, Hashable, Sendable {
+package enum WriteRule: CaseIterable, Hashable, Sendable {
   /// The database's owner has room for it.
   case quota
   /// The author may write the record. The planes decide this before a commit begins or while they plan it.

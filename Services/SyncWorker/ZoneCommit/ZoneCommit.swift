@@ -1,42 +1,29 @@
 // The one way to write to zones: a commit of one kind, by one author, under the rules of the table in `WriteRules`.
 
 import Mirroring
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import ServiceBus
-import ServiceKit
+package import ServiceKit
 import Sharing
 
-/// The author of a commit's writes.
-struct WriteAuthor: Hashable, Sendable {
-  /// nil: the server by itself.
-  let userRecordName: String?
-  /// The author's device, which is not told of its own writes; nil: none, or one without a name.
-  let device: String?
-  /// The key of the mirrored store whose export this is, or 0 (`StoredRecord.origin`).
-  var mirror: Int64 = 0
-
-  /// The server on behalf of a user: every device is told of the writes.
-  static let server = WriteAuthor(userRecordName: nil, device: nil)
-}
-
 /// The part of a commit that is known before its transaction begins.
-struct CommitTerms: Sendable {
+package struct CommitTerms: Sendable {
   let write: ZoneWrite
   let author: WriteAuthor
   /// The stamp of writes that the server adds on its own.
-  var stamp: Stamp
-  let schema: EnvironmentSchema
+  package var stamp: Stamp
+  package let schema: EnvironmentSchema
   /// The quota of the database's owner; nil: no limit.
-  var quota: StorageQuota?
-  let shard: Int
-  let random: any RandomSource
+  package var quota: StorageQuota?
+  package let shard: Int
+  package let random: any RandomSource
   private let watch: SubscriptionWatch
 
   /// - Parameter stamp: its user asked for the write, even if the server is the author.
-  init(
+  package init(
     _ write: ZoneWrite, by author: WriteAuthor = .server, _ stamp: Stamp, _ schema: EnvironmentSchema, quota: StorageQuota? = nil, shard: Int,
-    _ context: PlaneContext
+    _ context: some CommittingContext
   ) {
     self.write = write
     self.author = author
@@ -45,12 +32,12 @@ struct CommitTerms: Sendable {
     self.quota = quota
     self.shard = shard
     random = context.random
-    watch = context.watch(schema, by: author.userRecordName ?? stamp.userRecordName)
+    watch = context.commits.watch(schema, by: author.userRecordName ?? stamp.userRecordName)
   }
 
   /// Begins a commit within a store transaction.
   /// - Parameter database: its state before the first write, from which the growth counts.
-  func begin(in database: StoredDatabase, _ transaction: any ShardTransaction) throws -> ZoneCommit {
+  package func begin(in database: StoredDatabase, _ transaction: any ShardTransaction) throws -> ZoneCommit {
     let rules = WriteRules.rules(of: write)
     return try ZoneCommit(terms: self, rules: rules, database: database, firing: watch.firing(in: database.key, transaction), transaction)
   }
@@ -60,12 +47,12 @@ struct CommitTerms: Sendable {
 ///
 /// `writer(to:)` saves and deletes; `finish()` merges duplicates, checks the growth, fires subscriptions and returns
 /// the effects. This is a class because its writers note their writes in it.
-final class ZoneCommit {
-  let terms: CommitTerms
+package final class ZoneCommit {
+  package let terms: CommitTerms
   let rules: WriteRules
-  let transaction: any ShardTransaction
+  package let transaction: any ShardTransaction
   /// The database before the first write.
-  let database: StoredDatabase
+  package let database: StoredDatabase
   private let firing: SubscriptionFiring?
 
   /// Zones in the order of their first writes.
@@ -76,10 +63,10 @@ final class ZoneCommit {
   private var checks: [Int64: UniqueCheck] = [:]
   private var rewritten: Set<String> = []
   /// True for records that duplicates may be merged into; all, unless the caller's permissions restrict it.
-  var mayMerge: (Record) -> Bool = { _ in true }
+  package var mayMerge: (Record) -> Bool = { _ in true }
 
   /// Restricts merges to records that the author may write; nil: they may write all.
-  func restrictMerges(to access: (any RecordAccess)?) {
+  package func restrictMerges(to access: (any RecordAccess)?) {
     // Dropped because a record that can't be judged is not merged.
     mayMerge = access.map { access in { (try? access.mayWrite($0)) ?? false } } ?? { _ in true }
   }
@@ -103,18 +90,18 @@ final class ZoneCommit {
     touched = []
   }
 
-  var schema: EnvironmentSchema { terms.schema }
+  package var schema: EnvironmentSchema { terms.schema }
 
   // MARK: Writers
 
   /// The author's writer to a zone.
-  func writer(to zone: StoredZone) -> ZoneWriter { ZoneWriter(commit: self, zone: zone, author: terms.author, isAuthors: true) }
+  package func writer(to zone: StoredZone) -> ZoneWriter { ZoneWriter(commit: self, zone: zone, author: terms.author, isAuthors: true) }
 
   /// A writer to a zone on the server's own account: every device hears of its writes.
-  func serversWriter(to zone: StoredZone) -> ZoneWriter { ZoneWriter(commit: self, zone: zone, author: .server, isAuthors: isServers) }
+  package func serversWriter(to zone: StoredZone) -> ZoneWriter { ZoneWriter(commit: self, zone: zone, author: .server, isAuthors: isServers) }
 
   /// A writer on the server's account without checks for duplicates, for records that leave the zone or are merged.
-  func plainWriter(to zone: StoredZone) -> ZoneWriter {
+  package func plainWriter(to zone: StoredZone) -> ZoneWriter {
     ZoneWriter(commit: self, zone: zone, author: .server, isAuthors: isServers, tracksDuplicates: false)
   }
 
@@ -160,7 +147,7 @@ final class ZoneCommit {
   func noteRewritten(_ recordName: String) { rewritten.insert(recordName) }
 
   /// - Returns: the names noted since the last time.
-  func takeRewritten() -> Set<String> {
+  package func takeRewritten() -> Set<String> {
     if rewritten.isEmpty { return [] }
     defer { rewritten = [] }
     return rewritten
@@ -175,7 +162,7 @@ final class ZoneCommit {
   // MARK: Zones
 
   /// Makes a zone, or returns the existing one.
-  func makeZone(named name: String) throws -> StoredZone {
+  package func makeZone(named name: String) throws -> StoredZone {
     let former = try transaction.zone(named: name, in: database.key)
     let zone = try transaction.makeZone(named: name, in: database.key)
     if former?.isDeleted == false { return zone }
@@ -186,7 +173,7 @@ final class ZoneCommit {
 
   /// Ends a zone with all its records.
   /// - Returns: the zone after its end.
-  @discardableResult func end(_ zone: StoredZone, as end: ZoneEnd) throws -> StoredZone {
+  @discardableResult package func end(_ zone: StoredZone, as end: ZoneEnd) throws -> StoredZone {
     if database.hasShares { note(accessOf: try transaction.audience(ofZone: zone.zoneName, of: database.key), to: zone.zoneName) }
     try transaction.deleteZone(zone.key, as: end)
     // A purge also removes the zone's conflicts. Changes that stores had not exported are recorded afterwards.
@@ -200,12 +187,12 @@ final class ZoneCommit {
   // MARK: The end
 
   /// The zone's state after the writes so far.
-  func current(_ zone: StoredZone) -> StoredZone { zones.first { $0.zone.key == zone.key }?.zone ?? zone }
+  package func current(_ zone: StoredZone) -> StoredZone { zones.first { $0.zone.key == zone.key }?.zone ?? zone }
 
-  var hasWritten: Bool { !zones.isEmpty }
+  package var hasWritten: Bool { !zones.isEmpty }
 
   /// Merges duplicates among the records written to a zone so far. `finish()` does so for the remaining zones.
-  func mergeDuplicates(in zone: StoredZone) throws -> DuplicateMerge.Outcome {
+  package func mergeDuplicates(in zone: StoredZone) throws -> DuplicateMerge.Outcome {
     guard let touched, touched.contains(where: { $0.zone == zone.key }) else { return DuplicateMerge.Outcome() }
     self.touched = touched.filter { $0.zone != zone.key }
     var merge = DuplicateMerge(in: zone, of: self)
@@ -218,7 +205,7 @@ final class ZoneCommit {
   /// Ends the commit after its last write.
   /// - Throws: `QUOTA_EXCEEDED` if the commit as a whole exceeds the quota.
   /// - Returns: the effects to publish once the transaction is durable.
-  func finish() throws -> ZoneEffects {
+  package func finish() throws -> ZoneEffects {
     if touched?.isEmpty == false { for changed in zones { _ = try mergeDuplicates(in: changed.zone) } }
     if rules.quota == .whole, hasWritten { try terms.quota?.checkGrowth(since: database, in: transaction) }
     for changed in zones {
@@ -235,7 +222,7 @@ final class ZoneCommit {
 
 extension ShardSnapshot {
   /// The database row with this key, which another row of the shard refers to.
-  func row(ofDatabase key: Int64) throws -> StoredDatabase {
+  package func row(ofDatabase key: Int64) throws -> StoredDatabase {
     guard let row = try database(key: key) else { throw StoreError.corrupt("database \(key) is not there") }
     return row
   }

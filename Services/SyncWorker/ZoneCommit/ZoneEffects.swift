@@ -1,12 +1,12 @@
 // The effects of a commit, published only once the commit is durable.
 
-import RecordStore
-import Records
-import ServiceBus
+package import RecordStore
+package import Records
+package import ServiceBus
 import Sharing
 
 /// The effects of a commit's writes: pings, fired subscriptions, changed access, and duplicates left to merge.
-struct ZoneEffects: Sendable {
+package struct ZoneEffects: Sendable {
   /// Users whose access to a zone began, changed or ended.
   struct Access: Hashable, Sendable {
     let users: [String]
@@ -15,18 +15,18 @@ struct ZoneEffects: Sendable {
     let shard: Int
   }
 
-  private(set) var changes: [ZoneChange] = []
+  package private(set) var changes: [ZoneChange] = []
   private(set) var fired: [Firing] = []
   private(set) var accesses: [Access] = []
   /// Shards with more duplicates than one commit merges.
   private(set) var unmerged: Set<Int> = []
 
-  init() {}
+  package init() {}
 
   /// Zones that ended with a reset, which has no commit of its own and removes the subscriptions, too.
-  init(removed zones: [StoredZone], of database: DatabaseID) { for zone in zones { add(zone, of: database, by: nil, hasSubscriptions: false) } }
+  package init(removed zones: [StoredZone], of database: DatabaseID) { for zone in zones { add(zone, of: database, by: nil, hasSubscriptions: false) } }
 
-  mutating func add(_ other: ZoneEffects) {
+  package mutating func add(_ other: ZoneEffects) {
     changes += other.changes
     fired += other.fired
     accesses += other.accesses
@@ -34,16 +34,20 @@ struct ZoneEffects: Sendable {
   }
 
   /// Publishes the effects. Called when the commit is durable.
-  func publish(by context: PlaneContext) {
+  package func publish(by context: some CommittingContext) {
+    let receivers = context.commits.effects
     // Before the change, so that users whose access has just begun are told of it.
-    for access in accesses { context.noteShares(access.users, ofZone: access.zoneName, in: access.database, shard: access.shard) }
-    for change in changes { context.changes.publish(change) }
-    if !fired.isEmpty { context.publish(fired) }
-    for shard in unmerged { context.duplicates.note(shard) }
+    for access in accesses {
+      receivers.audiences.add(access.users, toZone: access.zoneName, of: access.database, shard: access.shard)
+      receivers.shareNews.note(access.shard)
+    }
+    for change in changes { receivers.changes.publish(change) }
+    if !fired.isEmpty { receivers.lateFirings.publish(fired) }
+    for shard in unmerged { receivers.duplicates.note(shard) }
   }
 
   /// Publishes the changes alone.
-  func publish(changesBy publisher: any ChangePublisher) { for change in changes { publisher.publish(change) } }
+  package func publish(changesBy publisher: any ChangePublisher) { for change in changes { publisher.publish(change) } }
 
   // MARK: Made by commits
 
@@ -60,4 +64,13 @@ struct ZoneEffects: Sendable {
   mutating func add(_ access: Access) { accesses.append(access) }
 
   mutating func addUnmerged(on shard: Int) { unmerged.insert(shard) }
+}
+
+extension ZoneChange {
+  /// The news that a zone changed, up to its sequence.
+  init(_ zone: StoredZone, of database: DatabaseID, originStore: String?, originUser: String?, hasSubscriptions: Bool) {
+    self.init(
+      database: database, zoneName: zone.zoneName, sequence: zone.sequence, syncToken: zone.syncToken.text, originStore: originStore, originUser: originUser,
+      audience: database.isPublic ? [] : [database.owner], hasSubscriptions: hasSubscriptions)
+  }
 }

@@ -1,34 +1,40 @@
 // Judges the writes of one unit before any is made, for every kind of write: uniqueness, then references, then quota.
 
 import Mirroring
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 import ServiceBus
 
 /// A write to be judged.
-struct JudgedWrite {
-  let recordName: String
+package struct JudgedWrite {
+  package let recordName: String
   /// The later state; nil: the record is deleted.
-  let record: Record?
+  package let record: Record?
   /// The row or tombstone; nil: there is none.
-  let existing: StoredRecord?
+  package let existing: StoredRecord?
+
+  package init(recordName: String, record: Record?, existing: StoredRecord?) {
+    self.recordName = recordName
+    self.record = record
+    self.existing = existing
+  }
 }
 
 /// Decides which writes of a unit may be made, by the rules with `RuleApplication.each`.
-struct ZoneJudge {
-  struct Verdict {
+package struct ZoneJudge {
+  package struct Verdict {
     /// The first broken rule, with the errors by record name.
-    var refused: (rule: WriteRule, errors: [String: RecordError])?
+    package var refused: (rule: WriteRule, errors: [String: RecordError])?
     /// Records to delete along with the unit's deletions (`ReferenceRules.Verdict`).
-    var cascade: [String] = []
+    package var cascade: [String] = []
     /// For each record of `cascade`, the unit's deletion that caused it.
-    var causes: [String: String] = [:]
+    package var causes: [String: String] = [:]
 
-    func error(of recordName: String) -> RecordError? { refused?.errors[recordName] }
+    package func error(of recordName: String) -> RecordError? { refused?.errors[recordName] }
   }
 
   /// The writes that a full database refuses.
-  enum Shortage {
+  package enum Shortage {
     /// All that grow, because the unit succeeds or fails as a whole.
     case allThatGrow
     /// Those without room, in their order.
@@ -47,7 +53,7 @@ struct ZoneJudge {
   /// True if the author may know that a record exists.
   private let mayName: ((Record) throws -> Bool)?
 
-  init(
+  package init(
     _ write: ZoneWrite, in zone: StoredZone?, of database: DatabaseID, _ schema: EnvironmentSchema, quota: StorageQuota?, _ shortage: Shortage,
     mayName: ((Record) throws -> Bool)? = nil, _ transaction: any ShardTransaction
   ) {
@@ -64,17 +70,17 @@ struct ZoneJudge {
   }
 
   /// Called after the unit made its zone.
-  mutating func open(_ zone: StoredZone) {
+  package mutating func open(_ zone: StoredZone) {
     self.zone = zone
     references.zone = zone.key
   }
 
   /// Called after a unit's cascade deleted this many records.
-  mutating func spend(cascade count: Int) { references.cascadeRoom -= count }
+  package mutating func spend(cascade count: Int) { references.cascadeRoom -= count }
 
   /// - Parameter writes: each record once, in the unit's order.
   /// - Returns: the first broken rule. Without the refused writes, others may be refused, or drop out of the cascade.
-  func verdict(on writes: [JudgedWrite]) throws -> Verdict {
+  package func verdict(on writes: [JudgedWrite]) throws -> Verdict {
     var verdict = Verdict()
     if rules.uniqueness == .each, let errors = try duplicates(among: writes) {
       verdict.refused = (.uniqueness, errors)
@@ -94,7 +100,7 @@ struct ZoneJudge {
 
   // MARK: References
 
-  func referenceVerdict(on writes: [JudgedWrite]) throws -> ReferenceRules.Verdict {
+  package func referenceVerdict(on writes: [JudgedWrite]) throws -> ReferenceRules.Verdict {
     var saves: [ReferenceRules.Save] = []
     var deletions: [String] = []
     saves.reserveCapacity(writes.count)

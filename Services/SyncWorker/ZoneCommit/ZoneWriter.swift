@@ -1,13 +1,13 @@
 // Saves and deletes records of a zone so that sequence, origin and references agree and subscriptions see each change.
 
 import Mirroring
-import RecordStore
-import Records
+package import RecordStore
+package import Records
 
 /// Writes records of one zone within a commit.
-struct ZoneWriter {
-  let commit: ZoneCommit
-  let zone: StoredZone
+package struct ZoneWriter {
+  package let commit: ZoneCommit
+  package let zone: StoredZone
   /// The commit's author, or the server.
   let author: WriteAuthor
   /// True if it writes for the commit's author.
@@ -20,7 +20,7 @@ struct ZoneWriter {
   /// Stores `record` as the successor of `existing` (its row or tombstone, nil when there is none).
   /// - Parameter isRevived: the name stood for another record until now; for duplicates the record counts as new.
   /// - Returns: the stored row with its new sequence.
-  func save(_ record: Record, replacing existing: StoredRecord?, isRevived: Bool = false) throws -> StoredRecord {
+  package func save(_ record: Record, replacing existing: StoredRecord?, isRevived: Bool = false) throws -> StoredRecord {
     var record = record
     let earlier = existing.flatMap { $0.isDeleted ? nil : $0.record }
     if tracksDuplicates, earlier == nil { try commit.admit(record, to: zone) }
@@ -33,7 +33,7 @@ struct ZoneWriter {
 
   /// Replaces `existing` by a tombstone, which keeps only the fields that an importing client needs (`Tombstone`).
   /// - Parameter movedTo: the name of the zone that has the record now; nil: it is gone.
-  func delete(_ existing: StoredRecord, modified: Stamp, movedTo: String? = nil) throws -> StoredRecord {
+  package func delete(_ existing: StoredRecord, modified: Stamp, movedTo: String? = nil) throws -> StoredRecord {
     var record = existing.record
     record.fields = Tombstone.fields(of: existing.record)
     if let movedTo { record.fields[ReservedName.movedTo] = Field(.string(movedTo)) }
@@ -57,7 +57,7 @@ struct ZoneWriter {
   }
 
   /// Leaves a tombstone of a record that was never made, for a store that believes it was.
-  func bury(_ record: Record, replacing existing: StoredRecord?) throws -> StoredRecord {
+  package func bury(_ record: Record, replacing existing: StoredRecord?) throws -> StoredRecord {
     var buried = record
     buried.fields = Tombstone.fields(of: record)
     return try put(buried, isDeleted: true, replacing: existing, references: buried.parentReference)
@@ -78,4 +78,16 @@ struct ZoneWriter {
 extension Record {
   /// A tombstone's reference to its parent, which keeps its descendants in the hierarchy.
   fileprivate var parentReference: [OutgoingReference] { parent.map { [OutgoingReference(field: ReservedName.parentReference, target: $0)] } ?? [] }
+}
+
+/// The limit for a database's zones.
+package enum ZoneRoom {
+  /// - Throws: `QUOTA_EXCEEDED` if the database has its full number of zones.
+  package static func check(in database: StoredDatabase, _ snapshot: any ShardSnapshot) throws { try check(besides: snapshot.liveZoneCount(in: database.key)) }
+
+  /// The same for a known number of live zones.
+  package static func check(besides zoneCount: Int) throws(RecordError) {
+    guard zoneCount >= Limit.zonesPerDatabase else { return }
+    throw RecordError(.quotaExceeded, "The database has \(Limit.zonesPerDatabase) zones, which is the limit")
+  }
 }

@@ -49,7 +49,7 @@ public struct BackupFolder: Sendable {
 
   /// Checks that this process sees the folder that the share service has begun.
   /// - Throws: `StoreError.io` when it does not.
-  public func check(mark: String) throws(StoreError) {
+  func check(mark: String) throws(StoreError) {
     do throws(AssetError) {
       guard try BackupFile.content(of: draft + "/" + Self.markName) == Array(mark.utf8) else {
         throw .io("\(draft) is not the folder that the share service has made: every worker must see it under the same path")
@@ -63,7 +63,7 @@ public struct BackupFolder: Sendable {
   /// the shard may still write into another.
   /// - Parameter attempt: the attempt's random name, hexadecimal digits.
   /// - Throws: `StoreError.io` for any other text.
-  public func draft(of attempt: String) throws(StoreError) -> String {
+  func draft(of attempt: String) throws(StoreError) -> String {
     guard !attempt.isEmpty, attempt.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }) else { throw .io("\(attempt) names no attempt") }
     return draft + "/" + Self.attemptPrefix + attempt
   }

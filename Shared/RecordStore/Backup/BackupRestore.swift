@@ -165,7 +165,7 @@ public struct BackupRestore: Sendable {
     let missing = (0..<manifest.shardCount).filter { shard in !parts.contains { $0.copy.shard == shard } }
     let folder = Folder.parent(of: place(ShardCopy.fileName(0)))
     if !missing.isEmpty { try Folder.make(folder) }
-    for shard in missing { try ShardFile(directory: folder, shard: shard, shardCount: manifest.shardCount).takeOver().connection.close() }
+    for shard in missing { try ShardFile(SQLiteConfiguration(directory: folder), shard: shard, shardCount: manifest.shardCount).takeOver().connection.close() }
     return missing
   }
 

@@ -1,20 +1,33 @@
-// A shard's part of a backup: its file as of one moment, the assets that it uses, and a list of both with their
-// digests.
+// A shard's part of a backup: its place, and its description in the backup's manifest.
 
 import Assets
-import Crypto
 import Records
-import SQLite
-import Synchronization
 
-/// Describes the copy of a shard in a backup's folder: `shards/shard-<n>.sqlite`, `assets/shard-<n>/…`, and
-/// `shard-<n>.sha256`, which lists them in the format of `sha256sum`.
+/// The place in a backup under way that an engine copies a shard to.
+public struct BackupPlace: Hashable, Sendable {
+  let folder: String
+
+  init(folder: String) { self.folder = folder }
+
+  /// - Parameters:
+  ///   - backup: the final path of the backup.
+  ///   - mark: the text by which the share service has marked the backup under way.
+  ///   - attempt: the attempt's random name, hexadecimal digits; nil for a share service that does not name attempts.
+  /// - Throws: `StoreError.io` when this process does not see the backup under that path, or for another kind of text.
+  public init(inBackup backup: String, mark: String, attempt: String?) throws(StoreError) {
+    let backup = try BackupFolder(backup)
+    try backup.check(mark: mark)
+    folder = if let attempt { try backup.draft(of: attempt) } else { backup.draft }
+  }
+}
+
+/// Describes the copy of a shard in a backup.
 public struct ShardCopy: Hashable, Sendable, Codable {
   public let shard: Int
   public let epoch: Int64
   public let databaseCount: Int
   public let recordCount: Int
-  /// The number and the bytes of the shard's file and its assets.
+  /// The number and the bytes of the files that the copy consists of.
   public let fileCount: Int
   public let byteCount: Int64
   /// SHA-256 of the list, 64 hexadecimal digits.
@@ -26,110 +39,9 @@ public struct ShardCopy: Hashable, Sendable, Codable {
   /// too.
   public let problems: [String]
 
+  // Paths below a backup's folder: the list of the copy's files in the format of `sha256sum`, the shard's file, and the
+  // folder of its assets.
   static func listName(_ shard: Int) -> String { "shard-\(shard).sha256" }
   static func fileName(_ shard: Int) -> String { "shards/shard-\(shard).sqlite" }
   static func assetFolder(_ shard: Int) -> String { "assets/" + Asset.folder(ofShard: shard) }
-}
-
-extension SQLiteShardStore {
-  public func copy(to folder: String) async throws -> ShardCopy {
-    core.copyCount.add(1, ordering: .sequentiallyConsistent)
-    defer { core.copyCount.subtract(1, ordering: .sequentiallyConsistent) }
-    do throws(AssetError) {
-      try Folder.make(folder + "/shards")
-    } catch {
-      throw StoreError(error)
-    }
-    let path = folder + "/" + ShardCopy.fileName(shard)
-    // Waits for queued removals of files. While `copyCount` is above 0, no used file is removed.
-    try await enqueue { _ in }.value
-    try await readWhole { snapshot, _ in
-      _ = try snapshot.counts()
-      let connection = snapshot.session.connection
-      for ending in ["", "-journal", "-wal"] { try Folder.remove(path + ending) }
-      do {
-        guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else { throw StoreError.tooSlow(shard: snapshot.shard) }
-      } catch let error as SQLiteError {
-        // Mostly an error of the backup's disk, which must not take the shard out of service.
-        throw StoreError.io("shard \(snapshot.shard) can't be copied to \(path): \(error)")
-      }
-    }
-    let cancellation = ReadCancellation()
-    let rest = CopiedShard(shard: shard, epoch: epoch, folder: folder, keys: keys, assets: assets, cancellation: cancellation)
-    return try await withTaskCancellationHandler {
-      try await withCheckedThrowingContinuation { continuation in
-        if !pool.submitWhole({ continuation.resume(with: Result { try rest.finish() }) }) {
-          continuation.resume(throwing: StoreError.overloaded(shard: shard))
-        }
-      }
-    } onCancel: {
-      cancellation.cancel()
-    }
-  }
-}
-
-/// A copied shard file, and the remaining steps of its backup.
-private struct CopiedShard: Sendable {
-  let shard: Int
-  let epoch: Int64
-  let folder: String
-  let keys: KeyRing
-  let assets: AssetStore?
-  let cancellation: ReadCancellation
-
-  /// Links the assets, verifies the copy and writes the list.
-  func finish() throws -> ShardCopy {
-    do {
-      let connection = try Connection(path: folder + "/" + ShardCopy.fileName(shard), mode: .readOnly)
-      defer { connection.close() }
-      try connection.beginReadTransaction()
-      let snapshot = SQLiteSnapshot(ShardSession(shard: shard, connection: connection, keys: keys))
-      let list = try BackupListWriter(path: folder + "/" + ShardCopy.listName(shard))
-      try list.add(ShardCopy.fileName(shard), in: folder)
-      var problems: [String] = []
-      try linkAssets(connection, list, &problems)
-      connection.watch.begin(until: .now + .seconds(1_000_000), atLatest: .now + .seconds(1_000_000)) { false }
-      cancellation.stops(connection.watch)
-      let report = try ShardVerification.report(on: snapshot, assets: assets.map { AssetStore(directory: folder + "/assets", keys: $0.keys) }, readsAssets: false)
-      let counts = try snapshot.counts()
-      let needed = try connection.statement(SQL("sealingKeys", Query.sealingKeys.text)).all { Hex.encode($0.blob(0)) }
-      let digest = try list.finish()
-      try Folder.sync(folder + "/shards")
-      try Folder.sync(folder)
-      return ShardCopy(
-        shard: shard, epoch: epoch, databaseCount: counts.databases, recordCount: counts.records, fileCount: list.fileCount, byteCount: list.byteCount,
-        listDigest: digest, neededKeys: needed, problems: problems + report.problems)
-    } catch let error as SQLiteError {
-      if cancellation.isCancelled { throw CancellationError() }
-      throw StoreError(error, shard: shard)
-    } catch let error as AssetError {
-      throw StoreError(error)
-    }
-  }
-
-  /// Links the used assets one by one, because there may be millions.
-  private func linkAssets(_ connection: Connection, _ list: BackupListWriter, _ problems: inout [String]) throws {
-    try BackupFile.removeTree(folder + "/" + ShardCopy.assetFolder(shard))
-    guard let assets else { return }
-    // At most 256.
-    var folders: Set<String> = []
-    let rows = try connection.statement(SQL("usedAssets", "SELECT hash, bytes FROM asset WHERE uses > 0 ORDER BY hash"))
-    defer { rows.reset() }
-    while try rows.step() {
-      if cancellation.isCancelled { throw CancellationError() }
-      let asset = Asset(hash: rows.blob(0), byteCount: rows.int64(1))
-      // Verification reports missing files.
-      guard assets.hasFile(of: asset, shard: shard) else { continue }
-      let name = "assets/" + asset.relativePath(inShard: shard)
-      let target = folder + "/" + name
-      if folders.insert(Folder.parent(of: target)).inserted { try Folder.make(Folder.parent(of: target)) }
-      try BackupFile.linkOrCopy(assets.path(of: asset, shard: shard), to: target)
-      let found = try list.add(name, in: folder)
-      // The digest of an unsealed file is its asset's hash.
-      if found.byteCount == asset.byteCount, found.hash != asset.hash, problems.count < VerificationReport.problemLimit {
-        problems.append("\(name) is not what its name says")
-      }
-    }
-    for folder in folders.sorted() { try Folder.sync(folder) }
-  }
 }

@@ -88,10 +88,10 @@ struct ShardRenewal {
     for (key, sequence) in try connection.statement(SQL("databaseSequences", "SELECT id, seq FROM database")).all({ ($0.int64(0), $0.int64(1)) }) {
       try update.binding(key, number(beyond: sequence)).run()
     }
-    let epoch = try connection.statement(SQL("meta", Query.meta.text)).binding(MetaKey.epoch.rawValue).first { $0.int64(0) } ?? 0
-    try connection.statement(SQL("setMeta", Query.setMeta.text)).binding(MetaKey.epoch.rawValue, max(epoch + 1, now)).run()
-    let event = try connection.statement(SQL("meta", Query.meta.text)).binding(MetaKey.lastEvent.rawValue).first { $0.int64(0) } ?? 0
-    try connection.statement(SQL("setMeta", Query.setMeta.text)).binding(MetaKey.lastEvent.rawValue, number(beyond: event)).run()
+    let epoch = try connection.statement(ShardQuery.meta).binding(MetaKey.epoch.rawValue).first { $0.int64(0) } ?? 0
+    try connection.statement(ShardQuery.setMeta).binding(MetaKey.epoch.rawValue, max(epoch + 1, now)).run()
+    let event = try connection.statement(ShardQuery.meta).binding(MetaKey.lastEvent.rawValue).first { $0.int64(0) } ?? 0
+    try connection.statement(ShardQuery.setMeta).binding(MetaKey.lastEvent.rawValue, number(beyond: event)).run()
     try advanceNumbers(connection)
     guard try hasJournal(connection) else { return }
     let entry = try connection.statement(SQL("lastConflict", "SELECT max(seq) FROM sqlite_sequence WHERE name = 'journal'")).first { $0.int64(0) } ?? 0

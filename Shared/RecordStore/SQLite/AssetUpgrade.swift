@@ -23,12 +23,12 @@ struct AssetUpgrade {
     try counted.countRecords()
     try counted.countHistory()
     try counted.store()
-    try file.assets?.adoptUnsharded(counted.uses.keys.sorted { $0.hash.lexicographicallyPrecedes($1.hash) }, into: file.shard)
+    try file.configuration.assets?.adoptUnsharded(counted.uses.keys.sorted { $0.hash.lexicographicallyPrecedes($1.hash) }, into: file.shard)
   }
 
   /// Records of deleted zones use their assets until they are swept, but add no bytes.
   private mutating func countRecords() throws {
-    let doomed = Set(try connection.statement(SQL("doomedZones", Query.doomedZones.text)).all { $0.int64(0) })
+    let doomed = Set(try connection.statement(SweepQuery.zones).all { $0.int64(0) })
     let rows = try connection.statement(SQL("upgradeRecords", "SELECT zone, data FROM record WHERE deleted = 0"))
     defer { rows.reset() }
     while try rows.step() {
@@ -46,7 +46,7 @@ struct AssetUpgrade {
 
   private mutating func countHistory() throws {
     let rows = try connection.statement(SQL("upgradeHistory", "SELECT id, payload FROM history"))
-    let insert = try connection.statement(SQL("insertHistoryAsset", Query.insertHistoryAsset.text))
+    let insert = try connection.statement(AssetQuery.insertHistoryAsset)
     var found: [(row: Int64, assets: Set<Asset>)] = []
     try rows.forEach { row in
       // Dropped because the read of a damaged transaction reports it.

@@ -18,7 +18,7 @@ struct EntryVerification {
     let connection = snapshot.session.connection
     entry = try connection.statement(
       SQL("verifyEntry", "SELECT record FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key = ?3 AND name = ?4"))
-    for row in try connection.statement(SQL("verifyIndexes", Query.allIndexes.text)).all(snapshot.indexRow) {
+    for row in try connection.statement(SQL("verifyIndexes", IndexQuery.all.text)).all(snapshot.indexRow) {
       indexes[row.databaseKey, default: []].append(row)
       if row.state == .ready { expected[row.key] = 0 }
     }

@@ -73,7 +73,7 @@ struct ParentUpgrade {
     // Dropped because the read of a damaged record reports it.
     guard KeyRing.isSealed(blob) else { return try? Record(decoding: blob, recordName: recordName, recordType: recordType).parent }
     do throws(SealingError) {
-      let opened = try file.keys.open(blob, for: .record)
+      let opened = try file.configuration.keys.open(blob, for: .record)
       return try? Record(decoding: opened, recordName: recordName, recordType: recordType).parent
     } catch {
       guard case .missingKey(let id) = error else { return nil }

@@ -15,12 +15,12 @@ protocol QueuedBody: Sendable {
 }
 
 final class QueuedCommit<Value: Sendable>: CommitOutcome, QueuedBody {
-  private let body: @Sendable (any ShardTransaction) throws -> Value
+  private let body: @Sendable (SQLiteTransaction) throws -> Value
   private let returned = Mutex<Value?>(nil)
   private let promise = CommitPromise()
   let runsAlone: Bool
 
-  init(runsAlone: Bool = false, _ body: @escaping @Sendable (any ShardTransaction) throws -> Value) {
+  init(runsAlone: Bool = false, _ body: @escaping @Sendable (SQLiteTransaction) throws -> Value) {
     self.runsAlone = runsAlone
     self.body = body
   }

@@ -183,7 +183,7 @@ final class ShardReaders: Sendable {
     case .session(let idle): perform(job, idle.session)
     case .newSession:
       do {
-        perform(job, ShardSession(shard: file.shard, connection: try file.reader(), keys: file.keys))
+        perform(job, ShardSession(shard: file.shard, connection: try file.reader(), keys: file.configuration.keys))
       } catch {
         finish(nil)
         job.read.fail(error)
@@ -239,7 +239,7 @@ final class ShardReaders: Sendable {
       try enterGate(cancellation)
       let session: ShardSession
       do {
-        session = ShardSession(shard: file.shard, connection: try file.reader(), keys: file.keys)
+        session = ShardSession(shard: file.shard, connection: try file.reader(), keys: file.configuration.keys)
       } catch {
         finish(nil)
         throw error

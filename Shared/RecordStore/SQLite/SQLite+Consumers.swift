@@ -5,14 +5,14 @@ import SQLite
 
 extension SQLiteSnapshot {
   func consumers(of mirror: Int64) throws -> [StoredConsumer] {
-    let select = try statement(.consumers)
+    let select = try statement(HistoryQuery.consumers)
     try select.bind(1, mirror)
     return try select.all { StoredConsumer(name: $0.text(0), transactionNumber: $0.int64(1), seenAt: $0.int64(2)) }
   }
 
   func firstTransaction(of mirror: Int64, appendedAtOrAfter time: Int64) throws -> Int64? {
     guard (1...HistoryRowID.lastMirror).contains(mirror) else { return nil }
-    let select = try statement(.firstTransactionAt)
+    let select = try statement(HistoryQuery.firstAt)
     try select.bind(1, HistoryRowID.of(mirror, 0))
     try select.bind(2, HistoryRowID.of(mirror, HistoryRowID.lastNumber))
     try select.bind(3, time)
@@ -24,7 +24,7 @@ extension SQLiteTransaction {
   func put(_ consumer: StoredConsumer, of mirror: Int64) throws {
     try write {
       guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-      let insert = try writing(.putConsumer)
+      let insert = try writing(HistoryQuery.putConsumer)
       try insert.bind(1, mirror)
       try insert.bind(2, consumer.name)
       try insert.bind(3, consumer.transactionNumber)
@@ -35,7 +35,7 @@ extension SQLiteTransaction {
 
   func deleteConsumer(named name: String, of mirror: Int64) throws {
     try write {
-      let delete = try writing(.deleteConsumer)
+      let delete = try writing(HistoryQuery.deleteConsumer)
       try delete.bind(1, mirror)
       try delete.bind(2, name)
       try delete.run()

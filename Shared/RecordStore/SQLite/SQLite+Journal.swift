@@ -15,26 +15,26 @@ enum JournalRowID {
 extension SQLiteSnapshot {
   func conflicts(in database: Int64, afterNumber number: Int64, _ filter: ConflictFilter, limit: Int) throws -> [StoredConflict] {
     guard limit > 0 else { return [] }
-    let query: Query = filter.recordName != nil ? .conflictsOfName : filter.state == StoredConflict.open ? .openConflictsAfter : .conflictsAfter
+    let query: ConflictQuery = filter.recordName != nil ? .ofName : filter.state == StoredConflict.open ? .openAfter : .after
     let select = try statement(query)
     try select.bind(1, database)
     try select.bind(2, number)
     try select.bind(3, limit)
-    if query != .openConflictsAfter { try select.bind(4, filter.state.map { Int64($0) }) }
+    if query != .openAfter { try select.bind(4, filter.state.map { Int64($0) }) }
     try select.bind(5, filter.userRecordName)
     if let name = filter.recordName { try select.bind(6, recordName: name) }
     return try select.all { try conflict($0) }
   }
 
   func conflict(_ number: Int64, in database: Int64) throws -> StoredConflict? {
-    let select = try statement(.conflictByNumber)
+    let select = try statement(ConflictQuery.byNumber)
     try select.bind(1, number)
     try select.bind(2, database)
     return try select.first { try conflict($0) }
   }
 
   func conflictContent(_ number: Int64, in database: Int64) throws -> [UInt8]? {
-    let select = try statement(.conflictPayload)
+    let select = try statement(ConflictQuery.payload)
     try select.bind(1, number)
     try select.bind(2, database)
     return try select.first { row in
@@ -51,23 +51,23 @@ extension SQLiteSnapshot {
   }
 
   func openConflictCount(in database: Int64, of userRecordName: String?) throws -> Int {
-    let select = try statement(.openConflicts)
+    let select = try statement(ConflictQuery.openCount)
     try select.bind(1, database)
     try select.bind(2, userRecordName)
     return try select.first { $0.int(0) } ?? 0
   }
 
   func conflictUse(in database: Int64, of userRecordName: String) throws -> ConflictUse {
-    let select = try statement(.conflictUse)
+    let select = try statement(ConflictQuery.use)
     try select.bind(1, database)
     try select.bind(2, userRecordName)
     return try select.first { ConflictUse(count: $0.int(0), byteCount: $0.int64(1), evictedCount: $0.int(2)) } ?? ConflictUse()
   }
 
-  func evictedConflictCount() throws -> Int { try statement(.evictedConflicts).first { $0.int(0) } ?? 0 }
+  func evictedConflictCount() throws -> Int { try statement(ConflictQuery.evictedCount).first { $0.int(0) } ?? 0 }
 
   func oldestConflict() throws -> Int64? {
-    try statement(.oldestConflict).first { $0.optionalInt64(0) } ?? nil
+    try statement(ConflictQuery.oldest).first { $0.optionalInt64(0) } ?? nil
   }
 
   private func conflict(_ row: Statement) throws -> StoredConflict {
@@ -88,7 +88,7 @@ extension SQLiteTransaction {
       let assets = Set(assets)
       let byteCount = conflict.byteCount(content, assets)
       let content = try sealedIfThereIsAKey(content, for: .journal)
-      let insert = try writing(.insertConflict)
+      let insert = try writing(ConflictQuery.insert)
       try insert.bind(1, conflict.databaseKey)
       try insert.bind(2, conflict.zoneName)
       try insert.bind(3, Int64(bitPattern: conflict.zoneIncarnation))
@@ -118,7 +118,7 @@ extension SQLiteTransaction {
 
   func settleConflict(_ number: Int64, in database: Int64, as state: Int, at time: Int64) throws {
     try write {
-      let update = try writing(.settleConflict)
+      let update = try writing(ConflictQuery.settle)
       try update.bind(1, number)
       try update.bind(2, database)
       try update.bind(3, state)
@@ -130,7 +130,7 @@ extension SQLiteTransaction {
 
   func forgetConflicts(before cutoff: Int64, limit: Int) throws -> Int {
     try write {
-      let select = try statement(.oldConflicts)
+      let select = try statement(ConflictQuery.old)
       try select.bind(1, cutoff)
       try select.bind(2, max(limit, 0))
       var byteCount: Int64 = 0
@@ -146,12 +146,12 @@ extension SQLiteTransaction {
 
   func deleteConflicts(of database: Int64, inZone zoneName: String?) throws {
     try write {
-      let select = try statement(zoneName == nil ? .conflictsOfDatabase : .conflictsOfZone)
+      let select = try statement(zoneName == nil ? ConflictQuery.ofDatabase : .ofZone)
       try select.bind(1, database)
       if let zoneName { try select.bind(2, zoneName) }
       for row in try select.all({ $0.int64(0) }) { try removeConflict(row) }
       if zoneName != nil { return }
-      let delete = try writing(.deleteConflictUse)
+      let delete = try writing(ConflictQuery.deleteUses)
       try delete.bind(1, database)
       try delete.run()
     }
@@ -163,7 +163,7 @@ extension SQLiteTransaction {
     while true {
       let use = try conflictUse(in: conflict.databaseKey, of: conflict.userRecordName)
       guard use.isTooMuch else { return }
-      let select = try statement(.surplusConflicts)
+      let select = try statement(ConflictQuery.surplus)
       try select.bind(1, conflict.databaseKey)
       try select.bind(2, conflict.userRecordName)
       try select.bind(3, row)
@@ -176,7 +176,7 @@ extension SQLiteTransaction {
   private func removeConflict(_ row: Int64, isEvicted: Bool = false) throws {
     let assets = JournalRowID.of(row)
     try letGo(heldAssets(inRow: assets), inRow: assets)
-    let delete = try writing(.deleteConflict)
+    let delete = try writing(ConflictQuery.delete)
     try delete.bind(1, row)
     guard let (database, user, byteCount) = try delete.first({ ($0.int64(0), $0.text(1), $0.int64(2)) }) else { return }
     var use = try conflictUse(in: database, of: user)
@@ -187,7 +187,7 @@ extension SQLiteTransaction {
   }
 
   private func put(_ use: ConflictUse, in database: Int64, of userRecordName: String) throws {
-    let put = try writing(.putConflictUse)
+    let put = try writing(ConflictQuery.putUse)
     try put.bind(1, database)
     try put.bind(2, userRecordName)
     try put.bind(3, use.count)
@@ -198,12 +198,6 @@ extension SQLiteTransaction {
 }
 
 extension StoredConflict {
-  /// The most bytes that one commit forgets.
-  static let sliceByteCount: Int64 = 8_388_608
-
-  /// The bytes that an entry counts for in its user's limit.
-  func byteCount(_ content: [UInt8], _ assets: Set<Asset>) -> Int64 { assets.reduce(Int64(content.count)) { $0 + $1.byteCount } }
-
   /// CRC-32 over the constant columns of the row. Each text has its length in front.
   func checksum(_ content: [UInt8]) -> Int64 {
     var sum = withUnsafeBytes(of: (databaseKey.littleEndian, zoneIncarnation.littleEndian, Int64(kind).littleEndian, at.littleEndian)) { Checksum.update(0, $0) }

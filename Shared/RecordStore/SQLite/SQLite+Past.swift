@@ -11,7 +11,7 @@ extension SQLiteSnapshot {
 
   func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int) throws -> [PastState] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
-    let select = try statement(.pastStates)
+    let select = try statement(PastQuery.ofRecord)
     try select.bind(1, zone)
     try select.bind(2, recordName: recordName)
     try select.bind(3, sequence)
@@ -23,21 +23,21 @@ extension SQLiteSnapshot {
 
   func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64? {
     if try isDoomed(zone) { return nil }
-    let select = try statement(.firstReplacement)
+    let select = try statement(PastQuery.firstReplacement)
     try select.bind(1, zone)
     try select.bind(2, time)
     return try select.first { $0.optionalInt64(0) } ?? nil
   }
 
   func oldestReplacement() throws -> Int64? {
-    let select = try statement(.oldestPast)
+    let select = try statement(PastQuery.oldest)
     try select.bind(1, 1)
     return try select.first { $0.int64(1) }
   }
 
   func records(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
-    let select = try statement(.recordsByName)
+    let select = try statement(StoredRecordQuery.afterName)
     try select.bind(1, zone)
     // Every name sorts after every number.
     if let recordName { try select.bind(2, recordName: recordName) } else { try select.bind(2, 0) }
@@ -49,7 +49,7 @@ extension SQLiteSnapshot {
 extension SQLiteTransaction {
   /// Copies a row before it is updated. The copy is not decoded and keeps its checksum, which covers the same columns.
   func archive(rowID: Int64, until sequence: Int64) throws {
-    let insert = try writing(.archiveRecord)
+    let insert = try writing(PastQuery.archive)
     try insert.bind(1, rowID)
     try insert.bind(2, sequence)
     try insert.bind(3, now())
@@ -59,11 +59,11 @@ extension SQLiteTransaction {
   func forgetPast(replacedBefore cutoff: Int64, limit: Int) throws -> Int {
     try write {
       guard limit > 0 else { return 0 }
-      let select = try statement(.oldestPast)
+      let select = try statement(PastQuery.oldest)
       try select.bind(1, limit)
       // Takes the rows at the front only: clocks can go back, and no row should be read again and again.
       guard let last = try select.all({ ($0.int64(0), $0.int64(1)) }).prefix(while: { $0.1 < cutoff }).last?.0 else { return 0 }
-      let delete = try writing(.forgetPast)
+      let delete = try writing(PastQuery.forget)
       try delete.bind(1, last)
       var horizons: [Int64: Int64] = [:]
       let assets = try delete.all { row in
@@ -82,7 +82,7 @@ extension SQLiteTransaction {
 
   /// Removes up to `limit` past states of a deleted zone. Returns their number.
   func sweepPast(of zone: Int64, _ limit: Int) throws -> Int {
-    let delete = try writing(.sweepPast)
+    let delete = try writing(SweepQuery.past)
     try delete.bind(1, zone)
     try delete.bind(2, limit)
     let assets = try delete.all { row in row.bool(0) ? [] : row.withBytes(1) { session.assets(inBlob: $0) } }

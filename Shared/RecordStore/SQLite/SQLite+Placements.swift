@@ -5,7 +5,7 @@ import SQLite
 
 extension SQLiteSnapshot {
   func placements(of objectID: String, in database: Int64) throws -> [StoredPlacement] {
-    let select = try statement(.placements)
+    let select = try statement(PlacementQuery.ofObject)
     try select.bind(1, database)
     try select.bind(2, recordName: objectID)
     return try select.all { StoredPlacement(zone: $0.int64(0), isAssigned: $0.bool(1)) }
@@ -17,11 +17,11 @@ extension SQLiteTransaction {
     try write {
       guard let row = try self.zone(key: zone), !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
       if try database(key: row.databaseKey)?.placementState == .untracked { try trackPlacements(of: row.databaseKey) }
-      let unassign = try writing(.unassignPlacements)
+      let unassign = try writing(PlacementQuery.unassign)
       try unassign.bind(1, row.databaseKey)
       try unassign.bind(2, recordName: objectID)
       try unassign.run()
-      try putPlacement(.assignPlacement, of: objectID, in: row)
+      try putPlacement(.assign, of: objectID, in: row)
     }
   }
 
@@ -29,7 +29,7 @@ extension SQLiteTransaction {
     try write {
       for placement in try placements(of: objectID, in: database) where placement.isAssigned {
         let isNeeded = try zone(key: placement.zone).map { !$0.isLookedInFirst } == true && record(named: objectID, in: placement.zone) != nil
-        let settle = try writing(isNeeded ? .settlePlacement : .removePlacement)
+        let settle = try writing(isNeeded ? PlacementQuery.settle : .remove)
         try settle.bind(1, database)
         try settle.bind(2, recordName: objectID)
         try settle.bind(3, placement.zone)
@@ -39,14 +39,14 @@ extension SQLiteTransaction {
   }
 
   /// Notes that a zone has a record of the object.
-  func notePlacement(of objectID: String, in zone: StoredZone) throws { try putPlacement(.insertPlacement, of: objectID, in: zone) }
+  func notePlacement(of objectID: String, in zone: StoredZone) throws { try putPlacement(.insert, of: objectID, in: zone) }
 
-  private func putPlacement(_ query: Query, of objectID: String, in zone: StoredZone) throws {
+  private func putPlacement(_ query: PlacementQuery, of objectID: String, in zone: StoredZone) throws {
     try write(query, objectID, database: zone.databaseKey, zone: zone.key)
     if try database(key: zone.databaseKey)?.placementState == .empty { try set(.noted, of: zone.databaseKey) }
   }
 
-  private func write(_ query: Query, _ objectID: String, database: Int64, zone: Int64) throws {
+  private func write(_ query: PlacementQuery, _ objectID: String, database: Int64, zone: Int64) throws {
     let put = try writing(query)
     try put.bind(1, database)
     try put.bind(2, recordName: objectID)
@@ -57,7 +57,7 @@ extension SQLiteTransaction {
   private func set(_ state: PlacementState, of database: Int64) throws {
     guard var row = try self.database(key: database), let cached = cache.databases[database] else { return }
     row.placementState = state
-    let update = try writing(.setPlacementState)
+    let update = try writing(PlacementQuery.setState)
     try update.bind(1, database)
     try update.bind(2, state.rawValue)
     try update.run()
@@ -66,12 +66,12 @@ extension SQLiteTransaction {
 
   /// Moves the placements of an ended zone to its successor, which is made under another key.
   func movePlacements(from zone: Int64, to successor: Int64, in database: Int64) throws {
-    let move = try writing(.movePlacements)
+    let move = try writing(PlacementQuery.move)
     try move.bind(1, zone)
     try move.bind(2, successor)
     try move.run()
     guard fillingDatabases.contains(database) else { return }
-    let retarget = try writing(.moveUnplaced)
+    let retarget = try writing(PlacementQuery.moveUnplaced)
     try retarget.bind(1, database)
     try retarget.bind(2, zone)
     try retarget.bind(3, successor)
@@ -79,7 +79,7 @@ extension SQLiteTransaction {
   }
 
   func dropPlacements(of database: Int64) throws {
-    for query in [Query.dropPlacements, .dropUnplaced] {
+    for query in [PlacementQuery.drop, .dropUnplaced] {
       let drop = try writing(query)
       try drop.bind(1, database)
       try drop.run()
@@ -93,7 +93,7 @@ extension SQLiteTransaction {
   /// step by step.
   func trackPlacements(of database: Int64) throws {
     try flushCachedRows()
-    let make = try writing(.makeUnplaced)
+    let make = try writing(PlacementQuery.makeUnplaced)
     try make.bind(1, database)
     try make.run()
     let isFilling = session.connection.changes > 0
@@ -122,7 +122,7 @@ extension SQLiteTransaction {
       budget.nameCount -= 1
       count += try fill(next, in: database, &budget)
     }
-    let any = try statement(.anyPlacement)
+    let any = try statement(PlacementQuery.anyInDatabase)
     try any.bind(1, database)
     try set(try any.first { _ in true } == true ? .noted : .empty, of: database)
     fillingDatabases.remove(database)
@@ -130,13 +130,13 @@ extension SQLiteTransaction {
   }
 
   private func nextUnplaced(in database: Int64) throws -> Unplaced? {
-    let select = try statement(.nextUnplaced)
+    let select = try statement(PlacementQuery.nextUnplaced)
     try select.bind(1, database)
     return try select.first { Unplaced(zone: $0.int64(0), target: $0.int64(1), after: $0.recordName(2)) }
   }
 
   private func fill(_ unplaced: Unplaced, in database: Int64, _ budget: inout IndexBudget) throws -> Int {
-    let select = try statement(.recordNames)
+    let select = try statement(StoredRecordQuery.names)
     try select.bind(1, unplaced.zone)
     // Every name sorts after every number.
     if let name = unplaced.after { try select.bind(2, recordName: name) } else { try select.bind(2, 0) }
@@ -144,7 +144,7 @@ extension SQLiteTransaction {
     var (count, last) = (0, unplaced.after)
     while !budget.isSpent {
       guard try select.step() else {
-        let remove = try writing(.removeUnplaced)
+        let remove = try writing(PlacementQuery.removeUnplaced)
         try remove.bind(1, database)
         try remove.bind(2, unplaced.zone)
         try remove.run()
@@ -159,9 +159,9 @@ extension SQLiteTransaction {
       guard try isObject(select) else { continue }
       budget.recordCount -= 1
       count += 1
-      try write(.fillPlacement, name, database: database, zone: unplaced.target)
+      try write(.fill, name, database: database, zone: unplaced.target)
     }
-    let update = try writing(.updateUnplaced)
+    let update = try writing(PlacementQuery.updateUnplaced)
     try update.bind(1, database)
     try update.bind(2, unplaced.zone)
     if let last { try update.bind(3, recordName: last) } else { try update.bindNull(3) }
@@ -169,7 +169,7 @@ extension SQLiteTransaction {
     return count
   }
 
-  /// True when a row of `Query.recordNames` is an object's. Skips a damaged row, so that it does not hold up the
+  /// True when a row of `StoredRecordQuery.names` is an object's. Skips a damaged row, so that it does not hold up the
   /// others.
   private func isObject(_ row: Statement) throws -> Bool {
     do {

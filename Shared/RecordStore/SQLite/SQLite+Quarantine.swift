@@ -7,7 +7,7 @@ import SQLite
 
 extension SQLiteSnapshot {
   func quarantined(_ name: String, of mirror: Int64) throws -> StoredQuarantine? {
-    let select = try statement(.quarantinedByName)
+    let select = try statement(QuarantineQuery.byName)
     try select.bind(1, mirror)
     try select.bind(2, recordName: name)
     return try select.first { try quarantined($0) }
@@ -15,7 +15,7 @@ extension SQLiteSnapshot {
 
   func quarantined(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredQuarantine] {
     guard limit > 0 else { return [] }
-    let select = try statement(.quarantinedAfter)
+    let select = try statement(QuarantineQuery.after)
     try select.bind(1, mirror)
     try select.bind(2, key)
     try select.bind(3, limit)
@@ -24,7 +24,7 @@ extension SQLiteSnapshot {
 
   func quarantined(of mirror: Int64, dueBy time: Int64, limit: Int) throws -> [StoredQuarantine] {
     guard limit > 0 else { return [] }
-    let select = try statement(.quarantinedDue)
+    let select = try statement(QuarantineQuery.due)
     try select.bind(1, mirror)
     try select.bind(2, time)
     try select.bind(3, limit)
@@ -32,7 +32,7 @@ extension SQLiteSnapshot {
   }
 
   func quarantinedChanges(_ key: Int64) throws -> [UInt8]? {
-    let select = try statement(.quarantinedPayload)
+    let select = try statement(QuarantineQuery.payload)
     try select.bind(1, key)
     return try select.first { row in
       let payload = row.blob(1)
@@ -46,14 +46,14 @@ extension SQLiteSnapshot {
   func mirrorsWithQuarantine(afterKey key: Int64, limit: Int) throws -> [Int64] {
     guard limit > 0 else { return [] }
     try flush()
-    let select = try statement(.mirrorsWithQuarantine)
+    let select = try statement(QuarantineQuery.mirrors)
     try select.bind(1, key)
     try select.bind(2, limit)
     return try select.all { $0.int64(0) }
   }
 
   func nextQuarantineDue() throws -> Int64? {
-    try statement(.nextQuarantineDue).first { $0.optionalInt64(0) } ?? nil
+    try statement(QuarantineQuery.nextDue).first { $0.optionalInt64(0) } ?? nil
   }
 
   private func quarantined(_ row: Statement) throws -> StoredQuarantine {
@@ -72,7 +72,7 @@ extension SQLiteTransaction {
       let earlier = try quarantined(object.name, of: object.mirror)
       let key = try earlier?.key ?? lastQuarantine() + 1
       let changes = try sealedIfThereIsAKey(changes, for: .quarantine)
-      let put = try writing(earlier == nil ? .insertQuarantined : .updateQuarantined)
+      let put = try writing(earlier == nil ? QuarantineQuery.insert : .update)
       try put.bind(1, key)
       try put.bind(2, object.mirror)
       try put.bind(3, recordName: object.name)
@@ -103,7 +103,7 @@ extension SQLiteTransaction {
   }
 
   private func lastQuarantine() throws -> Int64 {
-    let last: Int64?? = try statement(.lastQuarantine).first { $0.optionalInt64(0) }
+    let last: Int64?? = try statement(QuarantineQuery.last).first { $0.optionalInt64(0) }
     return (last ?? nil) ?? 0
   }
 
@@ -112,7 +112,7 @@ extension SQLiteTransaction {
       guard var row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       guard let earlier = try quarantined(name, of: mirror) else { return }
       try letGo(heldAssets(inRow: -earlier.key), inRow: -earlier.key)
-      let delete = try writing(.deleteQuarantined)
+      let delete = try writing(QuarantineQuery.delete)
       try delete.bind(1, earlier.key)
       try delete.run()
       row.quarantinedCount -= 1
@@ -124,18 +124,18 @@ extension SQLiteTransaction {
     try write {
       guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
       switch selection {
-      case .all: return try retry(.retryQuarantined, mirror, time) { _ in }
-      case .cause(let cause): return try retry(.retryQuarantinedCause, mirror, time) { try $0.bind(3, cause) }
-      case .otherSchema(let version): return try retry(.retryQuarantinedSchema, mirror, time) { try $0.bind(3, version) }
+      case .all: return try retry(.retryAll, mirror, time) { _ in }
+      case .cause(let cause): return try retry(.retryCause, mirror, time) { try $0.bind(3, cause) }
+      case .otherSchema(let version): return try retry(.retrySchema, mirror, time) { try $0.bind(3, version) }
       case .names(let names):
         return try Set(names).reduce(0) { count, name in
-          count + (try retry(.retryQuarantinedName, mirror, time) { try $0.bind(3, recordName: name) })
+          count + (try retry(.retryName, mirror, time) { try $0.bind(3, recordName: name) })
         }
       }
     }
   }
 
-  private func retry(_ query: Query, _ mirror: Int64, _ time: Int64, _ bind: (Statement) throws -> Void) throws -> Int {
+  private func retry(_ query: QuarantineQuery, _ mirror: Int64, _ time: Int64, _ bind: (Statement) throws -> Void) throws -> Int {
     let update = try writing(query)
     try update.bind(1, mirror)
     try update.bind(2, time)
@@ -153,7 +153,7 @@ extension SQLiteTransaction {
       guard let end = rows.last else { break }
       last = end.key
     }
-    let delete = try writing(.deleteQuarantine)
+    let delete = try writing(QuarantineQuery.deleteAll)
     try delete.bind(1, mirror)
     try delete.run()
   }
@@ -161,7 +161,7 @@ extension SQLiteTransaction {
   // MARK: Assets, in the table `history_asset` under the negated key of the row
 
   func heldAssets(inRow row: Int64) throws -> Set<[UInt8]> {
-    let select = try statement(.historyAssets)
+    let select = try statement(AssetQuery.historyAssets)
     try select.bind(1, row - 1)
     try select.bind(2, row)
     return Set(try select.all { $0.blob(0) })
@@ -170,7 +170,7 @@ extension SQLiteTransaction {
   func letGo(_ hashes: Set<[UInt8]>, inRow row: Int64) throws {
     for hash in hashes.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
       try release(hash)
-      let delete = try writing(.deleteHistoryAsset)
+      let delete = try writing(AssetQuery.deleteHistoryAsset)
       try delete.bind(1, row)
       try delete.bind(2, hash)
       try delete.run()

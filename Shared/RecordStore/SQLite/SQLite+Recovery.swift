@@ -6,7 +6,7 @@ import SQLite
 extension SQLiteSnapshot {
   func readableChanges(in zone: Int64, after sequence: Int64, limit: Int) throws -> ReadableChanges {
     guard limit > 0, try !isDoomed(zone) else { return ReadableChanges() }
-    let statement = try statement(.changes)
+    let statement = try statement(StoredRecordQuery.changes)
     try statement.bind(1, zone)
     try statement.bind(2, sequence)
     try statement.bind(3, limit)
@@ -25,7 +25,7 @@ extension SQLiteSnapshot {
   }
 
   func syncState(of mirror: Int64) throws -> StoredSyncState {
-    let select = try statement(.syncState)
+    let select = try statement(RecoveryQuery.syncState)
     try select.bind(1, mirror)
     return try select.first { row in
       var state = StoredSyncState()
@@ -44,7 +44,7 @@ extension SQLiteSnapshot {
   }
 
   func zoneHolds(of mirror: Int64) throws -> [StoredZoneHold] {
-    let select = try statement(.zoneHolds)
+    let select = try statement(RecoveryQuery.zoneHolds)
     try select.bind(1, mirror)
     return try select.all { row in
       guard let end = ZoneEnd(rawValue: row.int(1)) else { throw StoreError.corrupt("shard \(shard): a zone held for mirror \(mirror) ended for no reason") }
@@ -57,7 +57,7 @@ extension SQLiteSnapshot {
 
   func unimported(of mirror: Int64, dueBy time: Int64, limit: Int) throws -> [StoredUnimported] { try unimported(.unimportedDue, mirror, time, limit) }
 
-  private func unimported(_ query: Query, _ mirror: Int64, _ bound: Int64, _ limit: Int) throws -> [StoredUnimported] {
+  private func unimported(_ query: RecoveryQuery, _ mirror: Int64, _ bound: Int64, _ limit: Int) throws -> [StoredUnimported] {
     guard limit > 0 else { return [] }
     let select = try statement(query)
     try select.bind(1, mirror)
@@ -75,7 +75,7 @@ extension SQLiteTransaction {
   func put(_ state: StoredSyncState, of mirror: Int64) throws {
     try write {
       guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-      let put = try writing(.putSyncState)
+      let put = try writing(RecoveryQuery.putSyncState)
       try put.bind(1, mirror)
       try put.bind(2, state.sinceSequence)
       try put.bind(3, state.firstImportAt)
@@ -94,7 +94,7 @@ extension SQLiteTransaction {
   func put(_ hold: StoredZoneHold, of mirror: Int64) throws {
     try write {
       guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-      let put = try writing(.putZoneHold)
+      let put = try writing(RecoveryQuery.putZoneHold)
       try put.bind(1, mirror)
       try put.bind(2, hold.zoneName)
       try put.bind(3, hold.end.rawValue)
@@ -107,7 +107,7 @@ extension SQLiteTransaction {
 
   func deleteZoneHold(of zoneName: String, _ mirror: Int64) throws {
     try write {
-      let delete = try writing(.deleteZoneHold)
+      let delete = try writing(RecoveryQuery.deleteZoneHold)
       try delete.bind(1, mirror)
       try delete.bind(2, zoneName)
       try delete.run()
@@ -117,7 +117,7 @@ extension SQLiteTransaction {
   func putUnimported(_ record: StoredUnimported) throws {
     try write {
       guard try mirror(key: record.mirror) != nil else { throw ContradictingWrite("no mirror \(record.mirror)") }
-      let put = try writing(.putUnimported)
+      let put = try writing(RecoveryQuery.putUnimported)
       try put.bind(1, record.mirror)
       try put.bind(2, record.zone)
       try put.bind(3, recordName: record.name)
@@ -136,7 +136,7 @@ extension SQLiteTransaction {
   func removeUnimported(_ name: String, in zone: Int64, of mirror: Int64) throws {
     try write {
       guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-      let delete = try writing(.removeUnimported)
+      let delete = try writing(RecoveryQuery.removeUnimported)
       try delete.bind(1, mirror)
       try delete.bind(2, zone)
       try delete.bind(3, recordName: name)
@@ -147,7 +147,7 @@ extension SQLiteTransaction {
   func retryUnimported(_ names: [String]?, of mirror: Int64, at time: Int64) throws -> Int {
     try write {
       guard try self.mirror(key: mirror) != nil else { throw ContradictingWrite("no mirror \(mirror)") }
-      func retry(_ query: Query, _ name: String?) throws -> Int {
+      func retry(_ query: RecoveryQuery, _ name: String?) throws -> Int {
         let update = try writing(query)
         try update.bind(1, mirror)
         try update.bind(2, time)
@@ -164,9 +164,9 @@ extension SQLiteTransaction {
     try write {
       guard let row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       let settled = try settleTransactions(of: row, through: row.lastTransactionNumber).row
-      try deleteRows(.deleteConsumers, of: mirror)
+      try deleteRows(HistoryQuery.deleteConsumers, of: mirror)
       let fresh = settled.renewed(incarnation: nextIncarnation())
-      let renew = try writing(.renewMirror)
+      let renew = try writing(MirrorQuery.renew)
       try renew.bind(1, mirror)
       try renew.bind(2, Int64(bitPattern: fresh.incarnation))
       try renew.run()
@@ -177,6 +177,6 @@ extension SQLiteTransaction {
 
   /// Deletes a mirror's import and recovery state.
   func deleteRecovery(of mirror: Int64) throws {
-    for query in [Query.deleteSyncState, .deleteZoneHolds, .deleteUnimported] { try deleteRows(query, of: mirror) }
+    for query in [RecoveryQuery.deleteSyncState, .deleteZoneHolds, .deleteUnimported] { try deleteRows(query, of: mirror) }
   }
 }

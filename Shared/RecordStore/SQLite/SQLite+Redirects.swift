@@ -7,7 +7,7 @@ import SQLite
 extension SQLiteSnapshot {
   func redirect(of recordName: String, in zone: Int64) throws -> StoredRedirect? {
     if try isDoomed(zone) { return nil }
-    let select = try statement(.redirect)
+    let select = try statement(RedirectQuery.ofDuplicate)
     try select.bind(1, zone)
     try select.bind(2, recordName: recordName)
     return try select.first { try redirect($0) }
@@ -15,7 +15,7 @@ extension SQLiteSnapshot {
 
   func redirects(to recordName: String, in zone: Int64, limit: Int) throws -> [StoredRedirect] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
-    let select = try statement(.redirectsTo)
+    let select = try statement(RedirectQuery.toRecord)
     try select.bind(1, zone)
     try select.bind(2, recordName: recordName)
     try select.bind(3, limit)
@@ -24,7 +24,7 @@ extension SQLiteSnapshot {
 
   func pendingRedirects(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRedirect] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
-    let select = try statement(.pendingRedirects)
+    let select = try statement(RedirectQuery.pending)
     try select.bind(1, zone)
     // Every name sorts after every number.
     if let recordName { try select.bind(2, recordName: recordName) } else { try select.bind(2, 0) }
@@ -35,7 +35,7 @@ extension SQLiteSnapshot {
   func zonesWithPendingRedirects(in database: Int64?, afterKey key: Int64, limit: Int) throws -> [StoredZone] {
     guard limit > 0 else { return [] }
     try flush()
-    let select = try statement(.zonesWithPendingRedirects)
+    let select = try statement(RedirectQuery.zonesWithPending)
     try select.bind(1, key)
     try select.bind(2, database)
     try select.bind(3, limit)
@@ -58,7 +58,7 @@ extension SQLiteTransaction {
       guard let row = try self.zone(key: zone), !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
       let survivor = try self.redirect(of: redirect.survivor, in: zone)?.survivor ?? redirect.survivor
       if survivor == redirect.loser { throw ContradictingWrite("a record of zone \(zone) would stand for itself") }
-      let put = try writing(.putRedirect)
+      let put = try writing(RedirectQuery.put)
       try put.bind(1, zone)
       try put.bind(2, recordName: redirect.loser)
       try put.bind(3, recordName: survivor)
@@ -67,7 +67,7 @@ extension SQLiteTransaction {
       try put.bind(6, redirect.progress.rawValue)
       try put.bind(7, redirect.removedAt)
       try put.run()
-      let follow = try writing(.followRedirect)
+      let follow = try writing(RedirectQuery.follow)
       try follow.bind(1, zone)
       try follow.bind(2, recordName: redirect.loser)
       try follow.bind(3, recordName: survivor)
@@ -78,7 +78,7 @@ extension SQLiteTransaction {
 
   func removeRedirect(of recordName: String, in zone: Int64) throws {
     try write {
-      let delete = try writing(.deleteRedirect)
+      let delete = try writing(RedirectQuery.delete)
       try delete.bind(1, zone)
       try delete.bind(2, recordName: recordName)
       try delete.run()
@@ -87,7 +87,7 @@ extension SQLiteTransaction {
 
   func note(_ progress: StoredRedirect.Progress, ofPendingRedirectsBefore time: Int64, in zone: Int64) throws {
     try write {
-      let update = try writing(.noteRedirects)
+      let update = try writing(RedirectQuery.noteProgress)
       try update.bind(1, zone)
       try update.bind(2, time)
       try update.bind(3, progress.rawValue)

@@ -5,7 +5,7 @@ import SQLite
 
 extension SQLiteSnapshot {
   func keptTransactionNumber(of transactionID: String, in mirror: Int64) throws -> Int64? {
-    let select = try statement(.keptTransactionNumber)
+    let select = try statement(HistoryQuery.numberByID)
     try select.bind(1, mirror)
     try select.bind(2, recordName: transactionID)
     return try select.first { HistoryRowID.number($0.int64(0)) }
@@ -14,7 +14,7 @@ extension SQLiteSnapshot {
   func settledTransaction(withID transactionID: String, of mirror: Int64) throws -> SettledTransaction? {
     // Most stores have none, so this saves the lookup.
     guard let row = try self.mirror(key: mirror), row.forgottenTransactionNumber < row.purgedTransactionNumber else { return nil }
-    let select = try statement(.settledTransaction)
+    let select = try statement(SettledQuery.byID)
     try select.bind(1, row.lineage)
     try select.bind(2, recordName: transactionID)
     return try select.first {
@@ -47,7 +47,7 @@ extension SQLiteTransaction {
     var row = row
     let (first, last) = (HistoryRowID.of(row.key, 0), HistoryRowID.of(row.key, number))
     if row.takesParts { try settleOneByOne(row, through: number) } else { try settle(row, after: first, through: last) }
-    let delete = try writing(.purgeTransactions)
+    let delete = try writing(HistoryQuery.purge)
     try delete.bind(1, first)
     try delete.bind(2, last)
     try delete.run()
@@ -63,7 +63,7 @@ extension SQLiteTransaction {
   }
 
   private func settle(_ row: StoredMirror, after first: Int64, through last: Int64) throws {
-    let settle = try writing(.settleTransactions)
+    let settle = try writing(SettledQuery.settleAll)
     try settle.bind(1, first)
     try settle.bind(2, last)
     try settle.bind(3, row.lineage)
@@ -94,7 +94,7 @@ extension SQLiteTransaction {
   private static let settledPageByteCount = 4 << 20
 
   private func settle(_ transaction: SettledTransaction, in lineage: Int64) throws {
-    let insert = try writing(.settleTransaction)
+    let insert = try writing(SettledQuery.settle)
     try insert.bind(1, HistoryRowID.of(lineage, transaction.number))
     try insert.bind(2, lineage)
     try insert.bind(3, transaction.appendedAt)
@@ -108,24 +108,24 @@ extension SQLiteTransaction {
     let appendedAt = try forget(row.lineage, after: row.forgottenTransactionNumber, through: number)
     row.forgottenTransactionNumber = number
     row.forgottenAt = max(row.forgottenAt, appendedAt)
-    try note(forgotten: row.forgottenTransactionNumber, row.forgottenAt, in: row.key, .noteForgotten)
+    try note(forgotten: row.forgottenTransactionNumber, row.forgottenAt, in: row.key, MirrorQuery.noteForgotten)
   }
 
   /// - Returns: the time at which the last of them was appended, in milliseconds since 1970; 0 when there is none.
   private func forget(_ lineage: Int64, after start: Int64, through number: Int64) throws -> Int64 {
     let (first, last) = (HistoryRowID.of(lineage, start), HistoryRowID.of(lineage, number))
-    let select = try statement(.lastSettled)
+    let select = try statement(SettledQuery.lastAt)
     try select.bind(1, first)
     try select.bind(2, last)
     let appendedAt = try select.first { $0.optionalInt64(0) } ?? nil
-    let delete = try writing(.forgetTransactions)
+    let delete = try writing(SettledQuery.forget)
     try delete.bind(1, first)
     try delete.bind(2, last)
     try delete.run()
     return appendedAt ?? 0
   }
 
-  private func note(forgotten number: Int64, _ appendedAt: Int64, in row: Int64, _ query: Query) throws {
+  private func note(forgotten number: Int64, _ appendedAt: Int64, in row: Int64, _ query: some Query) throws {
     let note = try writing(query)
     try note.bind(1, row)
     try note.bind(2, number)
@@ -138,7 +138,7 @@ extension SQLiteTransaction {
       guard var row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       let end = min(row.forgottenTransactionNumber + Int64(max(limit, 0)), row.purgedTransactionNumber)
       guard end > row.forgottenTransactionNumber else { return 0 }
-      let select = try statement(.firstSettledAt)
+      let select = try statement(SettledQuery.firstAt)
       try select.bind(1, HistoryRowID.of(row.lineage, row.forgottenTransactionNumber))
       try select.bind(2, HistoryRowID.of(row.lineage, end))
       try select.bind(3, cutoff)
@@ -156,7 +156,7 @@ extension SQLiteTransaction {
 
   /// Takes over the row of a removed store with the same identifier and user, and deletes it.
   func takeFormerMirror(_ identifier: String, of userRecordName: String, in database: Int64) throws -> FormerMirror? {
-    let select = try statement(.formerMirror)
+    let select = try statement(SettledQuery.formerMirror)
     try select.bind(1, database)
     try select.bind(2, identifier)
     try select.bind(3, userRecordName)
@@ -166,7 +166,7 @@ extension SQLiteTransaction {
   }
 
   private func delete(_ former: FormerMirror) throws {
-    let delete = try writing(.deleteFormerMirror)
+    let delete = try writing(SettledQuery.deleteFormerMirror)
     try delete.bind(1, former.lineage)
     try delete.run()
   }
@@ -175,7 +175,7 @@ extension SQLiteTransaction {
   /// removed store.
   func noteFormerMirror(_ row: StoredMirror) throws {
     guard row.lastTransactionNumber > row.forgottenTransactionNumber else { return }
-    let insert = try writing(.insertFormerMirror)
+    let insert = try writing(SettledQuery.insertFormerMirror)
     try insert.bind(1, row.lineage)
     try insert.bind(2, row.databaseKey)
     try insert.bind(3, row.identifier)
@@ -185,7 +185,7 @@ extension SQLiteTransaction {
     try insert.bind(7, row.forgottenAt)
     try insert.bind(8, now())
     try insert.run()
-    let surplus = try statement(.surplusFormerMirror)
+    let surplus = try statement(SettledQuery.surplusFormerMirror)
     try surplus.bind(1, row.databaseKey)
     try surplus.bind(2, SettledTransaction.formerStoreCount)
     guard let oldest = try surplus.first(FormerMirror.init) else { return }
@@ -199,13 +199,13 @@ extension SQLiteTransaction {
     let end = min(former.lastTransactionNumber, start + Int64(limit))
     let appendedAt = try forget(former.lineage, after: start, through: end)
     // Noted in the row, so that a store that takes it over meanwhile knows which identifiers are left.
-    try note(forgotten: end, max(former.forgottenAt, appendedAt), in: former.lineage, .noteForgottenOfFormer)
+    try note(forgotten: end, max(former.forgottenAt, appendedAt), in: former.lineage, SettledQuery.noteForgottenOfFormer)
     return Int(end - start)
   }
 
   func forgetFormerMirrors(removedBefore cutoff: Int64, limit: Int) throws -> Int {
     try write {
-      let select = try statement(.oldestFormerMirror)
+      let select = try statement(SettledQuery.oldestFormerMirror)
       try select.bind(1, cutoff)
       guard limit > 0, let former = try select.first(FormerMirror.init) else { return 0 }
       let count = try forgetTransactions(of: former, limit: limit)
@@ -217,7 +217,7 @@ extension SQLiteTransaction {
 
   func forgetFormerMirrors(of database: Int64) throws {
     try write {
-      for query in [Query.forgetFormerMirrors, .deleteFormerMirrors] { try deleteRows(query, of: database) }
+      for query in [SettledQuery.forgetFormerMirrors, .deleteFormerMirrors] { try deleteRows(query, of: database) }
     }
   }
 }

@@ -9,7 +9,7 @@ import Sharing
 extension SQLiteSnapshot {
   func share(named name: String, in zone: Int64) throws -> StoredShare? {
     if try isDoomed(zone) { return nil }
-    let select = try statement(.shareByName)
+    let select = try statement(ShareQuery.byName)
     try select.bind(1, zone)
     try select.bind(2, name)
     return try select.first { try share($0).share }
@@ -17,7 +17,7 @@ extension SQLiteSnapshot {
 
   func share(ofRoot recordName: String, in zone: Int64) throws -> StoredShare? {
     if try isDoomed(zone) { return nil }
-    let select = try statement(.shareByRoot)
+    let select = try statement(ShareQuery.byRoot)
     try select.bind(1, zone)
     try select.bind(2, recordName)
     return try select.first { try share($0).share }
@@ -25,7 +25,7 @@ extension SQLiteSnapshot {
 
   func shares(in zone: Int64, afterName name: String?, limit: Int) throws -> [StoredShare] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
-    let select = try statement(.sharesAfter)
+    let select = try statement(ShareQuery.after)
     try select.bind(1, zone)
     // No record name is empty.
     try select.bind(2, name ?? "")
@@ -35,7 +35,7 @@ extension SQLiteSnapshot {
 
   func children(of recordName: String, in zone: Int64, limit: Int) throws -> [String] {
     guard limit > 0, try !isDoomed(zone), let field = try symbolNumber(ReservedName.parentReference) else { return [] }
-    let select = try statement(.children)
+    let select = try statement(ReferenceQuery.children)
     try select.bind(1, zone)
     try select.bind(2, recordName: recordName)
     try select.bind(3, field)
@@ -45,7 +45,7 @@ extension SQLiteSnapshot {
   }
 
   func share(withOneTimeGUID shortGUID: String) throws -> (zone: Int64, share: StoredShare)? {
-    let select = try statement(.shareByOneTimeGUID)
+    let select = try statement(ShareQuery.byOneTimeGUID)
     try select.bind(1, shortGUID)
     guard let found = try select.first({ try share($0) }), try !isDoomed(found.zone) else { return nil }
     return found
@@ -69,7 +69,7 @@ extension SQLiteSnapshot {
   // MARK: Members
 
   func members(_ userRecordName: String, inZone zoneName: String, of database: Int64) throws -> [ShareMember] {
-    let select = try statement(.membersInZone)
+    let select = try statement(MemberQuery.inZone)
     try select.bind(1, database)
     try select.bind(2, userRecordName)
     try select.bind(3, zoneName)
@@ -77,14 +77,14 @@ extension SQLiteSnapshot {
   }
 
   func members(_ userRecordName: String, of database: Int64) throws -> [ShareMember] {
-    let select = try statement(.membersInDatabase)
+    let select = try statement(MemberQuery.inDatabase)
     try select.bind(1, database)
     try select.bind(2, userRecordName)
     return try select.all { try member($0).member }
   }
 
   func audience(ofZone zoneName: String, of database: Int64) throws -> [String] {
-    let select = try statement(.audience)
+    let select = try statement(MemberQuery.audience)
     try select.bind(1, database)
     try select.bind(2, zoneName)
     return try select.all { $0.text(0) }
@@ -92,7 +92,7 @@ extension SQLiteSnapshot {
 
   func members(after place: StoredMemberPlace?, limit: Int) throws -> [(databaseKey: Int64, member: ShareMember)] {
     guard limit > 0 else { return [] }
-    let select = try statement(.membersAfter)
+    let select = try statement(MemberQuery.after)
     try select.bind(1, place?.databaseKey ?? 0)
     try select.bind(2, place?.userRecordName ?? "")
     try select.bind(3, place?.zoneName ?? "")
@@ -115,7 +115,7 @@ extension SQLiteSnapshot {
 
   func shareNews(after number: Int64, limit: Int) throws -> [StoredShareNews] {
     guard limit > 0 else { return [] }
-    let select = try statement(.newsAfter)
+    let select = try statement(MemberQuery.newsAfter)
     try select.bind(1, number)
     try select.bind(2, limit)
     return try select.all { row in
@@ -130,7 +130,7 @@ extension SQLiteSnapshot {
 
   func departure(of recordName: String, from root: String, in zone: Int64) throws -> Int64? {
     if try isDoomed(zone) { return nil }
-    let select = try statement(.departure)
+    let select = try statement(ShareQuery.departure)
     try select.bind(1, zone)
     try select.bind(2, recordName: recordName)
     try select.bind(3, root)
@@ -144,7 +144,7 @@ extension SQLiteTransaction {
       guard let row = try self.zone(key: zone), !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
       // The state contains names and addresses of people, so it is sealed if there is a key.
       let payload = try share.state.map { try sealedIfThereIsAKey(try $0.encoded(), for: .share) }
-      let put = try writing(.putShare)
+      let put = try writing(ShareQuery.put)
       try put.bind(1, zone)
       try put.bind(2, share.name)
       try put.bind(3, share.rootRecordName)
@@ -153,11 +153,11 @@ extension SQLiteTransaction {
       try put.bind(6, ShareRow.checksum(zone: zone, name: share.name, root: share.rootRecordName, guid: share.shortGUID, state: payload))
       try put.bind(7, payload)
       guard let key = try put.first({ $0.int64(0) }) else { throw StoreError.corrupt("shard \(shard): a share has no row") }
-      let forget = try writing(.deleteInvitations)
+      let forget = try writing(ShareQuery.deleteInvitations)
       try forget.bind(1, key)
       try forget.run()
       for guid in share.state?.oneTimeGUIDs ?? [] {
-        let insert = try writing(.insertInvitation)
+        let insert = try writing(ShareQuery.insertInvitation)
         try insert.bind(1, guid)
         try insert.bind(2, zone)
         try insert.bind(3, key)
@@ -170,7 +170,7 @@ extension SQLiteTransaction {
   private func noteShares(of key: Int64) throws {
     guard var database = try database(key: key), !database.hasShares, let cached = cache.databases[key] else { return }
     database.hasShares = true
-    let note = try writing(.noteShares)
+    let note = try writing(ShareQuery.noteDatabase)
     try note.bind(1, key)
     try note.run()
     cache.databases.set(CachedRow(row: database, isDirty: cached.isDirty), for: key)
@@ -187,7 +187,7 @@ extension SQLiteTransaction {
   }
 
   private func store(_ member: ShareMember, of database: Int64) throws {
-    let put = try writing(.putMember)
+    let put = try writing(MemberQuery.put)
     try put.bind(1, database)
     try put.bind(2, member.userRecordName)
     try put.bind(3, member.zoneName)
@@ -201,7 +201,7 @@ extension SQLiteTransaction {
   }
 
   private func tell(_ member: ShareMember, isActive: Bool, of database: Int64) throws {
-    let insert = try writing(.insertNews)
+    let insert = try writing(MemberQuery.insertNews)
     try insert.bind(1, nextKey())
     try insert.bind(2, database)
     try insert.bind(3, member.zoneName)
@@ -214,7 +214,7 @@ extension SQLiteTransaction {
   /// Ends the access of all members of a deleted zone.
   func endMembers(of zone: StoredZone) throws {
     guard try database(key: zone.databaseKey)?.hasShares == true else { return }
-    let select = try statement(.activeMembers)
+    let select = try statement(MemberQuery.active)
     try select.bind(1, zone.databaseKey)
     try select.bind(2, zone.zoneName)
     var told: String?
@@ -228,7 +228,7 @@ extension SQLiteTransaction {
 
   func removeShareNews(through number: Int64) throws {
     try write {
-      let remove = try writing(.removeNews)
+      let remove = try writing(MemberQuery.removeNews)
       try remove.bind(1, number)
       try remove.run()
     }
@@ -237,7 +237,7 @@ extension SQLiteTransaction {
   func noteDeparture(of recordName: String, from root: String, in zone: Int64, at sequence: Int64?) throws {
     try write {
       guard try self.zone(key: zone)?.isDeleted == false else { throw ContradictingWrite("no zone \(zone)") }
-      let note = try writing(sequence == nil ? .removeDeparture : .putDeparture)
+      let note = try writing(sequence == nil ? ShareQuery.removeDeparture : .putDeparture)
       try note.bind(1, zone)
       try note.bind(2, recordName: recordName)
       try note.bind(3, root)

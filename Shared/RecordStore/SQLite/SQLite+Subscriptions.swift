@@ -6,7 +6,7 @@ import SQLite
 
 extension SQLiteSnapshot {
   func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws -> StoredSubscription? {
-    let select = try statement(.subscriptionByName)
+    let select = try statement(SubscriptionQuery.byName)
     try select.bind(1, database)
     try select.bind(2, userRecordName)
     try select.bind(3, scope.rawValue)
@@ -16,7 +16,7 @@ extension SQLiteSnapshot {
 
   func subscriptions(of userRecordName: String, scope: DatabaseScope, in database: Int64, limit: Int) throws -> [StoredSubscription] {
     guard limit > 0 else { return [] }
-    let select = try statement(.subscriptionsOfUser)
+    let select = try statement(SubscriptionQuery.ofUser)
     try select.bind(1, database)
     try select.bind(2, userRecordName)
     try select.bind(3, scope.rawValue)
@@ -26,7 +26,7 @@ extension SQLiteSnapshot {
 
   func subscriptions(in database: Int64, afterKey key: Int64, limit: Int) throws -> [StoredSubscription] {
     guard limit > 0 else { return [] }
-    let select = try statement(.subscriptionsAfter)
+    let select = try statement(SubscriptionQuery.after)
     try select.bind(1, database)
     try select.bind(2, key)
     try select.bind(3, limit)
@@ -34,7 +34,7 @@ extension SQLiteSnapshot {
   }
 
   func subscriptionCount(in database: Int64) throws -> Int {
-    let select = try statement(.subscriptionCount)
+    let select = try statement(SubscriptionQuery.count)
     try select.bind(1, database)
     return try select.first { $0.int(0) } ?? 0
   }
@@ -58,7 +58,7 @@ extension SQLiteTransaction {
       if let earlier = try subscription(identifier, of: userRecordName, scope: scope, in: database) { try remove(earlier.key, in: database) }
       let stored = StoredSubscription(
         key: nextKey(), databaseKey: database, userRecordName: userRecordName, scope: scope, identifier: identifier, payload: payload)
-      let insert = try writing(.insertSubscription)
+      let insert = try writing(SubscriptionQuery.insert)
       try insert.bind(1, stored.key)
       try insert.bind(2, database)
       try insert.bind(3, userRecordName)
@@ -79,7 +79,7 @@ extension SQLiteTransaction {
   }
 
   @discardableResult private func remove(_ key: Int64, in database: Int64) throws -> Bool {
-    let delete = try writing(.deleteSubscription)
+    let delete = try writing(SubscriptionQuery.delete)
     try delete.bind(1, key)
     try delete.bind(2, database)
     try delete.run()
@@ -91,7 +91,7 @@ extension SQLiteTransaction {
     guard let row = try self.database(key: database), let cached = cache.databases[database] else { return }
     var next = row
     next.subscriptionEdition = nextIncarnation()
-    let update = try writing(.updateEdition)
+    let update = try writing(SubscriptionQuery.updateEdition)
     try update.bind(1, database)
     try update.bind(2, Int64(bitPattern: next.subscriptionEdition))
     try update.run()

@@ -142,11 +142,23 @@ public final class SQLiteShardStore: ShardStore {
   /// Collects nothing while the shard is being copied, because the copy links the files after it has read the rows.
   public func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
     if core.copyCount.load(ordering: .sequentiallyConsistent) > 0 { return enqueue { _ in 0 } }
-    return enqueue(QueuedCommit(runsAlone: true) { transaction in try (transaction as? SQLiteTransaction)?.collectAssets(orphanedBefore: cutoff, limit: limit) ?? 0 })
+    return enqueue(QueuedCommit(runsAlone: true) { try $0.collectAssets(orphanedBefore: cutoff, limit: limit) })
   }
 
-  public func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> {
-    enqueue(QueuedCommit(runsAlone: true) { transaction in try (transaction as? SQLiteTransaction)?.removeUnknownFiles(inFolder: folder) ?? 0 })
+  /// The parts are the folders that hold the shard's files.
+  public func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
+    guard let next = try folders().first(where: { $0 > part ?? -1 }) else { return nil }
+    let commit = QueuedCommit(runsAlone: true) { try $0.removeUnknownFiles(inFolder: next) }
+    return RemovedContent(part: next, count: try await enqueue(commit).value)
+  }
+
+  /// Ascending.
+  private func folders() throws(StoreError) -> [Int] {
+    do throws(AssetError) {
+      return try assets?.folders(of: shard) ?? []
+    } catch {
+      throw StoreError(error)
+    }
   }
 
   public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {

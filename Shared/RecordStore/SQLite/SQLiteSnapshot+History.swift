@@ -37,14 +37,14 @@ extension SQLiteSnapshot {
   func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror] {
     guard limit > 0 else { return [] }
     try flush()
-    let statement = try statement(.mirrorsAfter)
+    let statement = try statement(MirrorQuery.after)
     try statement.bind(1, key)
     try statement.bind(2, limit)
     return try statement.all { try Self.mirror($0, shard: shard) }
   }
 
   func mirrorCount(of userRecordName: String, in database: Int64) throws -> Int {
-    let statement = try statement(.countMirrors)
+    let statement = try statement(MirrorQuery.count)
     try statement.bind(1, database)
     try statement.bind(2, userRecordName)
     return try statement.first { $0.int(0) } ?? 0
@@ -53,14 +53,14 @@ extension SQLiteSnapshot {
   func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64] {
     guard limit > 0 else { return [] }
     try flush()
-    let statement = try statement(.mirrorsAwaitingExport)
+    let statement = try statement(MirrorQuery.awaitingExport)
     try statement.bind(1, key)
     try statement.bind(2, limit)
     return try statement.all { $0.int64(0) }
   }
 
   func transaction(withID transactionID: String, of mirror: Int64) throws -> StoredTransaction? {
-    let statement = try statement(.transactionByID)
+    let statement = try statement(HistoryQuery.byID)
     try statement.bind(1, mirror)
     try statement.bind(2, recordName: transactionID)
     return try statement.first { try transaction($0, of: mirror) }
@@ -68,7 +68,7 @@ extension SQLiteSnapshot {
 
   func transactions(of mirror: Int64, after number: Int64, limit: Int, byteLimit: Int) throws -> [StoredTransaction] {
     guard limit > 0, (1...HistoryRowID.lastMirror).contains(mirror) else { return [] }
-    let statement = try statement(.transactionsAfter)
+    let statement = try statement(HistoryQuery.after)
     try statement.bind(1, HistoryRowID.of(mirror, number))
     try statement.bind(2, HistoryRowID.of(mirror, HistoryRowID.lastNumber))
     try statement.bind(3, limit)
@@ -100,7 +100,7 @@ extension SQLiteSnapshot {
 
   func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent] {
     guard limit > 0 else { return [] }
-    let statement = try statement(kind == nil ? .eventsAfter : .eventsAfterOfKind)
+    let statement = try statement(kind == nil ? EventQuery.after : .afterOfKind)
     try statement.bind(1, mirror)
     try statement.bind(2, number)
     try statement.bind(3, limit)
@@ -109,7 +109,7 @@ extension SQLiteSnapshot {
   }
 
   func latestEvent(of mirror: Int64, kind: StoredEvent.Kind) throws -> StoredEvent? {
-    let statement = try statement(.latestEvent)
+    let statement = try statement(EventQuery.latest)
     try statement.bind(1, mirror)
     try statement.bind(2, kind.rawValue)
     return try statement.first { try event($0) }
@@ -123,7 +123,7 @@ extension SQLiteSnapshot {
   }
 
   func outcome(of idempotencyKey: String) throws -> [UInt8]? {
-    let statement = try statement(.outcome)
+    let statement = try statement(OutcomeQuery.byKey)
     try statement.bind(1, recordName: idempotencyKey)
     return try statement.first { $0.blob(0) }
   }

@@ -30,14 +30,14 @@ extension SQLiteSnapshot {
   func recordCount(in zone: Int64) throws -> Int { Int(try zoneRow(key: zone)?.liveCount ?? 0) }
 
   func indexes(in database: Int64) throws -> [StoredIndex] {
-    let statement = try statement(.indexes)
+    let statement = try statement(IndexQuery.inDatabase)
     try statement.bind(1, database)
     return try statement.all(indexRow).filter { $0.state != .dropping }.map(\.stored)
   }
 
   func indexes(afterKey key: Int64, limit: Int) throws -> [StoredIndex] {
     guard limit > 0 else { return [] }
-    let statement = try statement(.indexesAfter)
+    let statement = try statement(IndexQuery.after)
     try statement.bind(1, key)
     try statement.bind(2, limit)
     return try statement.all(indexRow).map(\.stored)
@@ -55,7 +55,7 @@ extension SQLiteSnapshot {
 
   func indexedRecords(_ scan: IndexScan, limit: Int) throws -> [IndexedRecord] {
     guard limit > 0, try !isDoomed(scan.zone) else { return [] }
-    let statement = try statement(scan.isDescending ? .entriesDown : .entriesUp)
+    let statement = try statement(scan.isDescending ? IndexQuery.entriesDown : .entriesUp)
     try statement.bind(1, scan.zone)
     try statement.bind(2, scan.index)
     // Without a name to continue after, 0 stands for the first one: every name sorts after every number.
@@ -73,7 +73,7 @@ extension SQLiteSnapshot {
 
   func sharedKeys(of index: Int64, in zone: Int64, after key: [UInt8], limit: Int) throws -> [[UInt8]] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
-    let statement = try statement(.sharedKeys)
+    let statement = try statement(IndexQuery.sharedKeys)
     try statement.bind(1, zone)
     try statement.bind(2, index)
     try statement.bind(3, key)
@@ -83,7 +83,7 @@ extension SQLiteSnapshot {
 
   func entryCount(of index: Int64, in zone: Int64, range: IndexRange, limit: Int) throws -> Int {
     guard limit > 0, try !isDoomed(zone) else { return 0 }
-    let statement = try statement(.countEntries)
+    let statement = try statement(IndexQuery.countEntries)
     try statement.bind(1, zone)
     try statement.bind(2, index)
     try statement.bind(3, range.lower)

@@ -6,7 +6,7 @@ import SQLite
 extension SQLiteSnapshot {
   func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
-    let statement = try statement(.changes)
+    let statement = try statement(StoredRecordQuery.changes)
     try statement.bind(1, zone)
     try statement.bind(2, sequence)
     try statement.bind(3, limit)
@@ -15,7 +15,7 @@ extension SQLiteSnapshot {
 
   func changesBackwards(in zone: Int64, after sequence: Int64, before end: Int64, limit: Int) throws -> [StoredRecord] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
-    let statement = try statement(.changesBackwards)
+    let statement = try statement(StoredRecordQuery.changesBackwards)
     try statement.bind(1, zone)
     try statement.bind(2, sequence)
     try statement.bind(3, limit)
@@ -32,7 +32,7 @@ extension SQLiteSnapshot {
     ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int, _ transform: (Int64, StoredRecord) throws -> Value
   ) throws -> [Value] {
     guard limit > 0, try !isDoomed(zone), let type = try symbolNumber(recordType) else { return [] }
-    let statement = try statement(.recordsOfType)
+    let statement = try statement(StoredRecordQuery.ofType)
     try statement.bind(1, zone)
     // Every name sorts after every number.
     if let recordName { try statement.bind(2, recordName: recordName) } else { try statement.bind(2, 0) }
@@ -43,7 +43,7 @@ extension SQLiteSnapshot {
 
   func references(to target: String, in zone: Int64, limit: Int) throws -> [IncomingReference] {
     guard limit > 0, try !isDoomed(zone) else { return [] }
-    let statement = try statement(.references)
+    let statement = try statement(ReferenceQuery.toTarget)
     try statement.bind(1, zone)
     try statement.bind(2, recordName: target)
     try statement.bind(3, limit)
@@ -66,7 +66,7 @@ extension SQLiteSnapshot {
   }
 
   /// - Returns: nil when no such reference can exist.
-  private func bound(_ query: Query, to target: String, by action: Reference.Action, in zone: Int64) throws -> Statement? {
+  private func bound(_ query: ReferenceQuery, to target: String, by action: Reference.Action, in zone: Int64) throws -> Statement? {
     guard mayHoldBindingReferences, let keys = ReferenceKey.range(of: action), try !isDoomed(zone) else { return nil }
     let statement = try statement(query)
     try statement.bind(1, zone)
@@ -77,7 +77,7 @@ extension SQLiteSnapshot {
   }
 
   func record(withShortGUID shortGUID: String) throws -> (zone: Int64, record: StoredRecord)? {
-    let statement = try statement(.recordByShortGUID)
+    let statement = try statement(StoredRecordQuery.byShortGUID)
     try statement.bind(1, shortGUID)
     let found = try statement.first { row in
       let zone = row.int64(10)
@@ -94,7 +94,7 @@ extension SQLiteSnapshot {
     return name
   }
 
-  /// The record in a row of `Query.recordColumns`. Verifies its checksum.
+  /// The record in a row of `StoredRecordQuery.columns`. Verifies its checksum.
   func record(_ row: Statement, named recordName: String, zone: Int64) throws -> StoredRecord {
     let header = RecordRowHeader(
       zone: zone, sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), origin: row.int64(4), sequenceOfOthers: row.int64(5))

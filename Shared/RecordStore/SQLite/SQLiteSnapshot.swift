@@ -11,7 +11,7 @@ final class ShardSession {
   let shard: Int
   let connection: Connection
   let keys: KeyRing
-  private var prepared: [Statement?] = Array(repeating: nil, count: Query.allCases.count)
+  private var prepared: [Statement?] = Array(repeating: nil, count: QuerySubject.allCases.count * QuerySubject.statementLimit)
   /// The texts by number. Numbers are small and dense.
   private(set) var symbolTexts: [Int64: String] = [:]
 
@@ -21,16 +21,16 @@ final class ShardSession {
     self.keys = keys
   }
 
-  func statement(_ query: Query) throws(SQLiteError) -> Statement {
-    if let statement = prepared[query.rawValue] { return statement }
-    let statement = try connection.statement(SQL("\(query)", query.text))
-    prepared[query.rawValue] = statement
+  func statement(_ query: some Query) throws(SQLiteError) -> Statement {
+    if let statement = prepared[query.place] { return statement }
+    let statement = try connection.statement(query)
+    prepared[query.place] = statement
     return statement
   }
 
   func symbol(_ number: Int64) throws -> String {
     if let text = symbolTexts[number] { return text }
-    let statement = try statement(.symbolText)
+    let statement = try statement(ShardQuery.symbolText)
     try statement.bind(1, number)
     guard let text = try statement.first({ $0.text(0) }) else { throw StoreError.corrupt("shard \(shard): symbol \(number) is missing") }
     symbolTexts[number] = text
@@ -61,7 +61,7 @@ class SQLiteSnapshot: ShardSnapshot {
   init(_ session: ShardSession) { self.session = session }
 
   final var shard: Int { session.shard }
-  final func statement(_ query: Query) throws(SQLiteError) -> Statement { try session.statement(query) }
+  final func statement(_ query: some Query) throws(SQLiteError) -> Statement { try session.statement(query) }
 
   /// Makes cached changes visible to statements. A snapshot has none.
   func flush() throws {}
@@ -73,7 +73,7 @@ class SQLiteSnapshot: ShardSnapshot {
   // MARK: Databases
 
   func database(_ id: DatabaseID) throws -> StoredDatabase? {
-    let statement = try statement(.databaseByID)
+    let statement = try statement(DatabaseQuery.byID)
     try statement.bind(1, id.container.rawValue)
     try statement.bind(2, id.environment.rawValue)
     try statement.bind(3, id.owner)
@@ -81,7 +81,7 @@ class SQLiteSnapshot: ShardSnapshot {
   }
 
   func database(key: Int64) throws -> StoredDatabase? {
-    let statement = try statement(.databaseByKey)
+    let statement = try statement(DatabaseQuery.byKey)
     try statement.bind(1, key)
     return try statement.first(database)
   }
@@ -89,7 +89,7 @@ class SQLiteSnapshot: ShardSnapshot {
   final func databases(afterKey key: Int64, limit: Int) throws -> [StoredDatabase] {
     guard limit > 0 else { return [] }
     try flush()
-    let statement = try statement(.databasesAfter)
+    let statement = try statement(DatabaseQuery.after)
     try statement.bind(1, key)
     try statement.bind(2, limit)
     return try statement.all(database)
@@ -115,14 +115,14 @@ class SQLiteSnapshot: ShardSnapshot {
   func zone(key: Int64) throws -> StoredZone? { try zoneRow(key: key)?.zone }
 
   func zoneRow(named zoneName: String, in database: Int64) throws -> ZoneRow? {
-    let statement = try statement(.zoneByName)
+    let statement = try statement(ZoneQuery.byName)
     try statement.bind(1, database)
     try statement.bind(2, zoneName)
     return try statement.first(Self.zoneRow)
   }
 
   func zoneRow(key: Int64) throws -> ZoneRow? {
-    let statement = try statement(.zoneByKey)
+    let statement = try statement(ZoneQuery.byKey)
     try statement.bind(1, key)
     return try statement.first(Self.zoneRow)
   }
@@ -130,7 +130,7 @@ class SQLiteSnapshot: ShardSnapshot {
   final func zones(in database: Int64, after sequence: Int64, limit: Int) throws -> [StoredZone] {
     guard limit > 0 else { return [] }
     try flush()
-    let statement = try statement(.zonesAfter)
+    let statement = try statement(ZoneQuery.after)
     try statement.bind(1, database)
     try statement.bind(2, sequence)
     try statement.bind(3, limit)
@@ -139,7 +139,7 @@ class SQLiteSnapshot: ShardSnapshot {
 
   final func liveZoneCount(in database: Int64) throws -> Int {
     try flush()
-    let statement = try statement(.liveZoneCount)
+    let statement = try statement(ZoneQuery.liveCount)
     try statement.bind(1, database)
     return try statement.first { $0.int(0) } ?? 0
   }
@@ -153,14 +153,14 @@ class SQLiteSnapshot: ShardSnapshot {
   }
 
   func hasRedirects(in database: Int64) throws -> Bool {
-    let statement = try statement(.hasRedirects)
+    let statement = try statement(RedirectQuery.anyInDatabase)
     try statement.bind(1, database)
     return try statement.first { _ in true } ?? false
   }
 
   final func isDoomed(_ zone: Int64) throws -> Bool {
     if let doomed { return doomed.contains(zone) }
-    let zones = Set(try statement(.doomedZones).all { $0.int64(0) })
+    let zones = Set(try statement(SweepQuery.zones).all { $0.int64(0) })
     doomed = zones
     return zones.contains(zone)
   }
@@ -169,7 +169,7 @@ class SQLiteSnapshot: ShardSnapshot {
 
   func record(named recordName: String, in zone: Int64) throws -> StoredRecord? {
     if try isDoomed(zone) { return nil }
-    let statement = try statement(.recordByName)
+    let statement = try statement(StoredRecordQuery.byName)
     try statement.bind(1, zone)
     try statement.bind(2, recordName: recordName)
     return try statement.first { try record($0, named: recordName, zone: zone) }
@@ -178,7 +178,7 @@ class SQLiteSnapshot: ShardSnapshot {
   // MARK: Assets
 
   final func asset(withHash hash: [UInt8]) throws -> StoredAsset? {
-    let statement = try statement(.asset)
+    let statement = try statement(AssetQuery.byHash)
     try statement.bind(1, hash)
     return try statement.first { StoredAsset(asset: Asset(hash: hash, byteCount: $0.int64(0)), useCount: $0.int(1), orphanedAt: $0.optionalInt64(2)) }
   }
@@ -186,14 +186,14 @@ class SQLiteSnapshot: ShardSnapshot {
   // MARK: Mirrors
 
   func mirror(_ identifier: String, in database: Int64) throws -> StoredMirror? {
-    let statement = try statement(.mirrorByIdentifier)
+    let statement = try statement(MirrorQuery.byIdentifier)
     try statement.bind(1, database)
     try statement.bind(2, identifier)
     return try statement.first { try Self.mirror($0, shard: shard) }
   }
 
   func mirror(key: Int64) throws -> StoredMirror? {
-    let statement = try statement(.mirrorByKey)
+    let statement = try statement(MirrorQuery.byKey)
     try statement.bind(1, key)
     return try statement.first { try Self.mirror($0, shard: shard) }
   }
@@ -202,7 +202,7 @@ class SQLiteSnapshot: ShardSnapshot {
 
   final func counts() throws -> ShardCounts {
     try flush()
-    let counts = try statement(.counts).first {
+    let counts = try statement(ShardQuery.counts).first {
       ShardCounts(databases: $0.int(0), zones: $0.int(1), records: $0.int(2), mirrors: $0.int(3))
     }
     guard let counts else { throw StoreError.corrupt("shard \(shard): no counts") }
@@ -216,7 +216,7 @@ class SQLiteSnapshot: ShardSnapshot {
 
   /// The number of a symbol; nil when it does not exist.
   func symbolNumber(_ text: String) throws -> Int64? {
-    let statement = try statement(.symbolID)
+    let statement = try statement(ShardQuery.symbolID)
     try statement.bind(1, text)
     return try statement.first { $0.int64(0) }
   }

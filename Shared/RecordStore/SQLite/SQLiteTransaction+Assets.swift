@@ -37,11 +37,11 @@ extension SQLiteTransaction {
     // The file of an unused asset may be gone already: a collection that fails after removing files leaves their rows.
     if known?.useCount ?? 0 == 0 { try adopt(asset) }
     if known != nil {
-      let update = try writing(.useAsset)
+      let update = try writing(AssetQuery.use)
       try update.bind(1, asset.hash)
       try update.run()
     } else {
-      let insert = try writing(.insertAsset)
+      let insert = try writing(AssetQuery.insert)
       try insert.bind(1, asset.hash)
       try insert.bind(2, asset.byteCount)
       try insert.run()
@@ -49,7 +49,7 @@ extension SQLiteTransaction {
   }
 
   func release(_ hash: [UInt8]) throws {
-    let update = try writing(.releaseAsset)
+    let update = try writing(AssetQuery.release)
     try update.bind(1, hash)
     try update.bind(2, now())
     try update.run()
@@ -87,7 +87,7 @@ extension SQLiteTransaction {
   func keep(_ assets: Set<Asset>, forTransaction row: Int64) throws {
     for asset in assets.sorted(by: { $0.hash.lexicographicallyPrecedes($1.hash) }) {
       try use(asset)
-      let insert = try writing(.insertHistoryAsset)
+      let insert = try writing(AssetQuery.insertHistoryAsset)
       try insert.bind(1, row)
       try insert.bind(2, asset.hash)
       try insert.run()
@@ -96,13 +96,13 @@ extension SQLiteTransaction {
 
   /// Ends the uses of removed transactions.
   func letGo(ofTransactionsAfter first: Int64, through last: Int64) throws {
-    let select = try statement(.historyAssets)
+    let select = try statement(AssetQuery.historyAssets)
     try select.bind(1, first)
     try select.bind(2, last)
     let hashes = try select.all { $0.blob(0) }
     if hashes.isEmpty { return }
     for hash in hashes { try release(hash) }
-    let delete = try writing(.deleteHistoryAssets)
+    let delete = try writing(AssetQuery.deleteHistoryAssets)
     try delete.bind(1, first)
     try delete.bind(2, last)
     try delete.run()
@@ -114,7 +114,7 @@ extension SQLiteTransaction {
   /// again, and a new use of the asset links the file again.
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) throws -> Int {
     try write {
-      let select = try statement(.orphanedAssets)
+      let select = try statement(AssetQuery.orphaned)
       try select.bind(1, cutoff)
       try select.bind(2, max(limit, 0))
       let hashes = try select.all { $0.blob(0) }
@@ -125,7 +125,7 @@ extension SQLiteTransaction {
         throw StoreError(error)
       }
       for hash in hashes {
-        let delete = try writing(.deleteAsset)
+        let delete = try writing(AssetQuery.delete)
         try delete.bind(1, hash)
         try delete.run()
       }

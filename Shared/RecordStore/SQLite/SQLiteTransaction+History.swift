@@ -19,7 +19,7 @@ extension SQLiteTransaction: ShardTransaction {
         modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: last,
         exportedTransactionNumber: last, purgedTransactionNumber: last, lineage: former?.lineage ?? key,
         forgottenTransactionNumber: former?.forgottenTransactionNumber ?? 0, forgottenAt: former?.forgottenAt ?? 0)
-      let insert = try writing(.makeMirror)
+      let insert = try writing(MirrorQuery.make)
       try insert.bind(1, mirror.key)
       try insert.bind(2, database)
       try insert.bind(3, identifier)
@@ -55,7 +55,9 @@ extension SQLiteTransaction: ShardTransaction {
       if row.quarantinedCount > 0 { try deleteQuarantine(of: mirror) }
       try deleteRecovery(of: mirror)
       try noteFormerMirror(settleTransactions(of: row, through: row.lastTransactionNumber).row)
-      for query in [Query.deleteEvents, .deleteConsumers, .deleteMirror] { try deleteRows(query, of: mirror) }
+      try deleteRows(EventQuery.delete, of: mirror)
+      try deleteRows(HistoryQuery.deleteConsumers, of: mirror)
+      try deleteRows(MirrorQuery.delete, of: mirror)
       cache.mirrors.set(nil, for: mirror)
       cache.dirtyMirrors.append(mirror)
       cache.mirrorKeys.set(nil, for: WriterCache.Name(parent: row.databaseKey, name: row.identifier))
@@ -63,7 +65,7 @@ extension SQLiteTransaction: ShardTransaction {
   }
 
   /// Runs a statement whose one parameter is a mirror's (or database's) key.
-  func deleteRows(_ query: Query, of mirror: Int64) throws {
+  func deleteRows(_ query: some Query, of mirror: Int64) throws {
     let delete = try writing(query)
     try delete.bind(1, mirror)
     try delete.run()
@@ -79,7 +81,7 @@ extension SQLiteTransaction: ShardTransaction {
         throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
       }
       let transaction = transaction.isEncrypted ? try sealed(transaction) : transaction
-      let insert = try writing(.appendTransaction)
+      let insert = try writing(HistoryQuery.append)
       try insert.bind(1, HistoryRowID.of(mirror, transaction.number))
       try insert.bind(2, mirror)
       try insert.bind(3, transaction.appendedAt)
@@ -110,7 +112,7 @@ extension SQLiteTransaction: ShardTransaction {
   }
 
   func storeMirror(_ row: StoredMirror) throws {
-    let update = try writing(.updateMirror)
+    let update = try writing(MirrorQuery.update)
     try update.bind(1, row.key)
     try update.bind(2, row.userRecordName)
     try update.bind(3, row.scope.rawValue)
@@ -138,7 +140,7 @@ extension SQLiteTransaction: ShardTransaction {
       database.lastEventNumber += 1
       setDatabase(database)
       let number = database.lastEventNumber
-      let statement = try writing(event.number == 0 ? .insertEvent : .updateEvent)
+      let statement = try writing(event.number == 0 ? EventQuery.insert : .update)
       try statement.bind(1, event.number == 0 ? number : event.number)
       try statement.bind(2, mirror)
       try statement.bind(3, event.kind.rawValue)
@@ -155,7 +157,7 @@ extension SQLiteTransaction: ShardTransaction {
       try statement.run()
       guard session.connection.changes == 1 else { throw ContradictingWrite("no event \(event.number) of mirror \(mirror)") }
       if number % StoredEvent.pruningInterval == 0 {
-        let prune = try writing(.pruneEvents)
+        let prune = try writing(EventQuery.prune)
         try prune.bind(1, mirror)
         try prune.bind(2, StoredEvent.keptCount)
         try prune.run()
@@ -166,7 +168,7 @@ extension SQLiteTransaction: ShardTransaction {
 
   func abandonedEvents(limit: Int) throws -> [(mirror: Int64, event: StoredEvent)] {
     guard limit > 0 else { return [] }
-    let statement = try statement(.abandonedEvents)
+    let statement = try statement(EventQuery.abandoned)
     try statement.bind(1, inheritedEvent)
     try statement.bind(2, limit)
     return try statement.all { (mirror: $0.int64(9), event: try event($0)) }
@@ -178,14 +180,14 @@ extension SQLiteTransaction: ShardTransaction {
     try write {
       guard OutcomeRowID.times.contains(at) else { throw ContradictingWrite("an outcome's time is out of range") }
       guard try outcome(of: idempotencyKey) == nil else { throw ContradictingWrite("this idempotency key has an outcome") }
-      let insert = try writing(.insertOutcome)
+      let insert = try writing(OutcomeQuery.insert)
       try insert.bind(2, recordName: idempotencyKey)
       try insert.bind(3, payload)
       outcomeCounter += 1
       try insert.bind(1, OutcomeRowID.of(at, outcomeCounter))
       if try insert.runUnlessTaken() { return }
       // The counter restarts with each owner, and an earlier owner has used this number in this millisecond.
-      let last = try statement(.lastOutcome)
+      let last = try statement(OutcomeQuery.last)
       try last.bind(1, OutcomeRowID.of(at, 0))
       try last.bind(2, OutcomeRowID.of(at + 1, 0))
       outcomeCounter = try (last.first { $0.int64(0) } ?? 0) + 1
@@ -198,11 +200,11 @@ extension SQLiteTransaction: ShardTransaction {
     try write {
       let cutoff = min(max(cutoff, OutcomeRowID.times.lowerBound), OutcomeRowID.times.upperBound)
       guard limit > 0 else { return 0 }
-      let select = try statement(.oldOutcomes)
+      let select = try statement(OutcomeQuery.old)
       try select.bind(1, OutcomeRowID.of(cutoff, 0))
       try select.bind(2, limit)
       guard let last = try select.first({ $0.optionalInt64(0) }), let last else { return 0 }
-      let delete = try writing(.forgetOutcomes)
+      let delete = try writing(OutcomeQuery.forget)
       try delete.bind(1, last)
       try delete.run()
       return session.connection.changes

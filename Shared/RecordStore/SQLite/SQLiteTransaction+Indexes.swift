@@ -39,7 +39,7 @@ extension SQLiteTransaction {
       guard try self.database(key: database) != nil else { throw ContradictingWrite("no database \(database)") }
       if let row = indexes.byDatabase[database]?.first(where: { $0.index == index && $0.state != .dropping }) { return row.stored }
       let row = IndexRow(key: nextKey(), databaseKey: database, index: index, state: try hasRecords(in: database) ? .filling : .ready)
-      let insert = try writing(.makeIndex)
+      let insert = try writing(IndexQuery.make)
       try insert.bind(1, row.key)
       try insert.bind(2, database)
       try insert.bind(3, index.recordType)
@@ -57,7 +57,7 @@ extension SQLiteTransaction {
   /// A database without records needs no filling.
   private func hasRecords(in database: Int64) throws -> Bool {
     try flushCachedRows()
-    let select = try statement(.liveZone)
+    let select = try statement(ZoneQuery.anyWithRecords)
     try select.bind(1, database)
     return try select.first { _ in true } ?? false
   }
@@ -73,7 +73,7 @@ extension SQLiteTransaction {
   }
 
   private func store(_ row: IndexRow) throws {
-    let update = try writing(.updateIndex)
+    let update = try writing(IndexQuery.update)
     try update.bind(1, row.key)
     try update.bind(2, row.state.rawValue)
     try update.bind(3, row.afterZone)
@@ -87,7 +87,7 @@ extension SQLiteTransaction {
   /// The record of a row before it is replaced; nil for a tombstone.
   func indexedPredecessor(_ earlier: SeenRecord?, named recordName: String, in zone: Int64) throws -> Record? {
     guard let earlier, !earlier.isDeleted else { return nil }
-    let select = try statement(.recordByRow)
+    let select = try statement(StoredRecordQuery.byRow)
     try select.bind(1, earlier.rowID)
     return try select.first { try record($0, named: recordName, zone: zone).record }
   }
@@ -100,7 +100,7 @@ extension SQLiteTransaction {
       if old == new { continue }
       let (oldKeys, newKeys) = (Set(old), Set(new))
       for key in old where !newKeys.contains(key) {
-        let delete = try writing(.deleteEntry)
+        let delete = try writing(IndexQuery.deleteEntry)
         try bind(delete, zone, row.key, key, recordName)
         try delete.run()
       }
@@ -109,7 +109,7 @@ extension SQLiteTransaction {
   }
 
   private func insertEntry(_ key: [UInt8], of index: Int64, _ recordName: String, rowID: Int64, zone: Int64) throws {
-    let insert = try writing(.insertEntry)
+    let insert = try writing(IndexQuery.insertEntry)
     try bind(insert, zone, index, key, recordName)
     try insert.bind(5, rowID)
     try insert.run()
@@ -135,7 +135,7 @@ extension SQLiteTransaction {
       budget.nameCount -= 1
       guard let zone = try currentZone(of: &row) else {
         if row.state == .dropping {
-          let remove = try writing(.removeIndex)
+          let remove = try writing(IndexQuery.remove)
           try remove.bind(1, row.key)
           try remove.run()
           indexes.remove(row)
@@ -155,7 +155,7 @@ extension SQLiteTransaction {
   /// record on.
   private func currentZone(of row: inout IndexRow) throws -> Int64? {
     if row.afterName != nil, let zone = try zoneRow(named: row.afterZone, in: row.databaseKey)?.zone, !zone.isDeleted { return zone.key }
-    let select = try statement(.zoneAfterName)
+    let select = try statement(ZoneQuery.afterName)
     try select.bind(1, row.databaseKey)
     try select.bind(2, row.afterZone)
     guard let next = try select.first({ (key: $0.int64(0), name: $0.text(1)) }) else { return nil }
@@ -172,7 +172,7 @@ extension SQLiteTransaction {
       row.afterName = nil
       return 0
     }
-    let select = try statement(.recordNames)
+    let select = try statement(StoredRecordQuery.names)
     try select.bind(1, zone)
     // Every name sorts after every number.
     if let name = row.afterName, !name.isEmpty { try select.bind(2, recordName: name) } else { try select.bind(2, 0) }
@@ -198,7 +198,7 @@ extension SQLiteTransaction {
   /// - Returns: nil for a tombstone, and for a damaged record. The latter is skipped and reported once, so that it does
   ///   not hold up this index or later ones.
   private func recordToIndex(_ rowID: Int64, named recordName: String, _ zone: Int64, _ budget: inout IndexBudget) throws -> Record? {
-    let select = try statement(.recordByRow)
+    let select = try statement(StoredRecordQuery.byRow)
     try select.bind(1, rowID)
     do {
       return try select.first { row in
@@ -214,7 +214,7 @@ extension SQLiteTransaction {
 
   private func removeEntries(of row: inout IndexRow, in zone: Int64, _ budget: inout IndexBudget) throws -> Int {
     let limit = budget.recordCount
-    let delete = try writing(.dropEntries)
+    let delete = try writing(IndexQuery.dropEntries)
     try delete.bind(1, zone)
     try delete.bind(2, row.key)
     try delete.bind(3, limit)

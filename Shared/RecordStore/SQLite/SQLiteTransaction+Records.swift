@@ -7,7 +7,7 @@ import SQLite
 extension SQLiteTransaction {
   func recordNotingSeen(named recordName: String, in zone: Int64) throws -> StoredRecord? {
     if try isDoomed(zone) { return nil }
-    let select = try statement(.recordByName)
+    let select = try statement(StoredRecordQuery.byName)
     try select.bind(1, zone)
     try select.bind(2, recordName: recordName)
     let name = WriterCache.Name(parent: zone, name: recordName)
@@ -81,7 +81,7 @@ extension SQLiteTransaction {
 
   /// Indexes a record's short GUID, which stays the same as long as the record lives.
   private func index(_ shortGUID: String, _ stored: StoredRecord, at rowID: Int64, in zone: Int64) throws {
-    let statement = try writing(stored.isDeleted ? .deleteShortGUID : .insertShortGUID)
+    let statement = try writing(stored.isDeleted ? StoredRecordQuery.deleteShortGUID : .insertShortGUID)
     try statement.bind(1, shortGUID)
     if !stored.isDeleted { try statement.bind(2, zone) }
     try statement.bind(stored.isDeleted ? 2 : 3, rowID)
@@ -102,7 +102,7 @@ extension SQLiteTransaction {
       zone: zone, sequence: stored.sequence, type: try symbol(record.recordType), isDeleted: stored.isDeleted, origin: stored.origin,
       sequenceOfOthers: stored.sequenceOfOthers)
     let sum = data.withUnsafeBytes { header.checksum(name: record.recordName, references: references, data: $0) }
-    let query = earlier.map { $0.type == header.type ? Query.updateRecord : .updateRecordAndType } ?? .insertRecord
+    let query = earlier.map { $0.type == header.type ? StoredRecordQuery.update : .updateWithType } ?? .insert
     let statement = try writing(query)
     var index: Int32 = 1
     if let earlier {
@@ -132,11 +132,11 @@ extension SQLiteTransaction {
     guard let earlier = StoredReferences.decode(earlier), let later = StoredReferences.decode(later) else {
       throw StoreError.corrupt("shard \(shard): references of a record in zone \(zone) are not what was written")
     }
-    for entry in earlier where !later.contains(entry) { try changeReference(.deleteReference, entry, source, zone) }
-    for entry in later where !earlier.contains(entry) { try changeReference(.insertReference, entry, source, zone) }
+    for entry in earlier where !later.contains(entry) { try changeReference(.delete, entry, source, zone) }
+    for entry in later where !earlier.contains(entry) { try changeReference(.insert, entry, source, zone) }
   }
 
-  private func changeReference(_ query: Query, _ entry: StoredReferences.Entry, _ source: Int64, _ zone: Int64) throws {
+  private func changeReference(_ query: ReferenceQuery, _ entry: StoredReferences.Entry, _ source: Int64, _ zone: Int64) throws {
     let statement = try writing(query)
     try statement.bind(1, zone)
     try statement.bind(2, recordName: entry.target)
@@ -148,7 +148,7 @@ extension SQLiteTransaction {
   /// The number of a symbol. A symbol without a number gets one.
   func symbol(_ text: String) throws -> Int64 {
     if let number = try symbolNumber(text) { return number }
-    let insert = try writing(.makeSymbol)
+    let insert = try writing(ShardQuery.makeSymbol)
     try insert.bind(1, text)
     try insert.run()
     let number = session.connection.lastInsertRowID

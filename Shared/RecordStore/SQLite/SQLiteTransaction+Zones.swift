@@ -8,7 +8,7 @@ extension SQLiteTransaction {
     try write {
       if let database = try database(id) { return database }
       let database = StoredDatabase(key: nextKey(), id: id, incarnation: nextIncarnation(), sequence: 0)
-      let insert = try writing(.makeDatabase)
+      let insert = try writing(DatabaseQuery.make)
       try insert.bind(1, database.key)
       try insert.bind(2, id.container.rawValue)
       try insert.bind(3, id.environment.rawValue)
@@ -29,7 +29,7 @@ extension SQLiteTransaction {
       row.generation = generation
       row.placementState = .untracked
       try dropPlacements(of: database)
-      let update = try writing(.renewDatabase)
+      let update = try writing(DatabaseQuery.renew)
       try update.bind(1, database)
       try update.bind(2, Int64(bitPattern: row.incarnation))
       try update.bind(3, generation)
@@ -60,7 +60,7 @@ extension SQLiteTransaction {
       if let earlier {
         if !earlier.isDeleted { return earlier }
         // The zone gets another key, because rows under the earlier key may not be removed yet.
-        let remove = try writing(.removeZone)
+        let remove = try writing(ZoneQuery.remove)
         try remove.bind(1, earlier.key)
         try remove.run()
         cache.zones.set(nil, for: earlier.key)
@@ -69,7 +69,7 @@ extension SQLiteTransaction {
       let zone = StoredZone(
         key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: nextIncarnation(), sequence: try nextSequence(in: database),
         isDeleted: false, end: earlier?.end ?? .deleted, endSequence: earlier?.endSequence ?? 0)
-      let insert = try writing(.makeZone)
+      let insert = try writing(ZoneQuery.make)
       try insert.bind(1, zone.key)
       try insert.bind(2, database)
       try insert.bind(3, zoneName)
@@ -93,7 +93,7 @@ extension SQLiteTransaction {
       let row = found.zone
       if row.isDeleted { return }
       // The records are removed later, a slice a commit, so that a large zone does not hold up other saves.
-      let doom = try writing(.doomZone)
+      let doom = try writing(SweepQuery.doom)
       try doom.bind(1, zone)
       try doom.run()
       doomed?.insert(zone)
@@ -116,7 +116,7 @@ extension SQLiteTransaction {
   func flushCachedRows() throws {
     for key in cache.dirtyDatabases {
       guard let cached = cache.databases[key], cached.isDirty else { continue }
-      let update = try writing(.updateDatabase)
+      let update = try writing(DatabaseQuery.update)
       try update.bind(1, key)
       try update.bind(2, cached.row.sequence)
       try update.bind(3, cached.row.byteCount)
@@ -127,7 +127,7 @@ extension SQLiteTransaction {
     }
     for key in cache.dirtyZones {
       guard let cached = cache.zones[key], cached.isDirty else { continue }
-      let update = try writing(.updateZone)
+      let update = try writing(ZoneQuery.update)
       try update.bind(1, key)
       try update.bind(2, cached.row.zone.sequence)
       try update.bind(3, cached.row.zone.isDeleted)
@@ -147,14 +147,14 @@ extension SQLiteTransaction {
   }
 
   func setMeta(_ key: MetaKey, _ value: Int64) throws {
-    let statement = try writing(.setMeta)
+    let statement = try writing(ShardQuery.setMeta)
     try statement.bind(1, key.rawValue)
     try statement.bind(2, value)
     try statement.run()
   }
 
   func meta(_ key: MetaKey) throws -> Int64 {
-    let statement = try statement(.meta)
+    let statement = try statement(ShardQuery.meta)
     try statement.bind(1, key.rawValue)
     return try statement.first { $0.int64(0) } ?? 0
   }
@@ -168,13 +168,13 @@ extension SQLiteTransaction {
     guard let zone = doomed?.min() else { return 0 }
     let records = try sweepRecords(of: zone, limit)
     let past = try sweepPast(of: zone, limit)
-    let references = try sweep(.sweepReferences, zone, limit)
-    let shortGUIDs = try sweep(.sweepShortGUIDs, zone, limit)
-    let entries = try sweep(.sweepEntries, zone, limit)
-    let redirects = try sweep(.sweepRedirects, zone, limit)
-    let sharing = try [.sweepShares, .sweepInvitations, .sweepDepartures].map { try sweep($0, zone, limit) }
+    let references = try sweep(.references, zone, limit)
+    let shortGUIDs = try sweep(.shortGUIDs, zone, limit)
+    let entries = try sweep(.entries, zone, limit)
+    let redirects = try sweep(.redirects, zone, limit)
+    let sharing = try [.shares, .invitations, .departures].map { try sweep($0, zone, limit) }
     if ([records, past, references, shortGUIDs, entries, redirects] + sharing).allSatisfy({ $0 < limit }) {
-      let release = try writing(.releaseZone)
+      let release = try writing(SweepQuery.release)
       try release.bind(1, zone)
       try release.run()
       doomed?.remove(zone)
@@ -183,7 +183,7 @@ extension SQLiteTransaction {
   }
 
   private func sweepRecords(of zone: Int64, _ limit: Int) throws -> Int {
-    let delete = try writing(.sweepRecords)
+    let delete = try writing(SweepQuery.records)
     try delete.bind(1, zone)
     try delete.bind(2, limit)
     let assets = try delete.all { row in row.bool(0) ? [] : row.withBytes(1) { session.assets(inBlob: $0) } }
@@ -191,7 +191,7 @@ extension SQLiteTransaction {
     return assets.count
   }
 
-  private func sweep(_ query: Query, _ zone: Int64, _ limit: Int) throws -> Int {
+  private func sweep(_ query: SweepQuery, _ zone: Int64, _ limit: Int) throws -> Int {
     let delete = try writing(query)
     try delete.bind(1, zone)
     try delete.bind(2, limit)

@@ -102,10 +102,10 @@ final class SQLiteTransaction: SQLiteSnapshot {
     writtenCounters = counters
     if !isLoaded { inheritedEvent = counters.lastEvent }
     isLoaded = true
-    doomed = Set(try statement(.doomedZones).all { $0.int64(0) })
-    indexes = ShardIndexes(try statement(.allIndexes).all(indexRow))
-    redirectedDatabases = Set(try statement(.redirectedDatabases).all { $0.int64(0) })
-    fillingDatabases = Set(try statement(.fillingDatabases).all { $0.int64(0) })
+    doomed = Set(try statement(SweepQuery.zones).all { $0.int64(0) })
+    indexes = ShardIndexes(try statement(IndexQuery.all).all(indexRow))
+    redirectedDatabases = Set(try statement(RedirectQuery.databases).all { $0.int64(0) })
+    fillingDatabases = Set(try statement(PlacementQuery.fillingDatabases).all { $0.int64(0) })
   }
 
   /// Called when the SQL transaction has begun.
@@ -197,7 +197,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   }
 
   /// A writing statement, to bind and run. Opens the savepoint when this body needs one.
-  func writing(_ query: Query) throws -> Statement {
+  func writing(_ query: some Query) throws -> Statement {
     if !bodyHasWritten {
       if groupHasWritten {
         try session.connection.openSavepoint()

@@ -70,13 +70,13 @@ extension SQLiteTransaction {
   /// The newest key, if the file notes it as used.
   func knownSealingKey() throws -> KeyRing.ID? {
     guard let newest = session.keys.newest else { return nil }
-    return try statement(.sealingKeys).all { $0.blob(0) }.contains(newest.bytes) ? newest : nil
+    return try statement(ShardQuery.sealingKeys).all { $0.blob(0) }.contains(newest.bytes) ? newest : nil
   }
 
   /// Notes the newest key as used, in the commit of the first value that it seals.
   func noteSealingKey() throws {
     guard let key = counters.sealingKey else { return }
-    let insert = try writing(.noteSealingKey)
+    let insert = try writing(ShardQuery.noteSealingKey)
     try insert.bind(1, key.bytes)
     try insert.run()
   }

@@ -4,25 +4,24 @@ import Assets
 import Crypto
 import SQLite
 
-/// The location and owner of a shard's file.
+/// A shard's file in a store's folder.
 struct ShardFile: Sendable {
-  let directory: String
+  let configuration: SQLiteConfiguration
   let shard: Int
   let shardCount: Int
-  /// nil when asset files are not managed, as in tests of rows alone.
-  var assets: AssetStore?
-  /// The keys that open and seal encrypted values.
-  var keys = KeyRing()
-  /// The installation that must own the file; nil skips the check.
-  var installation: InstallationID?
   /// The last known epoch of the shard; 0 when it may never have been opened.
-  var knownEpoch: Int64 = 0
-  var synchronous = "FULL"
+  let knownEpoch: Int64
   /// Tests of upgrades replace it.
   var changes: [FormatChangeStep] = FormatChangeStep.all
 
-  var path: String { "\(directory)/shard-\(shard).sqlite" }
-  var lockPath: String { "\(directory)/shard-\(shard).lock" }
+  init(_ configuration: SQLiteConfiguration, shard: Int, shardCount: Int, knownEpoch: Int64 = 0) {
+    self.configuration = configuration
+    self.shard = shard
+    self.shardCount = shardCount
+    self.knownEpoch = knownEpoch
+  }
+
+  var path: String { configuration.path(ofShard: shard) }
 
   /// The result of taking a shard over.
   struct Taken {
@@ -46,11 +45,11 @@ struct ShardFile: Sendable {
         let epoch = try connection.transaction {
           try upgrade(connection)
           try checkKeys(connection)
-          if let installation { try Self.setMeta(.installation, installation.text, connection) }
+          if let installation = configuration.installation { try Self.setMeta(.installation, installation.text, connection) }
           return try raiseEpoch(connection)
         }
         // Syncs the file's own entry in its folder.
-        if isNew { try Folder.sync(directory) }
+        if isNew { try Folder.sync(configuration.directory) }
         return Taken(connection: connection, epoch: epoch)
       } catch let error as SQLiteError where error.isFull && !isNew {
         // On a full disk, a file of an older format cannot be read, because it cannot be upgraded.
@@ -86,7 +85,7 @@ struct ShardFile: Sendable {
     // overwrites deleted values where that costs no additional page writes.
     try connection.execute(
       """
-      PRAGMA synchronous=\(synchronous); PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;
+      PRAGMA synchronous=\(configuration.options.synchronous); PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;
       PRAGMA journal_size_limit=67108864
       """)
     return isNew
@@ -116,8 +115,8 @@ struct ShardFile: Sendable {
 
   /// Refuses an older copy, and a file of another installation.
   private func refuseOther(_ connection: Connection) throws {
-    let found = try connection.statement(SQL("meta", Query.meta.text)).binding(MetaKey.installation.rawValue).first { $0.text(0) }
-    if let installation, let found, found != installation.text {
+    let found = try connection.statement(ShardQuery.meta).binding(MetaKey.installation.rawValue).first { $0.text(0) }
+    if let installation = configuration.installation, let found, found != installation.text {
       throw StoreError.foreign("shard \(shard): \(path) belongs to the installation \(found), and this one is \(installation)")
     }
     let epoch = try Self.meta(.epoch, connection) ?? 0
@@ -146,9 +145,9 @@ struct ShardFile: Sendable {
   private func checkKeys(_ connection: Connection) throws {
     // Tests of upgrades stop at earlier formats.
     guard last >= FormatChange.sealing.rawValue else { return }
-    for bytes in try connection.statement(SQL("sealingKeys", Query.sealingKeys.text)).all({ $0.blob(0) }) {
+    for bytes in try connection.statement(ShardQuery.sealingKeys).all({ $0.blob(0) }) {
       guard let id = KeyRing.ID(bytes: bytes) else { throw StoreError.corrupt("shard \(shard): a sealing key has \(bytes.count) bytes") }
-      if !keys.contains(id) { throw StoreError.missingKey(id, shard: shard) }
+      if !configuration.keys.contains(id) { throw StoreError.missingKey(id, shard: shard) }
     }
   }
 
@@ -159,15 +158,15 @@ struct ShardFile: Sendable {
   }
 
   private static func meta(_ key: MetaKey, _ connection: Connection) throws -> Int64? {
-    try connection.statement(SQL("meta", Query.meta.text)).binding(key.rawValue).first { $0.int64(0) }
+    try connection.statement(ShardQuery.meta).binding(key.rawValue).first { $0.int64(0) }
   }
 
   private static func setMeta(_ key: MetaKey, _ text: String, _ connection: Connection) throws {
-    try connection.statement(SQL("setMeta", Query.setMeta.text)).binding(key.rawValue, text).run()
+    try connection.statement(ShardQuery.setMeta).binding(key.rawValue, text).run()
   }
 
   private static func setMeta(_ key: MetaKey, _ value: Int64, _ connection: Connection) throws {
-    try connection.statement(SQL("setMeta", Query.setMeta.text)).binding(key.rawValue, value).run()
+    try connection.statement(ShardQuery.setMeta).binding(key.rawValue, value).run()
   }
 }
 

@@ -23,7 +23,7 @@ struct ShardTurns: ShardStore {
   func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? { base.committedMirror(identifier, of: database) }
 
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { base.collectAssets(orphanedBefore: cutoff, limit: limit) }
-  func removeUnknownFiles(inFolder folder: Int) -> PendingCommit<Int> { base.removeUnknownFiles(inFolder: folder) }
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { try await base.removeUnknownContent(after: part) }
 
   func close() async { await base.close() }
 
@@ -33,5 +33,5 @@ struct ShardTurns: ShardStore {
   var failures: AsyncStream<StoreError> { base.failures }
 
   func verify(readsAssets: Bool) async throws -> VerificationReport { try await base.verify(readsAssets: readsAssets) }
-  func copy(to folder: String) async throws -> ShardCopy { try await base.copy(to: folder) }
+  func copy(to place: BackupPlace) async throws -> ShardCopy { try await base.copy(to: place) }
 }

@@ -6,29 +6,6 @@ import Records
 import SQLite
 import Sharing
 
-/// The findings of `ShardStore.verify`.
-public struct VerificationReport: Hashable, Sendable {
-  /// Descriptions that name tables and keys, at most `problemLimit`; empty for a sound shard.
-  public var problems: [String] = []
-  /// Pages or indexes differ from those that SQLite wrote, so any read may be wrong. Other problems affect only the
-  /// rows that they name.
-  public var isStructureDamaged = false
-  /// Rows whose checksum was verified.
-  public var recordCount = 0
-  public var transactionCount = 0
-  public var pastStateCount = 0
-  /// Files whose presence and length were checked, and on request their content.
-  public var assetCount = 0
-
-  public static let problemLimit = 100
-
-  public init() {}
-
-  mutating func note(_ problem: String) {
-    if problems.count < Self.problemLimit { problems.append(problem) }
-  }
-}
-
 /// One verification, within one read transaction.
 struct ShardVerification {
   private let snapshot: SQLiteSnapshot

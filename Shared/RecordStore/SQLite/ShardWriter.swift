@@ -34,7 +34,7 @@ final class ShardWriter {
     self.connection = connection
     self.checkpoints = checkpoints
     transaction = SQLiteTransaction(
-      ShardSession(shard: core.shard, connection: connection, keys: file.keys), committedMirrors: core.committedMirrors, assets: file.assets,
+      ShardSession(shard: core.shard, connection: connection, keys: file.configuration.keys), committedMirrors: core.committedMirrors, assets: file.configuration.assets,
       keepsPastStates: core.options.keepsPastStates, makeIncarnation: makeIncarnation, now: now)
     transaction.onPassedOver = { [core] problem in
       core.statistics.update { $0.passedOverRecords += 1 }

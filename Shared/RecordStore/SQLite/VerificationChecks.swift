@@ -70,7 +70,7 @@ extension ShardVerification {
       "verifyPlacements",
       """
       SELECT r.id FROM record r JOIN zone z ON z.id = r.zone JOIN symbol s ON s.id = r.type JOIN database d ON d.id = z.database
-        WHERE d.placed <> \(PlacementState.untracked.rawValue) AND z.deleted = 0 AND \(Query.isLookedInLater("z")) AND \(Query.isObject("s"))
+        WHERE d.placed <> \(PlacementState.untracked.rawValue) AND z.deleted = 0 AND \(PlacementQuery.isLookedInLater("z")) AND \(PlacementQuery.isObject("s"))
           AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.database = z.database AND p.name = r.name AND p.zone = z.id)
           AND NOT EXISTS (SELECT 1 FROM unplaced u WHERE u.database = z.database AND u.zone = z.id AND coalesce(u.after, 0) < r.name)
       """,

@@ -2,5 +2,5 @@
 
 extension String {
   /// Compares UTF-8 bytes; `<` on String compares by Unicode.
-  func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
+  package func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
 }

@@ -4,7 +4,7 @@ import Glibc
 import Synchronization
 
 /// A command of callers and handlers to the exchange.
-enum Command: Sendable {
+package enum Command: Sendable {
   case call(CallRequest)
   case cancel(UInt64)
   case finished(IncomingID, Outcome)
@@ -12,7 +12,7 @@ enum Command: Sendable {
   case setReady(Bool)
   case drain(Duration, done: @Sendable () -> Void)
   case statistics(@Sendable (BusStatistics) -> Void)
-  case connect(Connection)
+  case connect(BusConnection)
   case admit(KnownPeers)
   case disconnect(String)
   /// Runs a step of a task on the bus's own thread.
@@ -20,23 +20,28 @@ enum Command: Sendable {
 }
 
 /// An endpoint to connect to, and the process expected there.
-struct Connection: Hashable, Sendable {
-  let endpoint: String
-  let peer: Destination?
+package struct BusConnection: Hashable, Sendable {
+  package let endpoint: String
+  package let peer: Destination?
+
+  package init(endpoint: String, peer: Destination?) {
+    self.endpoint = endpoint
+    self.peer = peer
+  }
 }
 
-final class BusFront: Sendable {
+package final class BusFront: Sendable {
   private let ownPeer: Mutex<Peer>
-  let handlers: BusHandlers
-  let configuration: BusConfiguration
-  let board = PeerBoard()
+  package let handlers: BusHandlers
+  package let configuration: BusConfiguration
+  package let board = PeerBoard()
   /// The zero of the exchange's clock, which counts milliseconds.
   let start: ContinuousClock.Instant
   private let startUptime: Int64
   /// Correlation IDs begin at a random value, so that a restarted process takes no answer meant for its predecessor.
   private let lastCorrelation: Atomic<UInt64>
 
-  init(_ peer: Peer, handlers: BusHandlers, configuration: BusConfiguration, start: ContinuousClock.Instant) {
+  package init(_ peer: Peer, handlers: BusHandlers, configuration: BusConfiguration, start: ContinuousClock.Instant) {
     ownPeer = Mutex(peer)
     self.handlers = handlers
     self.configuration = configuration
@@ -46,9 +51,9 @@ final class BusFront: Sendable {
   }
 
   /// This process as its peers see it.
-  var own: Peer { ownPeer.withLock { $0 } }
+  package var own: Peer { ownPeer.withLock { $0 } }
 
-  func setReady(_ isReady: Bool, post: (Command) -> Bool) {
+  package func setReady(_ isReady: Bool, post: (Command) -> Bool) {
     // Posted under the lock, so that peers see two changes in the same order as this process.
     ownPeer.withLock { own in
       own.isReady = isReady
@@ -69,7 +74,7 @@ final class BusFront: Sendable {
   /// - Parameters:
   ///   - now: the exchange's time.
   ///   - post: hands a command over; returns false if the bus is closed.
-  func call<M: Message>(
+  package func call<M: Message>(
     _ message: M, body: [UInt8], to destination: Destination, within deadline: Duration, now: Int64, post: @escaping @Sendable (Command) -> Bool
   ) async throws(BusError) -> Answer<M.Reply> {
     if Task.isCancelled { throw BusError(.cancelled, "the call was cancelled") }
@@ -120,7 +125,7 @@ final class BusFront: Sendable {
   /// Runs a handler in a task of its own and posts its outcome.
   /// - Parameter executor: runs brief handlers, beginning at once on the calling thread; nil: the global executor runs
   ///   all.
-  func serve(_ request: IncomingRequest, on executor: (any TaskExecutor)? = nil, post: @escaping @Sendable (Command) -> Bool) {
+  package func serve(_ request: IncomingRequest, on executor: (any TaskExecutor)? = nil, post: @escaping @Sendable (Command) -> Bool) {
     let context = CallContext(caller: request.caller, deadline: start + .milliseconds(request.deadline)) {
       _ = post(.startNext(request.id))
     }
@@ -140,14 +145,14 @@ final class BusFront: Sendable {
   }
 
   /// Waits until peers know of the drain and running handlers have ended.
-  func drain(within limit: Duration, post: @Sendable (Command) -> Bool) async {
+  package func drain(within limit: Duration, post: @Sendable (Command) -> Bool) async {
     ownPeer.withLock { $0.isReady = false }
     await withCheckedContinuation { continuation in
       if !post(.drain(limit, done: { continuation.resume() })) { continuation.resume() }
     }
   }
 
-  func statistics(post: @Sendable (Command) -> Bool) async -> BusStatistics {
+  package func statistics(post: @Sendable (Command) -> Bool) async -> BusStatistics {
     await withCheckedContinuation { continuation in
       if !post(.statistics { continuation.resume(returning: $0) }) { continuation.resume(returning: BusStatistics()) }
     }
@@ -155,7 +160,7 @@ final class BusFront: Sendable {
 }
 
 /// The present peers, and the streams of their changes.
-final class PeerBoard: Sendable {
+package final class PeerBoard: Sendable {
   private struct State {
     var peers: [Peer] = []
     var version: UInt64 = 0
@@ -164,9 +169,9 @@ final class PeerBoard: Sendable {
   }
   private let state = Mutex(State())
 
-  var peers: [Peer] { state.withLock(\.peers) }
+  package var peers: [Peer] { state.withLock(\.peers) }
 
-  func publish(_ peers: [Peer], version: UInt64) {
+  package func publish(_ peers: [Peer], version: UInt64) {
     state.withLock { state in
       guard version > state.version else { return }
       state.peers = peers
@@ -176,7 +181,7 @@ final class PeerBoard: Sendable {
   }
 
   /// Begins with the present peers; a slow reader gets only the newest list.
-  func changes() -> AsyncStream<[Peer]> {
+  package func changes() -> AsyncStream<[Peer]> {
     let (stream, continuation) = AsyncStream.makeStream(of: [Peer].self, bufferingPolicy: .bufferingNewest(1))
     state.withLock { state in
       continuation.yield(state.peers)
@@ -185,7 +190,7 @@ final class PeerBoard: Sendable {
     return stream
   }
 
-  func close() {
+  package func close() {
     state.withLock { state in
       state.isClosed = true
       state.subscribers.finish()

@@ -3,7 +3,7 @@
 import Synchronization
 
 /// The place where a caller waits; the outcome may arrive before the caller.
-final class PendingReply: Sendable {
+package final class PendingReply: Sendable {
   private enum State {
     case open
     case awaited(CheckedContinuation<Outcome, Never>)
@@ -12,7 +12,7 @@ final class PendingReply: Sendable {
   private let state = Mutex(State.open)
 
   /// Called exactly once, by the call's current owner.
-  func settle(_ outcome: Outcome) {
+  package func settle(_ outcome: Outcome) {
     let continuation = state.withLock { state in
       defer { state = .settled(outcome) }
       if case .awaited(let continuation) = state { return continuation as CheckedContinuation<Outcome, Never>? }
@@ -35,7 +35,7 @@ final class PendingReply: Sendable {
 }
 
 /// A call on its way into an exchange.
-struct CallRequest: Sendable {
+package struct CallRequest: Sendable {
   let correlation: UInt64
   let destination: Destination
   let name: String
@@ -47,7 +47,7 @@ struct CallRequest: Sendable {
   let arguments: [UInt8]
   let body: [UInt8]
   let deadline: Int64
-  let reply: PendingReply
+  package let reply: PendingReply
 }
 
 /// A call that is under way or in a backlog. It belongs to one exchange.
@@ -69,13 +69,13 @@ final class Outgoing: TimerEntry {
 }
 
 /// Identifies a request that arrived.
-struct IncomingID: Hashable, Sendable {
+package struct IncomingID: Hashable, Sendable {
   let link: LinkID
   let correlation: UInt64
 }
 
 /// A request to be served.
-struct IncomingRequest: Sendable {
+package struct IncomingRequest: Sendable {
   let id: IncomingID
   let caller: Peer
   let name: String
@@ -112,7 +112,7 @@ final class Incoming {
 }
 
 /// A handler's task; it may be cancelled before the task is set.
-@usableFromInline final class TaskHandle: Sendable {
+@usableFromInline package final class TaskHandle: Sendable {
   private enum State {
     case idle
     case running(Task<Void, Never>)
@@ -131,7 +131,7 @@ final class Incoming {
     if wasCancelled { task.cancel() }
   }
 
-  @usableFromInline func cancel() {
+  @usableFromInline package func cancel() {
     let task = state.withLock { state -> Task<Void, Never>? in
       defer { state = .cancelled }
       if case .running(let task) = state { return task }
@@ -142,10 +142,13 @@ final class Incoming {
 }
 
 /// A connection to another process. A shell numbers its links; every exchange has its own loopback.
-struct LinkID: Hashable, Sendable, Comparable {
+package struct LinkID: Hashable, Sendable, Comparable {
   let number: UInt64
+
+  package init(number: UInt64) { self.number = number }
+
   static let loopback = LinkID(number: 0)
-  static func < (a: LinkID, b: LinkID) -> Bool { a.number < b.number }
+  package static func < (a: LinkID, b: LinkID) -> Bool { a.number < b.number }
 }
 
 /// A link on which a process has announced itself.

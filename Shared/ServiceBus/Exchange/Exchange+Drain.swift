@@ -46,7 +46,7 @@ extension Exchange {
   }
 
   /// Ends everything at once.
-  mutating func end() {
+  package mutating func end() {
     var waiting: [@Sendable () -> Void] = []
     switch phase {
     case .gone: return

@@ -18,13 +18,13 @@ extension Announcement {
 
 extension Exchange {
   /// A link that this process keeps was established, or established again.
-  mutating func linkUp(_ link: LinkID) {
+  package mutating func linkUp(_ link: LinkID) {
     upLinks.insert(link)
     announce(on: link)
   }
 
   /// A link was lost, or a frame sent on it did not arrive.
-  mutating func linkDown(_ link: LinkID) {
+  package mutating func linkDown(_ link: LinkID) {
     upLinks.remove(link)
     unregister(link)
     deliverLoopback()

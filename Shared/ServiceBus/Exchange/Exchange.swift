@@ -7,8 +7,8 @@ import Queues
 ///
 /// A shell passes it commands, frames and the time, then carries out its actions in order. It never blocks and keeps no
 /// reference to the shell. Times are milliseconds of a clock that never goes back.
-struct Exchange {
-  enum Action {
+package struct Exchange {
+  package enum Action {
     case send(Frame, LinkID)
     case settle(PendingReply, Outcome)
     case start(IncomingRequest)
@@ -32,7 +32,7 @@ struct Exchange {
   let configuration: BusConfiguration
   /// The messages that this process serves, by name.
   let served: [String: ServedMessage]
-  var now: Int64
+  package var now: Int64
   var phase = Phase.open
   var actions: [Action] = []
   var statistics = BusStatistics()
@@ -63,7 +63,7 @@ struct Exchange {
   /// Frames to this process itself; each input delivers them before it returns.
   var loopback = FIFO<Frame>()
 
-  init(peer: Peer, served: [String: ServedMessage], configuration: BusConfiguration, now: Int64) {
+  package init(peer: Peer, served: [String: ServedMessage], configuration: BusConfiguration, now: Int64) {
     self.configuration = configuration
     self.served = served
     self.now = now
@@ -77,7 +77,7 @@ struct Exchange {
     links[.loopback] = Link(peer: me, lastHeard: now, announcement: announcement)
   }
 
-  mutating func takeActions() -> [Action] {
+  package mutating func takeActions() -> [Action] {
     var taken: [Action] = []
     exchangeActions(&taken)
     return taken
@@ -100,7 +100,7 @@ struct Exchange {
 
   /// A frame arrived on a link.
   /// - Parameter sender: the process whose key the connection proved; nil on a bus without keys.
-  mutating func received(_ frame: Frame, on link: LinkID, from sender: KnownPeer? = nil) {
+  package mutating func received(_ frame: Frame, on link: LinkID, from sender: KnownPeer? = nil) {
     if let sender, let known = links[link], known.sender != sender {
       refused(sender.name, "the link is another's")
     } else {
@@ -137,7 +137,7 @@ struct Exchange {
   }
 
   /// Carries out commands of callers and handlers; the shell handles connections, statistics and steps of tasks.
-  mutating func obey(_ command: Command) {
+  package mutating func obey(_ command: Command) {
     switch command {
     case .call(let request): call(request)
     case .cancel(let correlation): cancel(correlation)
@@ -150,7 +150,7 @@ struct Exchange {
   }
 
   /// Handles the passing of time: expired calls, heartbeats, silent peers.
-  mutating func tick(now: Int64) {
+  package mutating func tick(now: Int64) {
     self.now = now
     for call in wheel.expire(now: now) { expire(call) }
     beat()
@@ -159,7 +159,7 @@ struct Exchange {
   }
 
   /// The counts together with the present load.
-  var currentStatistics: BusStatistics {
+  package var currentStatistics: BusStatistics {
     var current = statistics
     current.callsUnderWay = outgoing.count - current.callsInBacklog
     let nested = incomingLanes[.nested]
@@ -171,7 +171,7 @@ struct Exchange {
   }
 
   /// The latest time for the next `tick`.
-  var nextTick: Int64 {
+  package var nextTick: Int64 {
     var next = lastBeat + heartbeat
     if let check = wheel.nextCheck { next = min(next, check) }
     if let limit = drainLimit { next = min(next, limit) }
@@ -181,7 +181,7 @@ struct Exchange {
 
 extension Duration {
   /// Rounded up; at least 0, at most some 292 000 years.
-  var milliseconds: Int64 {
+  package var milliseconds: Int64 {
     guard self > .zero else { return 0 }
     let (seconds, attoseconds) = components
     let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)

@@ -1,7 +1,7 @@
 // The frames that links carry, and the bytes of their headers.
 
 /// One message between two processes: a header, then arguments and an opaque body if it has them.
-struct Frame: Sendable, Equatable {
+package struct Frame: Sendable, Equatable {
   enum Kind: UInt8, Sendable {
     /// Hello, heartbeat and notice of draining in one; the arguments are an `Announcement`.
     case announce = 1

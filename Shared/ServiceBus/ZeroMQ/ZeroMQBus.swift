@@ -85,7 +85,7 @@ public final class ZeroMQBus: Bus {
   public var own: Peer { front.own }
   public var peers: [Peer] { front.board.peers }
   public func peerChanges() -> AsyncStream<[Peer]> { front.board.changes() }
-  public func connect(to endpoint: String, of peer: Destination?) { _ = queue.post(.connect(Connection(endpoint: endpoint, peer: peer))) }
+  public func connect(to endpoint: String, of peer: Destination?) { _ = queue.post(.connect(BusConnection(endpoint: endpoint, peer: peer))) }
   public func admit(_ known: KnownPeers) { _ = queue.post(.admit(known)) }
   public func disconnect(from endpoint: String) { _ = queue.post(.disconnect(endpoint)) }
   public func setReady(_ isReady: Bool) { front.setReady(isReady) { queue.post($0) } }

@@ -9,7 +9,7 @@ extension ZeroMQLoop {
   private static let silentFailureCount = 3
   private static let keyAdvice = "start this process with --bus-key and --bus-peers"
 
-  func connect(_ connection: Connection) {
+  func connect(_ connection: BusConnection) {
     guard connection.endpoint != exchange.me.peer.endpoint, !dealers.contains(where: { $0.connection.endpoint == connection.endpoint }),
       !awaited.contains(where: { $0.endpoint == connection.endpoint })
     else { return }
@@ -40,7 +40,7 @@ extension ZeroMQLoop {
   /// - Parameters:
   ///   - attempt: selects among the peer's keys: it has two while one replaces the other.
   ///   - failureCount: the failed handshakes of the previous socket.
-  private func open(_ connection: Connection, attempt: Int = 0, failureCount: Int = 0) {
+  private func open(_ connection: BusConnection, attempt: Int = 0, failureCount: Int = 0) {
     var known: KnownPeer?
     if let keys {
       let candidates = connection.peer.map { keys.known.peers(at: $0) } ?? []

@@ -8,7 +8,7 @@ import Glibc
 final class ZeroMQLoop {
   /// A socket that is connected to an endpoint, and its link.
   struct Dealer {
-    let connection: Connection
+    let connection: BusConnection
     let socket: ZeroMQSocket
     let link: LinkID
     /// The process whose key the connection must prove; nil without keys.
@@ -38,7 +38,7 @@ final class ZeroMQLoop {
   var exchange: Exchange
   var dealers: [Dealer] = []
   /// Connections to peers without a known key.
-  var awaited: [Connection] = []
+  var awaited: [BusConnection] = []
   var leftovers: [LinkID: Leftovers] = [:]
   /// Frames for dead routes. The exchange is told after everything that their peers sent before is read: it may contain
   /// answers.

@@ -59,7 +59,7 @@ struct CrashRig {
   func check() async throws -> Findings {
     // A power cut makes this file worthless; SQLite makes it again.
     if FileManager.default.fileExists(atPath: data + "/shard-0.sqlite-shm") { try FileManager.default.removeItem(atPath: data + "/shard-0.sqlite-shm") }
-    let store = try SQLiteRecordStore(directory: data, shardCount: 1, assets: AssetStore(directory: data + "/assets"))
+    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: data, assets: AssetStore(directory: data + "/assets")), shardCount: 1)
     let shard = try await store.open(shard: 0)
     let acknowledged = try acknowledgedKeys()
     var findings = try await shard.read { snapshot in

@@ -1,6 +1,7 @@
 // The stores under test, and the rows that tests write.
 
 import Crypto
+import InMemoryRecordStore
 import Indexing
 import RecordStore
 import Records
@@ -28,7 +29,7 @@ struct World: Sendable {
       let folder = try TemporaryFolder()
       self.folder = folder
       store = try SQLiteRecordStore(
-        directory: folder.path, shardCount: shardCount, keys: try KeyRing(parsing: String(repeating: "a", count: 64)), options: options,
+        SQLiteConfiguration(directory: folder.path, keys: try KeyRing(parsing: String(repeating: "a", count: 64)), options: options), shardCount: shardCount,
         makeIncarnation: { incarnations.next() }, now: { 1000 })
     }
   }

@@ -1,0 +1,116 @@
+// The directory keeps the last known epoch of each shard, so that no worker makes a missing shard anew or serves an
+// older copy.
+
+import RecordStore
+import ServiceBus
+import ServiceKit
+import ZoneCommit
+
+/// Asks the directory for a shard's epoch before the shard is opened, and reports the new epoch afterwards.
+actor ShardEpochs: ShardWork {
+  private let bus: any Bus
+  private let log: Log
+  private let pause: @Sendable (Duration) async -> Void
+  /// The epoch that the directory last gave, or the one a shard was opened with here.
+  private var known: [Int: Int64] = [:]
+  /// Epochs that the next message reports; one message carries all that wait.
+  private var waiting: [Int: Int64] = [:]
+  private var waiters: [CheckedContinuation<Bool, Never>] = []
+  private var isSending = false
+
+  private static let deadline = Duration.seconds(2)
+  private static let retryPause = Duration.milliseconds(200)
+  private static let latePause = Duration.seconds(2)
+
+  init(bus: any Bus, log: Log, pause: @escaping @Sendable (Duration) async -> Void) {
+    self.bus = bus
+    self.log = log
+    self.pause = pause
+  }
+
+  /// Fetches the epochs of all shards. Returns when the directory answered, or the task is cancelled.
+  func fetch() async {
+    while !Task.isCancelled {
+      if let epochs = await ask(nil) {
+        for (shard, epoch) in epochs.enumerated() { known[shard] = epoch }
+        return
+      }
+      await pause(Self.retryPause)
+    }
+  }
+
+  /// The least epoch that a shard may have; 0: it was never opened. Without an answer the known one counts.
+  func least(ofShard shard: Int) async -> Int64 {
+    if let answer = await ask(shard) { known[shard] = answer.first ?? 0 }
+    return known[shard] ?? 0
+  }
+
+  /// nil: the share service does not answer.
+  private func ask(_ shard: Int?) async -> [Int64]? {
+    do throws(BusError) {
+      return try await bus.call(FetchShardEpochs(shard: shard), to: .role(.share), within: Self.deadline).epochs
+    } catch {
+      // A share service of an earlier release keeps no epochs.
+      return error.code == .unknownMessage ? [] : nil
+    }
+  }
+
+  /// A new shard serves only after the directory knows it. Otherwise another worker could make the same shard.
+  func noteFirst(_ store: any ShardStore) async {
+    known[store.shard] = store.epoch
+    if store.epoch == 1 { await noteUntilKnown(store) }
+  }
+
+  /// Reports the epoch of any other shard in the background. Until then the directory knows a slightly lower one.
+  nonisolated func run(on store: any ShardStore) async { await noteUntilKnown(store) }
+
+  private func noteUntilKnown(_ store: any ShardStore) async {
+    var wait = Self.retryPause
+    while !Task.isCancelled {
+      if !store.isEpochStored { await storeEpoch(of: store) }
+      if store.isEpochStored, await note(store.shard, store.epoch) { return }
+      await pause(wait)
+      wait = Self.latePause
+    }
+  }
+
+  /// Stores the epoch after a full disk prevented it: an empty commit does so once there is space.
+  private func storeEpoch(of store: any ShardStore) async {
+    do {
+      let pending: PendingCommit<Void> = store.enqueue { _ in }
+      try await pending.value
+    } catch {
+      // Dropped because it is tried again.
+    }
+  }
+
+  /// - Returns: true if the directory knows the epoch.
+  private func note(_ shard: Int, _ epoch: Int64) async -> Bool {
+    waiting[shard] = max(waiting[shard] ?? 0, epoch)
+    return await withCheckedContinuation { continuation in
+      waiters.append(continuation)
+      if !isSending {
+        isSending = true
+        // Ends once nothing waits.
+        Task { await self.send() }
+      }
+    }
+  }
+
+  private func send() async {
+    while !waiters.isEmpty {
+      let (message, asking) = (NoteShardEpochs(epochs: waiting.sorted { $0.key < $1.key }.map { .init(shard: $0.key, epoch: $0.value) }), waiters)
+      waiting = [:]
+      waiters = []
+      var isKnown = true
+      do throws(BusError) {
+        _ = try await bus.call(message, to: .role(.share), within: Self.deadline)
+      } catch {
+        isKnown = error.code == .unknownMessage
+        if !isKnown { log.debug("epochs could not be noted", ["reason": .text(error.reason)]) }
+      }
+      for waiter in asking { waiter.resume(returning: isKnown) }
+    }
+    isSending = false
+  }
+}

@@ -1,0 +1,400 @@
+// The shards that this worker holds: opens those that the cluster map assigns, closes moved ones, gives out stores.
+
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import ZoneCommit
+
+/// Holds the shards that the map assigns to this worker.
+///
+/// An assigned shard is opening (its previous owner may still hold it), open, or failed (tried again after a pause).
+/// Requests wait for an opening shard; an unassigned shard answers `notMine`. A failing disk closes only its own shard,
+/// which is reopened after a pause. After damage the host first checks its whole structure.
+actor ShardHost: OpenShards {
+  /// A message from an opening shard to its waiting requests.
+  private enum Opening: Sendable {
+    /// Finds out whether the waiter is still there.
+    case underWay
+    case done(any ShardStore)
+    case refused(any Error)
+  }
+
+  private struct Shard {
+    var isAssigned = true
+    var store: (any ShardStore)?
+    /// The answer to requests while the shard is not open and a wait is useless.
+    var failure: RecordError?
+    /// Why it could not be opened, for operators. Kept during further tries.
+    var problem: String?
+    /// Why it is out of service, as the store reported. Kept until it serves again.
+    var outage: StoreError?
+    /// An outage that the store reported and `hold` has not processed yet.
+    var news: StoreError?
+    /// True once it has served for `steadyTime`.
+    var isSteady = false
+    var waiters: [AsyncStream<Opening>.Continuation] = []
+    /// Wakes the task that holds the shard.
+    var wake: AsyncStream<Never>.Continuation?
+  }
+
+  /// The worker's name in cluster maps.
+  private let name: String
+  private let recordStore: any RecordStore
+  /// nil: epochs are not tracked.
+  private let epochs: ShardEpochs?
+  private let work: [any ShardWork]
+  private let log: Log
+  private let checksFirst: Bool
+  private let pause, patience: @Sendable (Duration) async -> Void
+  /// The assigned shards, and those that are being closed.
+  private var shards: [Int: Shard] = [:]
+  /// The counts of closed shards, because totals must never fall.
+  private var departed = ShardTotals()
+
+  /// The most requests that wait for one shard to open.
+  static let waiterLimit = 2048
+  private static let firstPause = Duration.milliseconds(100)
+  private static let longestPause = Duration.seconds(5)
+  private static let slowOpening = Duration.seconds(5)
+  /// The longest pause after an outage: the fault may return, and a check of all pages is costly.
+  private static let longestOutagePause = Duration.seconds(60)
+  /// A shard that serves for this long counts as recovered.
+  private static let steadyTime = Duration.seconds(120)
+  /// A full disk is tried more often, so that clients are served soon after there is space.
+  private static let fullPause = Duration.seconds(1)
+
+  /// - Parameters:
+  ///   - epochs: the least epochs that shards may have.
+  ///   - work: runs on every open shard.
+  ///   - checksFirst: checks every shard before it serves. A shard with a damaged structure does not serve.
+  ///   - pause: pauses for that time, or until its task is cancelled.
+  ///   - patience: the same, for the time after which a slow opening is logged.
+  init(
+    name: String, store: any RecordStore, epochs: ShardEpochs? = nil, work: [any ShardWork], log: Log, checksFirst: Bool = false,
+    pause: @escaping @Sendable (Duration) async -> Void,
+    patience: @escaping @Sendable (Duration) async -> Void
+  ) {
+    self.name = name
+    recordStore = store
+    self.epochs = epochs
+    self.work = work
+    self.log = log
+    self.checksFirst = checksFirst
+    self.pause = pause
+    self.patience = patience
+  }
+
+  // MARK: State
+
+  /// Assigned shards that are not open yet, without those out of service.
+  var openingCount: Int { shards.values.count { $0.isAssigned && $0.store == nil && $0.outage == nil } }
+
+  /// The number of shards in the installation.
+  nonisolated var shardCount: Int { recordStore.shardCount }
+
+  /// The open shards, ascending.
+  var openStores: [any ShardStore] { shards.sorted { $0.key < $1.key }.compactMap { $0.value.isAssigned ? $0.value.store : nil } }
+
+  /// The shards that don't serve, with the reason, ascending.
+  var problems: [(shard: Int, problem: String)] {
+    shards.sorted { $0.key < $1.key }.compactMap { number, shard in
+      guard shard.isAssigned else { return nil }
+      if let store = shard.store { return store.failure.map { (number, "takes no writes: \($0)") } }
+      if let problem = shard.problem { return (number, "can't be opened: \(problem)") }
+      return (number, recordStore.holder(ofShard: number).map { "is held by another worker: \($0)" } ?? "is being opened")
+    }
+  }
+
+  /// Shards that can't be opened, or take no writes after a failure.
+  var outOfServiceCount: Int { shards.values.count { $0.isAssigned && ($0.store == nil ? $0.problem != nil : $0.store?.failure != nil) } }
+
+  /// Shards out of service because they are not the ones that were in use.
+  var refusedCount: Int { shards.values.count { if $0.isAssigned, case .foreign = $0.outage { true } else { false } } }
+
+  /// The totals of all shards held since the start.
+  var totals: ShardTotals {
+    var totals = departed
+    for store in openStores { totals.add(store, isOpen: true) }
+    return totals
+  }
+
+  /// The state of an assigned shard, for operators.
+  struct Standing: Sendable {
+    enum State: String, Sendable { case open, opening, outOfService }
+    let shard: Int
+    let state: State
+    let epoch: Int64?
+    /// Why it is out of service.
+    let reason: String?
+  }
+
+  /// The assigned shards, ascending.
+  var standings: [Standing] {
+    shards.sorted { $0.key < $1.key }.filter(\.value.isAssigned).map { number, shard in
+      Standing(
+        shard: number, state: shard.store != nil ? .open : shard.outage != nil ? .outOfService : .opening, epoch: shard.store?.epoch,
+        reason: shard.store == nil ? shard.outage.map { String(describing: $0) } : nil)
+    }
+  }
+
+  /// The number of outages, by cause.
+  private(set) var outageCounts: (damaged: Int, failing: Int) = (0, 0)
+
+  // MARK: Requests
+
+  /// The store of the shard that holds a database.
+  /// - Throws: `BusError.notMine` for an unassigned shard, `.overloaded` if too many requests wait for it to open,
+  ///   `RecordError` if it can't be opened.
+  func store(of database: DatabaseID) async throws -> any ShardStore { try await store(ofShard: database.shard(of: recordStore.shardCount)) }
+
+  /// The same for a shard by its number.
+  func store(ofShard number: Int) async throws -> any ShardStore {
+    guard let shard = shards[number], shard.isAssigned else { throw Self.notMine(number) }
+    if let store = shard.store { return store }
+    if let failure = shard.failure { throw failure }
+    for await opening in try wait(for: number) {
+      switch opening {
+      case .underWay: continue
+      case .done(let store): return store
+      case .refused(let error): throw error
+      }
+    }
+    throw CancellationError()
+  }
+
+  private func wait(for number: Int) throws -> AsyncStream<Opening> {
+    if let count = shards[number]?.waiters.count, count >= Self.waiterLimit {
+      shards[number]?.waiters.removeAll { if case .terminated = $0.yield(.underWay) { true } else { false } }
+    }
+    guard let count = shards[number]?.waiters.count, count < Self.waiterLimit else {
+      throw BusError(.overloaded, "too many requests wait for shard \(number) to open")
+    }
+    let (stream, continuation) = AsyncStream.makeStream(of: Opening.self, bufferingPolicy: .bufferingNewest(1))
+    shards[number]?.waiters.append(continuation)
+    return stream
+  }
+
+  /// Closes a store that is closed or belongs to another worker. It is reopened if it is still assigned.
+  func lost(_ store: any ShardStore) {
+    guard shards[store.shard]?.store?.epoch == store.epoch else { return }
+    shards[store.shard]?.store = nil
+    shards[store.shard]?.wake?.finish()
+  }
+
+  /// Takes a store out of service after it reported a failure, or a check found damage.
+  func failed(_ store: any ShardStore, _ failure: StoreError) {
+    guard shards[store.shard]?.store?.epoch == store.epoch else { return }
+    if case .fenced = failure { return lost(store) }
+    shards[store.shard]?.news = failure
+    shards[store.shard]?.failure = .outOfService
+    lost(store)
+  }
+
+  private func noteSteady(_ store: any ShardStore) async {
+    await pause(Self.steadyTime)
+    if !Task.isCancelled, shards[store.shard]?.store?.epoch == store.epoch { shards[store.shard]?.isSteady = true }
+  }
+
+  private static func notMine(_ number: Int) -> BusError { BusError(.notMine, "shard \(number) is not held here") }
+
+  private func tellWaiters(of number: Int, _ opening: Opening) {
+    for waiter in shards[number]?.waiters ?? [] {
+      waiter.yield(opening)
+      waiter.finish()
+    }
+    shards[number]?.waiters = []
+  }
+
+  // MARK: Assignment
+
+  /// Follows the maps until they end or the task is cancelled; then lets go of every shard and returns.
+  func run(_ maps: AsyncStream<ClusterMap>) async {
+    await withDiscardingTaskGroup { group in
+      for await map in maps {
+        for number in follow(map) { group.addTask { await self.hold(number) } }
+      }
+      group.cancelAll()
+    }
+  }
+
+  /// - Returns: the shards that this worker did not hold before.
+  private func follow(_ map: ClusterMap) -> [Int] {
+    guard recordStore.shardCount == map.shardCount else {
+      log.error("a cluster map of another installation was ignored", ["shards": .integer(Int64(map.shardCount))])
+      return []
+    }
+    var added: [Int] = []
+    for (number, holder) in map.holders.enumerated() {
+      if holder == name {
+        if shards[number] == nil {
+          shards[number] = Shard()
+          added.append(number)
+        } else {
+          shards[number]?.isAssigned = true
+        }
+      } else if shards[number]?.isAssigned == true {
+        shards[number]?.isAssigned = false
+        tellWaiters(of: number, .refused(Self.notMine(number)))
+        shards[number]?.wake?.finish()
+      }
+    }
+    return added
+  }
+
+  /// Opens a shard, serves it and closes it, again and again for as long as it is assigned.
+  private func hold(_ number: Int) async {
+    var wait = Self.firstPause
+    while !Task.isCancelled, shards[number]?.isAssigned == true {
+      do {
+        guard let store = try await openWatched(number) else { continue }
+        await epochs?.noteFirst(store)
+        do {
+          try await checkIfDue(store)
+        } catch {
+          await store.close()
+          throw error
+        }
+        let isSteady = await serve(store)
+        // Before the close, which takes a while: totals must not fall meanwhile.
+        departed.add(store, isOpen: false)
+        await store.close()
+        log.info("shard closed", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
+        if isSteady || shards[number]?.news == nil { wait = Self.firstPause }
+        if let failure = shards[number]?.news {
+          shards[number]?.news = nil
+          throw failure
+        }
+      } catch {
+        await pause(refuse(number, error, wait))
+        wait = min(wait * 2, shards[number]?.outage == nil ? Self.longestPause : Self.longestOutagePause)
+        if shards[number]?.outage == nil { shards[number]?.failure = nil }
+      }
+    }
+    tellWaiters(of: number, .refused(Self.notMine(number)))
+    shards[number] = nil
+  }
+
+  /// Opens a shard, and logs a warning if that takes long.
+  private func openWatched(_ number: Int) async throws -> (any ShardStore)? {
+    // Cancelled when this returns.
+    async let _: Void = warnIfSlow(number)
+    return try await open(number)
+  }
+
+  private func warnIfSlow(_ number: Int) async {
+    await patience(Self.slowOpening)
+    guard !Task.isCancelled else { return }
+    log.warning(
+      "a shard can't be opened yet: it is held by another worker", ["shard": .integer(Int64(number)), "holder": .text(recordStore.holder(ofShard: number) ?? "")])
+  }
+
+  /// Records why a shard is not served.
+  /// - Returns: the pause before the next try.
+  private func refuse(_ number: Int, _ error: any Error, _ wait: Duration) -> Duration {
+    let log = log.with(["shard": .integer(Int64(number))])
+    let failure: RecordError
+    switch error {
+    case StoreError.foreign(let reason):
+      failure = .outOfService
+      if shards[number]?.outage != error as? StoreError { log.error("a shard is refused: it is not the one that was in use", ["reason": .text(reason)]) }
+      shards[number]?.outage = error as? StoreError
+    case StoreError.corrupt(let reason), StoreError.io(let reason):
+      failure = .outOfService
+      if shards[number]?.outage == nil { countOutage(error) }
+      shards[number]?.outage = error as? StoreError
+      log.error("a shard is out of service; it is tried again", ["reason": .text(reason), "seconds": .number(wait / .seconds(1))])
+    default: failure = RecordError(storing: error, log: log)
+    }
+    shards[number]?.failure = failure
+    shards[number]?.problem = String(describing: error)
+    tellWaiters(of: number, .refused(failure))
+    if case StoreError.full = error { return min(wait, Self.fullPause) }
+    if case StoreError.foreign = error { return min(wait, Self.longestPause) }
+    return wait
+  }
+
+  private func countOutage(_ error: any Error) {
+    if case StoreError.corrupt = error { outageCounts.damaged += 1 } else { outageCounts.failing += 1 }
+  }
+
+  /// - Throws: `StoreError` for a shard that must not be served.
+  private func checkIfDue(_ store: any ShardStore) async throws {
+    var isDamaged = false
+    if case .corrupt = shards[store.shard]?.outage { isDamaged = true }
+    guard checksFirst || isDamaged else { return }
+    let report = try await verify(store)
+    for problem in report.problems.prefix(Self.reportedProblemLimit) {
+      log.error("a check found a problem", ["shard": .integer(Int64(store.shard)), "problem": .text(problem)])
+    }
+    if report.isStructureDamaged { throw StoreError.corrupt("shard \(store.shard): \(report.problems.first ?? "damaged"); restore it from a backup") }
+  }
+
+  private static let reportedProblemLimit = 10
+
+  /// Checks a shard. If another worker gets the shard meanwhile, the shard is closed, which ends the check.
+  private func verify(_ store: any ShardStore) async throws -> VerificationReport {
+    let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
+    shards[store.shard]?.wake = wake
+    if shards[store.shard]?.isAssigned != true { wake.finish() }
+    return try await withThrowingTaskGroup(of: Void.self) { group in
+      group.addTask {
+        for await _ in wakes {}
+        // Cancelled because the check is done.
+        if Task.isCancelled { return }
+        await store.close()
+      }
+      defer { group.cancelAll() }
+      return try await store.verify(readsAssets: false)
+    }
+  }
+
+  /// Waits until the previous owner closes the shard, unless another worker gets the shard meanwhile.
+  /// - Returns: nil if the shard is not this worker's any more.
+  private func open(_ number: Int) async throws -> (any ShardStore)? {
+    let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
+    shards[number]?.wake = wake
+    return try await withThrowingTaskGroup(of: (any ShardStore)?.self) { group in
+      group.addTask { [recordStore, epochs] in try await recordStore.open(shard: number, knownEpoch: await epochs?.least(ofShard: number) ?? 0) }
+      group.addTask {
+        for await _ in wakes {}
+        return nil
+      }
+      var opened: (any ShardStore)?
+      do {
+        while let result = try await group.next() {
+          opened = result ?? opened
+          group.cancelAll()
+        }
+      } catch is CancellationError {
+        // Dropped because the wait was given up from here.
+      }
+      return opened
+    }
+  }
+
+  /// Gives the store to requests and runs the background work until it is lost or moved, or the task is cancelled.
+  /// - Returns: true if it served for `steadyTime`.
+  private func serve(_ store: any ShardStore) async -> Bool {
+    let number = store.shard
+    guard shards[number]?.isAssigned == true else { return false }
+    let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
+    shards[number]?.wake = wake
+    shards[number]?.store = store
+    shards[number]?.failure = nil
+    shards[number]?.problem = nil
+    shards[number]?.outage = nil
+    shards[number]?.isSteady = false
+    tellWaiters(of: number, .done(store))
+    log.info("shard opened", ["shard": .integer(Int64(number)), "epoch": .integer(store.epoch)])
+    await withDiscardingTaskGroup { group in
+      for work in work { group.addTask { await work.run(on: store) } }
+      group.addTask { for await failure in store.failures { await self.failed(store, failure) } }
+      group.addTask { await self.noteSteady(store) }
+      for await _ in wakes {}
+      group.cancelAll()
+    }
+    if shards[number]?.store?.epoch == store.epoch { shards[number]?.store = nil }
+    return shards[number]?.isSteady ?? false
+  }
+}

@@ -1,0 +1,159 @@
+// Removes a shard's data of a deleted user: their own databases, and their rows in databases of others.
+
+import RecordStore
+import Records
+import ServiceBus
+import ServiceKit
+import Sharing
+import ZoneCommit
+
+/// Each zone, share, store and subscription is removed in a commit of its own. A run skips rows that are gone, so that
+/// an interrupted removal can simply start again.
+///
+/// A zone ends as if its owner had deleted it, so its participants are told. Records that the user made in zones of
+/// others and in the public database stay.
+struct UserRemoval: Sendable {
+  let context: CommitContext
+  let user: String
+
+  /// Rows that one read looks at.
+  private static let pageCount = 500
+
+  func run(on store: any ShardStore) async throws -> ForgetUser.Reply {
+    // Stores first: a store with changes left to export would make its zone again.
+    let storeCount = try await removeStores(store)
+    let subscriptionCount = try await removeSubscriptions(store)
+    let zoneCount = try await endZones(store)
+    let shareCount = try await leaveShares(store)
+    return ForgetUser.Reply(zoneCount: zoneCount, shareCount: shareCount, storeCount: storeCount, subscriptionCount: subscriptionCount)
+  }
+
+  /// Removes the user's stores of their own and the public database, and their guests in databases of others.
+  private func removeStores(_ store: any ShardStore) async throws -> Int {
+    var (count, last) = (0, Int64(0))
+    while true {
+      let after = last
+      let mirrors = try await store.read { try $0.mirrors(afterKey: after, limit: Self.pageCount) }
+      guard let end = mirrors.last?.key else { return count }
+      for mirror in mirrors where mirror.userRecordName == user {
+        try await store.enqueue { transaction in if try transaction.mirror(key: mirror.key) != nil { try transaction.deleteMirror(mirror.key) } }.value
+        count += 1
+      }
+      last = end
+    }
+  }
+
+  /// - Parameter isWanted: selects the databases that `body` gets.
+  private func forEachDatabase(
+    in store: any ShardStore, where isWanted: @escaping @Sendable (StoredDatabase) -> Bool, _ body: (StoredDatabase) async throws -> Void
+  ) async throws {
+    var last: Int64 = 0
+    while true {
+      let after = last
+      let databases = try await store.read { try $0.databases(afterKey: after, limit: Self.pageCount) }
+      guard let end = databases.last?.key else { return }
+      for database in databases where isWanted(database) { try await body(database) }
+      last = end
+    }
+  }
+
+  private static func liveZones(of database: StoredDatabase, in store: any ShardStore) async throws -> [StoredZone] {
+    try await store.read { snapshot in
+      var (found, last) = ([StoredZone](), Int64(0))
+      while case let zones = try snapshot.zones(in: database.key, after: last, limit: pageCount), let end = zones.last?.sequence {
+        found += zones.filter { !$0.isDeleted }
+        last = end
+      }
+      return found
+    }
+  }
+
+  // MARK: The user's own databases
+
+  private func endZones(_ store: any ShardStore) async throws -> Int {
+    var count = 0
+    try await forEachDatabase(in: store, where: { [user] in $0.id.owner == user }) { database in
+      let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)
+      let terms = CommitTerms(.removeUser, stamp, try await schema(of: database.id) ?? .none, shard: store.shard, context)
+      for zone in try await Self.liveZones(of: database, in: store) {
+        let effects = try await store.enqueue { transaction -> ZoneEffects? in
+          guard let row = try transaction.zone(key: zone.key), !row.isDeleted else { return nil }
+          let commit = try terms.begin(in: transaction.row(ofDatabase: row.databaseKey), transaction)
+          try commit.end(row, as: .deleted)
+          return try commit.finish()
+        }.value
+        guard let effects else { continue }
+        count += 1
+        effects.publish(by: context)
+      }
+      try await store.enqueue { try $0.deleteConflicts(of: database.key, inZone: nil) }.value
+    }
+    return count
+  }
+
+  /// - Returns: nil for a container that was deleted.
+  private func schema(of database: DatabaseID) async throws -> EnvironmentSchema? {
+    do throws(RecordError) {
+      return try await context.schemas.schema(of: database.container, database.environment)
+    } catch {
+      if error.code == .notFound { return nil }
+      throw error
+    }
+  }
+
+  // MARK: Databases of others
+
+  private func leaveShares(_ store: any ShardStore) async throws -> Int {
+    var count = 0
+    try await forEachDatabase(in: store, where: { [user] in $0.hasShares && $0.id.owner != user }) { database in
+      for zone in try await Self.liveZones(of: database, in: store) {
+        var last: String?
+        repeat {
+          let after = last
+          let shares = try await store.read { try $0.shares(in: zone.key, afterName: after, limit: Self.pageCount) }
+          for share in shares where share.state?.forgetting(KnownUser(userRecordName: user)) != nil {
+            if try await leave(share.name, zone, database, store) { count += 1 }
+          }
+          last = shares.count == Self.pageCount ? shares.last?.name : nil
+        } while last != nil
+      }
+    }
+    return count
+  }
+
+  private func leave(_ name: String, _ zone: StoredZone, _ database: StoredDatabase, _ store: any ShardStore) async throws -> Bool {
+    // Nobody reaches data of a deleted container.
+    guard let schema = try await schema(of: database.id) else { return false }
+    let known = KnownUser(userRecordName: user)
+    let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)
+    let terms = CommitTerms(.shareAct, stamp, schema, shard: store.shard, context)
+    let effects = try await store.enqueue { transaction -> ZoneEffects? in
+      guard let row = try transaction.zone(key: zone.key), !row.isDeleted, let share = try transaction.share(named: name, in: row.key),
+        let decision = share.state?.forgetting(known)
+      else { return nil }
+      let commit = try terms.begin(in: transaction.row(ofDatabase: row.databaseKey), transaction)
+      guard try ShareWriter(writer: commit.serversWriter(to: row)).apply(decision, to: share, stamp: stamp) != nil else { return nil }
+      return try commit.finish()
+    }.value
+    guard let effects else { return false }
+    effects.publish(by: context)
+    return true
+  }
+
+  private func removeSubscriptions(_ store: any ShardStore) async throws -> Int {
+    var count = 0
+    try await forEachDatabase(in: store, where: { $0.subscriptionEdition != 0 }) { database in
+      count += try await store.enqueue { transaction in
+        var count = 0
+        for scope in DatabaseScope.allCases {
+          for row in try transaction.subscriptions(of: user, scope: scope, in: database.key, limit: Limit.subscriptionsPerUser) {
+            try transaction.deleteSubscription(row.key, in: database.key)
+            count += 1
+          }
+        }
+        return count
+      }.value
+    }
+    return count
+  }
+}

@@ -1,0 +1,123 @@
+// A worker's metrics besides its requests: shards, and the statistics of their stores.
+
+import ObjectPlane
+import RecordPlane
+import RecordStore
+import ServiceBus
+import ServiceKit
+import ZoneCommit
+
+enum WorkerMetrics {
+  /// The store's statistics with their help texts. A statistic that is not listed here is not shown.
+  private static let storeStatistics: [(name: String, help: String)] = [
+    ("commits_total", "Commits of the shard's writer."),
+    ("bodies_total", "Writes that were committed, in groups."),
+    ("bodies_refused_total", "Writes that were given up by themselves, such as conflicts of a whole batch."),
+    ("groups_failed_total", "Commits that failed for everybody in the group."),
+    ("records_written_total", "Records and tombstones written."),
+    ("record_bytes_written_total", "Bytes of record values written."),
+    ("body_seconds_total", "Time the writer spent in writes."),
+    ("commit_seconds_total", "Time the writer spent in commits, syncing included."),
+    ("wal_bytes", "Length of the write-ahead log."),
+    ("wal_pages_total", "Pages written to it."),
+    ("checkpoints_total", "Copies of the write-ahead log into the file: of most of it, and then of the rest."),
+    ("checkpoint_pages_total", "Pages so copied."),
+    ("checkpoint_seconds_total", "Time so spent."),
+    ("checkpoint_failures_total", "Checkpoints that failed."),
+    ("checkpoints_exclusive_total", "Checkpoints that had to keep readers out."),
+    ("swept_records_total", "Records of deleted zones removed."),
+    ("overloads_total", "Writes refused because too many waited."),
+    ("reads_total", "Reads."),
+    ("reads_long_total", "Reads that took so long that they were begun anew where they hold up no others."),
+    ("reads_given_up_total", "Reads that took longer than the store allows."),
+    ("queue_length", "Writes that wait."),
+    ("database_bytes", "Length of the shards' files, without their logs."),
+    ("failed", "Shards that take no writes any more until they are opened anew: a failed sync, damage."),
+    ("passed_over_records_total", "Damaged records that work in the background passed over."),
+    ("transactions_forgotten_total", "Identifiers of purged transactions that were forgotten before their time, because a store or a database had too many."),
+    ("indexed_records_total", "Records filled into new indexes, and removed from dropped ones."),
+  ]
+
+  private static let storeDistributions: [(name: String, help: String)] = [
+    ("commit_bodies", "Writes that were committed together."),
+    ("commit_duration_seconds", "Time of a commit from its first write to its end, syncing included."),
+    ("sync_duration_seconds", "Time of it in which the write-ahead log was synced to the disk."),
+  ]
+
+  static func add(to metrics: Metrics, _ parts: Worker.Parts) {
+    metrics.collect("worker_shards_open", "Shards this worker holds.") { [Metrics.Sample(Double(await parts.host.openStores.count))] }
+    metrics.collect("worker_shards_opening", "Assigned shards that are not open yet.") { [Metrics.Sample(Double(await parts.host.openingCount))] }
+    metrics.collect("worker_shards_out_of_service", "Assigned shards that could not be opened, or are not served because their files are damaged or their disk fails.") {
+      [Metrics.Sample(Double(await parts.host.outOfServiceCount))]
+    }
+    metrics.collect("worker_shards_refused", "Assigned shards that are not served because their files are missing, older copies, or another installation's.") {
+      [Metrics.Sample(Double(await parts.host.refusedCount))]
+    }
+    metrics.collect("shard_outages_total", "How often shards went out of service, by why.", kind: .counter) {
+      let counts = await parts.host.outageCounts
+      return [
+        Metrics.Sample(Double(counts.damaged), labels: [("reason", "damaged")]), Metrics.Sample(Double(counts.failing), labels: [("reason", "failing")]),
+      ]
+    }
+    metrics.collect("worker_pings_pending", "Zone changes and notifications that wait for a process, by process.") {
+      parts.changes.pendingCounts.sorted { $0.key < $1.key }.map { Metrics.Sample(Double($0.value), labels: [(name: "peer", value: $0.key)]) }
+    }
+    metrics.collect("notifications_fired_total", "Notifications that subscriptions caused.", kind: .counter) {
+      [Metrics.Sample(Double(parts.changes.notificationCounts.fired))]
+    }
+    metrics.collect("notifications_dropped_total", "Notifications forgotten because a notifier did not take them in time.", kind: .counter) {
+      [Metrics.Sample(Double(parts.changes.notificationCounts.dropped))]
+    }
+    metrics.collect("subscriptions_late_total", "Changes that were compared with query subscriptions behind their commit, because that costs much.", kind: .counter) {
+      [Metrics.Sample(Double(parts.records.context.commits.effects.lateFirings.counts.late))]
+    }
+    metrics.collect("subscriptions_dropped_total", "Changes and notifications that subscribers were not told of, because too much waited or fired.", kind: .counter) {
+      [Metrics.Sample(Double(parts.records.context.commits.effects.lateFirings.counts.dropped))]
+    }
+    metrics.collect("query_pages_cut_total", "Pages of queries that ended early because looking for more costs too much for one.", kind: .counter) {
+      [Metrics.Sample(Double(parts.records.context.queryCounts.cutPages.count))]
+    }
+    metrics.collect("queries_given_up_total", "Queries that cost too much, or took too long, and have no place to go on from.", kind: .counter) {
+      [Metrics.Sample(Double(parts.records.context.queryCounts.givenUp.count))]
+    }
+    metrics.collect("zone_access_denied_total", "Requests for zones of others that their callers have no access to.", kind: .counter) {
+      [Metrics.Sample(Double(parts.audit.deniedCount))]
+    }
+    metrics.collect("exports_throttled", "Stores whose exports wait after a failure.") {
+      [Metrics.Sample(Double(parts.mirror.objects.exports.throttledCount))]
+    }
+    metrics.collect("share_news_waiting", "Changes of who has access to what that the share service was not told of yet, at most a thousand a shard.") {
+      [Metrics.Sample(Double(parts.records.context.commits.effects.shareNews.waitingCounts.values.reduce(0, +)))]
+    }
+    metrics.collect("shared_zones_counted", "Shares that somebody besides the owner has access to, and such accesses, as the last compare found them.") {
+      let counts = parts.records.context.commits.effects.shareNews.memberCounts.values
+      return [
+        Metrics.Sample(Double(counts.reduce(0) { $0 + $1.shares }), labels: [("of", "shares")]),
+        Metrics.Sample(Double(counts.reduce(0) { $0 + $1.members }), labels: [("of", "members")]),
+      ]
+    }
+    metrics.collect("shard_epoch", "The fencing epoch of a held shard.") {
+      await parts.host.openStores.map { Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))]) }
+    }
+    addTotals(to: metrics, parts.host)
+  }
+
+  /// Adds the totals of the shards' stores, which each scrape reads once.
+  private static func addTotals(to metrics: Metrics, _ host: ShardHost) {
+    let values = storeStatistics.map { Metrics.Description("store_" + $0.name, $0.help, $0.name.hasSuffix("_total") ? .counter : .gauge) }
+    let distributions = storeDistributions.map { Metrics.Description("store_" + $0.name, $0.help, .histogram) }
+    let longest = Metrics.Description("store_queue_length_max", "Writes that wait at the shard where most do.")
+    metrics.collect(values + distributions + [longest]) {
+      let totals = await host.totals
+      var readings = Metrics.Readings()
+      for (name, _) in storeStatistics { readings["store_" + name] = totals.values[name] ?? 0 }
+      for (name, _) in storeDistributions {
+        readings.buckets["store_" + name] = totals.distributions[name].map {
+          Metrics.Buckets(bounds: $0.bounds, counts: $0.counts, sum: $0.sum)
+        }
+      }
+      readings[longest.name] = totals.longestQueue
+      return readings
+    }
+  }
+}

@@ -1,0 +1,92 @@
+// Calls on one zone as a whole: export, import, restore, audit, conflicts, end. Owners and operators make them.
+
+import JSON
+import Mirroring
+package import ObjectPlane
+package import RecordStore
+package import Records
+package import ServiceBus
+import ServiceKit
+import WebServices
+package import ZoneCommit
+
+/// One call under `zones/{zone}`. The handlers are extensions, one file per subject.
+package struct ZoneCall: DatabaseCall {
+  package let request: DatabaseRequest
+  let body: [UInt8]
+  let zoneName: String
+  package let store: any ShardStore
+  package let context: ObjectContext
+
+  /// - Throws: `RecordError` for a path that names no zone call, and for a caller without permission.
+  package init(_ request: DatabaseRequest, body: [UInt8], in store: any ShardStore, _ context: ObjectContext) throws(RecordError) {
+    guard request.path.count == 3, request.path[1] == ReservedName.defaultZone || RecordName.problem(request.path[1], kind: "zoneName") == nil else {
+      throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
+    }
+    guard request.caller.isOperator || request.caller.userRecordName != nil else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    guard request.scope != .shared else { throw RecordError(.badRequest, "A zone that is shared is exported, imported and restored by its owner") }
+    guard request.caller.isOperator || request.scope == .private else { throw RecordError(.accessDenied, "Zones of the public database are the operator's") }
+    self.request = request
+    self.body = body
+    zoneName = request.path[1]
+    self.store = store
+    self.context = context
+  }
+
+  package func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    switch (request.path[2], request.method) {
+    case ("export", "GET"): return try await export()
+    case ("import", "POST"): return try await importLines(startNext: startNext)
+    case ("restore", "POST"): return try await restore(startNext: startNext)
+    case ("assets", "POST"): return try await findAssets(startNext: startNext)
+    case ("audit", "GET"): return try await audit()
+    case ("end", "POST"): return try await end(startNext: startNext)
+    case ("conflicts", "GET"): return try await listConflicts()
+    case ("conflicts", "POST"): return try await settleConflict(startNext: startNext)
+    case ("export", _), ("import", _), ("restore", _), ("assets", _), ("audit", _), ("end", _), ("conflicts", _):
+      throw RecordError(.badRequest, "\(request.path[2]) does not take \(request.method)", httpStatus: 405)
+    default: throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
+    }
+  }
+
+  var now: Int64 { context.clock.now }
+
+  /// The author of a restore: the caller, or the owner for an operator.
+  var user: String { request.caller.userRecordName ?? request.database.owner }
+
+  var zoneID: Zone.ID { Zone.ID(zoneName: zoneName, ownerName: request.database.owner) }
+
+  /// - Throws: `ZONE_NOT_FOUND` if the zone does not exist or has ended.
+  func zone(in snapshot: any ShardSnapshot) throws -> StoredZone {
+    guard let database = try snapshot.database(request.database), let zone = try snapshot.zone(named: zoneName, in: database.key), !zone.isDeleted else {
+      throw RecordError.noZone(named: zoneName)
+    }
+    return zone
+  }
+
+  /// Checks that the zone's state at a sequence is known.
+  /// - Throws: `BAD_REQUEST` with the known range.
+  func check(_ sequence: Int64, of zone: StoredZone, through last: Int64, in snapshot: any ShardSnapshot) throws {
+    let horizon = try snapshot.horizon(of: zone.key) ?? zone.sequence
+    guard (horizon...max(horizon, last)).contains(sequence) else {
+      throw RecordError(.badRequest, "The zone's state at sequence \(sequence) is not known: it is from \(horizon) to \(last)")
+    }
+  }
+
+  /// A query parameter as a number; nil if it is missing.
+  func number(_ name: String) throws(RecordError) -> Int64? {
+    guard let text = request.query[name] else { return nil }
+    guard let number = Int64(text), number >= 0 else { throw RecordError(.badRequest, "\(name) must be an integer of at least 0") }
+    return number
+  }
+
+  /// The query's `limit`, clamped to 1...`maximum`; `maximum` if it is missing.
+  func limit(maximum: Int) throws(RecordError) -> Int {
+    try number("limit").map { Int(clamping: min(max($0, 1), Int64(maximum))) } ?? maximum
+  }
+
+  /// The terms of a commit by the server, so that every store is told of it.
+  func terms(_ write: ZoneWrite, _ schema: EnvironmentSchema, quota: StorageQuota? = nil) -> CommitTerms {
+    CommitTerms(write, Stamp(timestamp: now, userRecordName: user), schema, quota: quota, shard: store.shard, context)
+  }
+}

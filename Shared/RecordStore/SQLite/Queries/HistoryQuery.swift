@@ -1,0 +1,26 @@
+// The statements about the history of mirrored stores.
+
+/// On `history` and `consumer`.
+enum HistoryQuery: Int, Query {
+  static var subject: QuerySubject { .history }
+
+  case byID, after, numberByID, firstAt, append, purge
+  case consumers, putConsumer, deleteConsumer, deleteConsumers
+
+  var text: String {
+    switch self {
+    case .byID: "SELECT id, appended, sum, txid, author, payload FROM history WHERE mirror = ?1 AND txid = ?2"
+    case .after: "SELECT id, appended, sum, txid, author, payload FROM history WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3"
+    // The index covers the whole statement.
+    case .numberByID: "SELECT id FROM history WHERE mirror = ?1 AND txid = ?2"
+    case .firstAt: "SELECT id FROM history WHERE id > ?1 AND id <= ?2 AND appended >= ?3 ORDER BY id LIMIT 1"
+    case .append: "INSERT INTO history(id, mirror, appended, sum, txid, author, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+    case .purge: "DELETE FROM history WHERE id > ?1 AND id <= ?2"
+
+    case .consumers: "SELECT name, number, seen FROM consumer WHERE mirror = ?1 ORDER BY name"
+    case .putConsumer: "INSERT OR REPLACE INTO consumer(mirror, name, number, seen) VALUES (?1, ?2, ?3, ?4)"
+    case .deleteConsumer: "DELETE FROM consumer WHERE mirror = ?1 AND name = ?2"
+    case .deleteConsumers: "DELETE FROM consumer WHERE mirror = ?1"
+    }
+  }
+}

@@ -1,0 +1,31 @@
+// The statements that stores and snapshots run. Each subject has one enum of them, and a connection prepares each once.
+
+import SQLite
+
+/// The subjects of statements.
+enum QuerySubject: Int, CaseIterable {
+  case shard, database, zone, sweep, record, past, reference, placement, asset, subscription, index, redirect
+  case mirror, history, settled, event, quarantine, conflict, recovery, share, member, outcome
+
+  /// The most statements of one subject.
+  static let statementLimit = 32
+}
+
+/// The statements about one subject. In errors a statement is named after its subject and case, as in `zone.byName`.
+protocol Query: RawRepresentable<Int>, CaseIterable, Sendable {
+  static var subject: QuerySubject { get }
+  /// SQL with numbered parameters.
+  var text: String { get }
+}
+
+extension Query {
+  /// The statement's index in a connection's list of prepared statements.
+  var place: Int { Self.subject.rawValue * QuerySubject.statementLimit + rawValue }
+
+  var sql: SQL { SQL("\(Self.subject).\(self)", text) }
+}
+
+extension Connection {
+  /// The statement of a query, outside a session.
+  func statement(_ query: some Query) throws(SQLiteError) -> Statement { try statement(query.sql) }
+}

@@ -1,0 +1,34 @@
+// The statements about shares.
+
+/// On `share`, `invitation` and `departure`.
+enum ShareQuery: Int, Query {
+  static var subject: QuerySubject { .share }
+
+  case byName, byRoot, after, byOneTimeGUID, put, noteDatabase
+  case deleteInvitations, insertInvitation
+  case departure, putDeparture, removeDeparture
+
+  var text: String {
+    switch self {
+    case .byName: Self.columns + " WHERE zone = ?1 AND name = ?2"
+    case .byRoot: Self.columns + " WHERE zone = ?1 AND root = ?2 AND active = 1"
+    case .after: Self.columns + " WHERE zone = ?1 AND name > ?2 AND active = 1 ORDER BY name LIMIT ?3"
+    case .byOneTimeGUID: Self.columns + " WHERE id = (SELECT share FROM invitation WHERE guid = ?1)"
+    case .put:
+      """
+      INSERT INTO share(zone, name, root, active, guid, sum, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        ON CONFLICT(zone, name) DO UPDATE SET root = ?3, active = ?4, guid = ?5, sum = ?6, state = ?7 RETURNING id
+      """
+    case .noteDatabase: "UPDATE database SET shared = 1 WHERE id = ?1"
+
+    case .deleteInvitations: "DELETE FROM invitation WHERE share = ?1"
+    case .insertInvitation: "INSERT INTO invitation(guid, zone, share) VALUES (?1, ?2, ?3)"
+
+    case .departure: "SELECT seq FROM departure WHERE zone = ?1 AND name = ?2 AND root = ?3"
+    case .putDeparture: "INSERT OR REPLACE INTO departure(zone, name, root, seq) VALUES (?1, ?2, ?3, ?4)"
+    case .removeDeparture: "DELETE FROM departure WHERE zone = ?1 AND name = ?2 AND root = ?3"
+    }
+  }
+
+  private static let columns = "SELECT id, zone, name, root, guid, sum, state FROM share"
+}

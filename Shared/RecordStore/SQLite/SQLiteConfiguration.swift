@@ -1,0 +1,98 @@
+// The configuration of the SQLite engine: its files, their owner and keys, and its limits.
+
+public import Assets
+public import Crypto
+
+/// Says where and how the engine keeps shards: as files `shard-<n>.sqlite` (with `-wal` while open) and
+/// `shard-<n>.lock` in one folder, beside a store of asset files.
+public struct SQLiteConfiguration: Sendable {
+  /// The folder of the files, made if it is missing. Must be on a local file system.
+  public var directory: String
+  /// The store of asset files; nil counts assets without touching files.
+  public var assets: AssetStore?
+  /// The keys that open and seal encrypted values. Without one, such values are refused, and so are shards that contain
+  /// some.
+  public var keys: KeyRing
+  /// The owner of the shards. Files of other installations are refused; nil skips the check.
+  public var installation: InstallationID?
+  public var options: SQLiteRecordStore.Options
+
+  public init(
+    directory: String, assets: AssetStore? = nil, keys: KeyRing = KeyRing(), installation: InstallationID? = nil,
+    options: SQLiteRecordStore.Options = SQLiteRecordStore.Options()
+  ) {
+    self.directory = directory
+    self.assets = assets
+    self.keys = keys
+    self.installation = installation
+    self.options = options
+  }
+
+  /// The configuration of an installation whose data folder is `data`.
+  public init(data: String, keys: KeyRing, installation: InstallationID) {
+    self.init(directory: data + "/shards", assets: AssetStore(directory: data + "/assets", keys: keys), keys: keys, installation: installation)
+  }
+
+  func path(ofShard shard: Int) -> String { "\(directory)/shard-\(shard).sqlite" }
+  func lockPath(ofShard shard: Int) -> String { "\(directory)/shard-\(shard).lock" }
+}
+
+extension SQLiteRecordStore {
+  /// Limits. The defaults are those of production.
+  public struct Options: Sendable {
+    /// The most bodies that wait for a shard's writer. Further ones get `overloaded`.
+    public var queueLimit = 4096
+    /// The most waiting bodies of one party (`ShardStore.turns`), so that no party fills the queue.
+    public var partyQueueLimit = 1024
+    /// The limits of one commit: the number of bodies, and the numbers of written records and bytes after which it
+    /// takes no more bodies.
+    public var groupBodyLimit = 1000
+    public var groupRecordLimit = 1000
+    public var groupByteLimit = 4 << 20
+    /// The pages of the write-ahead log after which it is copied into the file (`ShardCheckpoints`). More pages mean
+    /// fewer copies, but savers wait longer for each. The log reaches some 12 MB, or 24 with a slow disk, and is read
+    /// once after a crash.
+    public var checkpointPages = 3000
+    /// Reads can prevent the log from restarting, so that it grows. At four times this number of pages the writer waits
+    /// for such reads, and at sixteen times it cuts them short, so that they begin again. It does not wait for copies
+    /// and checks of the whole shard; one that was cut short twice may go on up to sixty-four times this number.
+    public var longLogPages = 12_000
+    /// The time that saves wait for such reads to end.
+    public var readerPatience = Duration.milliseconds(20)
+    /// The records of a deleted zone that one commit removes.
+    public var sweepLimit = 500
+    /// The most records that one commit adds to a new index.
+    public var indexSliceLimit = 2000
+    /// The most names of records of any type that one commit looks at for it, the bytes that it reads, and the time
+    /// that it takes while saves wait and while none do.
+    public var indexSliceNameLimit = 50_000
+    public var indexSliceByteLimit = 4 << 20
+    public var indexSliceTime = Duration.milliseconds(3)
+    public var idleIndexSliceTime = Duration.milliseconds(25)
+    /// True when replaced states of records are kept until `forgetPast` removes them.
+    public var keepsPastStates = false
+    /// The number of reading threads, shared by all shards, and of the reads that may wait for them.
+    public var readerThreadCount = 4
+    public var readLimit = 4096
+    /// The most waiting reads of one party.
+    public var partyReadLimit = 1024
+    /// The time after which a read begins again on a thread for long reads, if others wait.
+    public var briefReadTime = Duration.milliseconds(250)
+    /// The number of threads for long reads, and of the reads that may wait for them.
+    public var longReaderThreadCount = 2
+    public var longReadLimit = 64
+    /// The most waiting long reads of one party. If there are several threads for long reads, a party never occupies
+    /// all of them.
+    public var partyLongReadLimit = 16
+    /// The number of threads for copies and checks of whole shards, which take no thread from users' reads.
+    public var wholeReaderThreadCount = 2
+    /// The time after which a read is given up, including its wait. It is less than clients of the gateway wait.
+    public var readTime = Duration.seconds(8)
+    /// For a test of the effect of power cuts only: every value except FULL loses acknowledged writes.
+    package var synchronous = "FULL"
+    /// For tests of a disk whose writeback never ends.
+    package var isWritebackStuck = false
+
+    public init() {}
+  }
+}

@@ -1,0 +1,35 @@
+// The oracle's past states: one list in the order of the replacements.
+
+import Indexing
+import RecordStore
+import Records
+
+extension InMemoryTransaction {
+  func horizon(of zone: Int64) throws -> Int64? { rows.zones[zone].flatMap { $0.isDeleted ? nil : rows.horizons[zone] ?? 0 } }
+
+  func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int) throws -> [PastState] {
+    let states = rows.past.filter { $0.zone == zone && $0.state.stored.record.recordName == recordName && $0.state.until > sequence }.map(\.state)
+    return states.sorted { $0.until < $1.until }.first(limit)
+  }
+
+  func firstReplacement(in zone: Int64, after time: Int64) throws -> Int64? {
+    rows.past.filter { $0.zone == zone && $0.state.replacedAt > time }.map(\.state.until).min()
+  }
+
+  func oldestReplacement() throws -> Int64? { rows.past.first?.state.replacedAt }
+
+  func records(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
+    let all = (rows.records[zone] ?? [:]).values.map(\.stored).filter { stored in
+      recordName.map { RecordNameOrder.precedes($0, stored.record.recordName) } ?? true
+    }
+    return all.sorted { RecordNameOrder.precedes($0.record.recordName, $1.record.recordName) }.first(limit)
+  }
+
+  func forgetPast(replacedBefore cutoff: Int64, limit: Int) throws -> Int {
+    let old = rows.past.first(limit).prefix { $0.state.replacedAt < cutoff }
+    for row in old { rows.horizons[row.zone] = max(rows.horizons[row.zone] ?? 0, row.state.until) }
+    rows.past.removeFirst(old.count)
+    try countAssets()
+    return old.count
+  }
+}
