@@ -43,6 +43,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String
 let layers: [Target] = [
   shared("Crypto", ["COpenSSL", "CSodium"]),
   shared("Queues"),
+  shared("OptionWords"),
   shared("JSON", ["CSimdJSON", "Crypto"]),
   shared("MessagePack", ["CMessagePack"]),
   shared("Records", ["MessagePack", "Crypto"]),
@@ -60,7 +61,7 @@ let layers: [Target] = [
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),
-  shared("ServiceKit", ["HTTPServer", "ServiceBus", "Assets", "Records", "JSON", "CLinux", "Crypto"]),
+  shared("ServiceKit", ["OptionWords", "HTTPServer", "ServiceBus", "Assets", "Records", "JSON", "CLinux", "Crypto"]),
   shared("Authentication", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
 ]
 
@@ -101,7 +102,7 @@ let services: [Target] = [
   service(
     "ShareService",
     ["ServiceKit", "ServiceBus", "SQLite", "Assets", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
-  service("Console", ["HTTPClient", "ServiceBus", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
+  service("Console", ["OptionWords", "HTTPClient", "ServiceBus", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
   service("Notifier", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
 
@@ -120,6 +121,7 @@ let testTargets: [Target] = [
   // The sanitizer that tests run with, if any.
   .target(name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift", "suppressions"], swiftSettings: settings),
   tests("Queues", ["Queues"]),
+  tests("OptionWords", ["OptionWords"]),
   tests("JSON", ["JSON"]),
   tests("MessagePack", ["MessagePack"]),
   tests("Crypto", ["Crypto", "SigningKeys"]),

@@ -1,5 +1,7 @@
 // The commands as values: one table feeds the parser, the help and the tests.
 
+import OptionWords
+
 /// A command: its name, its arguments and options, and its action.
 struct Command: Sendable {
   /// One or two words: noun and verb.
@@ -45,6 +47,14 @@ struct Command: Sendable {
     let kind: Kind
     let isRequired: Bool
     let explanation: String
+
+    var form: OptionReader.Form {
+      switch kind {
+      case .flag: .flag(takesValue: false)
+      case .value(let placeholder), .values(let placeholder): .value(placeholder)
+      case .count: .count
+      }
+    }
 
     static func flag(_ name: String, _ explanation: String) -> Option { Option(name: name, kind: .flag, isRequired: false, explanation: explanation) }
     static func required(_ name: String, _ placeholder: String, _ explanation: String) -> Option {

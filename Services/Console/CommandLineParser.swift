@@ -1,5 +1,7 @@
 // Reads a command line against the table. Pure, so that every mistake can be a test case.
 
+import OptionWords
+
 enum CommandLineParser {
   enum Outcome: Sendable {
     case run(Invocation)
@@ -13,9 +15,9 @@ enum CommandLineParser {
     var reader = Reader(words: words)
     try reader.readLeadingGlobals()
     let path = reader.takePath(in: table)
-    if reader.asksForHelp || (path.isEmpty && reader.rest.isEmpty) { return .help(path) }
+    if reader.asksForHelp || (path.isEmpty && reader.isAtEnd) { return .help(path) }
     guard let command = table.first(where: { $0.path == path }) else {
-      throw unknownCommand(path, next: reader.rest.first, table: table)
+      throw unknownCommand(path, next: reader.next, table: table)
     }
     try reader.readOptions(of: command)
     let arguments = reader.arguments
@@ -34,7 +36,7 @@ enum CommandLineParser {
   private static func unknownCommand(_ path: [String], next: String?, table: [Command]) -> UsageError {
     let candidates = table.filter { $0.path.starts(with: path) && $0.path.count > path.count }.map { $0.path[path.count] }
     guard let next else { return UsageError("'\(path.joined(separator: " "))' needs one of: \(unique(candidates).joined(separator: ", "))", path: path) }
-    let hint = Suggestion.nearest(to: next, among: candidates).map { "; did you mean '\($0)'?" } ?? ""
+    let hint = Spelling.nearest(to: next, among: candidates).map { "; did you mean '\($0)'?" } ?? ""
     return UsageError("There is no command '\((path + [next]).joined(separator: " "))'\(hint)", path: path)
   }
 
@@ -50,101 +52,88 @@ enum CommandLineParser {
   ]
 }
 
-/// The words that are still to be read.
+/// The words that are still to be read, and those that were.
 private struct Reader {
-  var rest: ArraySlice<String>
+  private var words: OptionReader
   var globals = Invocation.Globals()
   var options: [String: [String]] = [:]
   var arguments: [String] = []
 
-  init(words: [String]) { rest = words[...] }
+  init(words: [String]) { self.words = OptionReader(words) }
 
-  var asksForHelp: Bool { rest.prefix { $0 != "--" }.contains { $0 == "--help" || $0 == "-h" } }
+  var next: String? { words.next }
+  var isAtEnd: Bool { words.next == nil }
+  var asksForHelp: Bool { words.rest.prefix { $0 != "--" }.contains { $0 == "--help" || $0 == "-h" } }
 
   mutating func readLeadingGlobals() throws(UsageError) {
-    while let word = rest.first, word.hasPrefix("--"), word != "--", word != "--help" {
-      try readOption(of: nil)
-    }
+    while let word = words.next, word.hasPrefix("--"), word != "--", word != "--help" { try read(nil) }
   }
 
   mutating func takePath(in table: [Command]) -> [String] {
     var path: [String] = []
-    while let word = rest.first, table.contains(where: { $0.path.starts(with: path + [word]) }) {
+    while let word = words.next, table.contains(where: { $0.path.starts(with: path + [word]) }) {
       path.append(word)
-      rest = rest.dropFirst()
+      _ = words.take()
     }
     return path
   }
 
   mutating func readOptions(of command: Command) throws(UsageError) {
-    while let word = rest.first {
+    while let word = words.next {
       if word == "--" {
-        arguments += rest.dropFirst()
-        rest = []
-      } else if word.hasPrefix("--") {
-        try readOption(of: command)
-      } else {
-        arguments.append(word)
-        rest = rest.dropFirst()
+        arguments += words.rest.dropFirst()
+        return
       }
+      try read(command)
     }
   }
 
-  private mutating func readOption(of command: Command?) throws(UsageError) {
-    let word = rest.removeFirst()
-    let parts = word.dropFirst(2).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+  private mutating func read(_ command: Command?) throws(UsageError) {
     let path = command?.path ?? []
     let known = (command?.options ?? []) + CommandLineParser.globalOptions
-    guard let name = parts.first, let option = known.first(where: { $0.name == name }) else {
-      let hint = Suggestion.nearest(to: parts.first ?? "", among: known.map(\.name)).map { "; did you mean --\($0)?" } ?? ""
-      throw UsageError("There is no option --\(parts.first ?? "")\(hint)", path: path)
+    let word: OptionReader.Word?
+    do throws(OptionReader.Fault) {
+      word = try words.read(Dictionary(known.map { ($0.name, $0.form) }) { own, _ in own })
+    } catch {
+      throw UsageError(Self.message(for: error), path: path)
     }
-    let value = try value(of: option, inline: parts.count == 2 ? parts[1] : nil, path: path)
+    switch word {
+    case nil: return
+    case .argument(let word): arguments.append(word)
+    case .option(let name, let value):
+      guard let option = known.first(where: { $0.name == name }) else { return }
+      try set(option, to: value, path)
+    }
+  }
+
+  private mutating func set(_ option: Command.Option, to value: String?, _ path: [String]) throws(UsageError) {
+    let isGlobal = CommandLineParser.globalOptions.contains(option)
     switch option.name {
-    case "server" where CommandLineParser.globalOptions.contains(option): globals.server = value
-    case "operator-token" where CommandLineParser.globalOptions.contains(option): globals.operatorToken = value
-    case "json" where CommandLineParser.globalOptions.contains(option): globals.isJSON = true
+    case "server" where isGlobal: globals.server = value
+    case "operator-token" where isGlobal: globals.operatorToken = value
+    case "json" where isGlobal: globals.isJSON = true
     default:
-      if case .value = option.kind, options[option.name] != nil { throw UsageError("--\(option.name) may be given once only", path: path) }
-      options[option.name, default: []].append(value)
+      if case .value = option.kind, options[option.name] != nil {
+        throw UsageError("--\(option.name) may be given once only", path: path)
+      }
+      options[option.name, default: []].append(try Self.checked(value, of: option, path))
     }
   }
 
-  private mutating func value(of option: Command.Option, inline: String?, path: [String]) throws(UsageError) -> String {
-    if case .flag = option.kind {
-      guard inline == nil else { throw UsageError("--\(option.name) takes no value", path: path) }
-      return ""
+  private static func checked(_ value: String?, of option: Command.Option, _ path: [String]) throws(UsageError) -> String {
+    guard case .count(_, let standard) = option.kind else { return value ?? "" }
+    guard let value else { return String(standard) }
+    guard let count = UInt32(value), (1...3600).contains(count) else {
+      throw UsageError("--\(option.name) takes a number from 1 to 3600", path: path)
     }
-    if case .count(_, let standard) = option.kind {
-      let given = inline ?? rest.first.flatMap { UInt32($0) == nil ? nil : $0 }
-      if inline == nil, given != nil { rest = rest.dropFirst() }
-      guard let given else { return String(standard) }
-      guard let count = UInt32(given), (1...3600).contains(count) else { throw UsageError("--\(option.name) takes a number from 1 to 3600", path: path) }
-      return given
-    }
-    if let inline { return inline }
-    guard let next = rest.first, !next.hasPrefix("--") else { throw UsageError("--\(option.name) needs a value", path: path) }
-    rest = rest.dropFirst()
-    return next
-  }
-}
-
-/// Finds the known word nearest to a misspelt one.
-enum Suggestion {
-  static func nearest(to word: String, among candidates: [String]) -> String? {
-    let near = candidates.map { (word: $0, distance: distance(word, $0)) }.filter { $0.distance <= max(2, word.count / 3) }
-    return near.min { ($0.distance, $0.word) < ($1.distance, $1.word) }?.word
+    return value
   }
 
-  /// The Levenshtein distance: insertions, deletions and replacements of a character.
-  static func distance(_ a: String, _ b: String) -> Int {
-    let b = Array(b)
-    var previous = Array(0...b.count)
-    for (i, x) in a.enumerated() {
-      var row = [i + 1]
-      for (j, y) in b.enumerated() { row.append(min(previous[j] + (x == y ? 0 : 1), previous[j + 1] + 1, row[j] + 1)) }
-      previous = row
+  private static func message(for fault: OptionReader.Fault) -> String {
+    switch fault {
+    case .unknown(let name, let nearest): "There is no option --\(name)\(nearest.map { "; did you mean --\($0)?" } ?? "")"
+    case .valueIsMissing(let name, _): "--\(name) needs a value"
+    case .takesNoValue(let name): "--\(name) takes no value"
     }
-    return previous[b.count]
   }
 }

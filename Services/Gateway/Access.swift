@@ -18,9 +18,9 @@ enum Need: Hashable, Sendable {
 extension Route.Target {
   func need(in scope: DatabaseScope?) -> Need {
     switch self {
-    case .recordPlane, .resolveShares: scope == .public ? .app : .user
+    case .record, .resolveShares: scope == .public ? .app : .user
     // Stores belong to the user who set them up, in the public database, too.
-    case .objectPlane, .acceptShares, .declineShares, .requestShareAccess, .userCaller, .userCurrent, .userDiscovery, .userLookup, .createPushToken, .registerPushToken,
+    case .store, .zone, .acceptShares, .declineShares, .requestShareAccess, .userCaller, .userCurrent, .userDiscovery, .userLookup, .createPushToken, .registerPushToken,
       .assetTokens:
       .user
     case .operatorCall, .operatorZone, .operatorUnshare: .operatorToken
@@ -31,7 +31,7 @@ extension Route.Target {
   /// Whether a server's signature stands in for tokens (docs/protocol/record-plane.md#server-keys).
   func takesServerKeys(in scope: DatabaseScope?) -> Bool {
     switch self {
-    case .recordPlane, .assetTokens, .resolveShares, .userCaller, .userCurrent: scope == .public
+    case .record, .assetTokens, .resolveShares, .userCaller, .userCurrent: scope == .public
     default: false
     }
   }

@@ -22,7 +22,7 @@ extension Gateway {
     }
     body.endObject()
     let request = DatabaseRequest(
-      plane: .record, method: "POST", path: ["zones", reader.zoneName == nil ? "list" : "lookup"], query: [:], database: database, scope: .shared,
+      .record(reader.zoneName == nil ? .listZones : .lookUpZones), query: [:], database: database, scope: .shared,
       caller: Caller(userRecordName: reader.userRecordName), requestID: random.uuid(), baseURL: "")
     let answer = try await forwarding.forward(request, body: body.bytes)
     let zones: [JSONValue]

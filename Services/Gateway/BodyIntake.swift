@@ -8,15 +8,14 @@ import ServiceKit
 
 extension Route.Target {
   /// The longest body that a call can need. Unit: bytes.
-  /// - Parameter path: the segments behind the database.
-  func bodyByteLimit(_ method: HTTPMethod, _ path: [String]) -> Int {
+  var bodyByteLimit: Int {
     switch self {
-    case .signIn, .sharePage: return BodyIntake.smallByteCount
-    case .operatorCall, .operatorZone: return Limit.requestByteCount
-    case .recordPlane: return path.last == "modify" || path.last == "import" ? Limit.requestByteCount : BodyIntake.callByteLimit
-    // Saved objects, and the model in a store's set-up.
-    case .objectPlane: return method == .put || path.last == "transactions" || path.last == "import" ? Limit.requestByteCount : BodyIntake.callByteLimit
-    default: return BodyIntake.callByteLimit
+    case .signIn, .sharePage: BodyIntake.smallByteCount
+    case .operatorCall, .operatorZone: Limit.requestByteCount
+    case .record(.modifyRecords), .record(.modifyZones), .record(.modifySubscriptions): Limit.requestByteCount
+    // Saved objects, the model in a store's set-up, and a zone's lines.
+    case .store(.saveTransactions), .store(.setUp), .store(.registerConsumer), .zone(.importLines): Limit.requestByteCount
+    default: BodyIntake.callByteLimit
     }
   }
 }
@@ -36,11 +35,11 @@ extension Gateway {
       let match: RouteMatch
       switch table.outcome(of: request.method, request.pathSegments) {
       case .match(let found): match = found
-      case .wrongMethod(let route): throw Self.wrongMethod(route)
+      case .wrongMethod(let found): throw Self.wrongMethod(found)
       case .unknown: throw Self.unknownPath
       }
       let target = match.route.target
-      let limit = target.bodyByteLimit(request.method, match.path)
+      let limit = target.bodyByteLimit
       let address = try Address(match)
       let credentials = Credentials(of: request)
       let need = target.need(in: address.scope)
@@ -61,8 +60,8 @@ extension Gateway {
 
   static let unknownPath = RecordError(.notFound, "There is no such endpoint")
 
-  static func wrongMethod(_ route: Route) -> RecordError {
-    RecordError(.badRequest, "This endpoint takes \(route.methods.map(\.rawValue).joined(separator: ", "))", httpStatus: 405)
+  static func wrongMethod(_ found: WrongMethod) -> RecordError {
+    RecordError(.badRequest, "This endpoint takes \(found.allowed.map(\.rawValue).joined(separator: ", "))", httpStatus: 405)
   }
 
   /// Asks the directory about credentials that are unknown here or were refused.

@@ -9,9 +9,6 @@ struct Forwarding: Sendable {
   /// The time of `wait=export` (docs/protocol/mirror-api.md#saves) and a little more; a large move takes as long.
   static let longLimit: Duration = .seconds(32)
 
-  /// Last path segments of calls that may move or copy all objects of a store.
-  private static let moves: Set<String> = ["shares", "move", "purge"]
-
   let bus: any Bus
   let cluster: Cluster
   let waiters: ChangeWaiters
@@ -28,7 +25,8 @@ struct Forwarding: Sendable {
 
   private static func mayTakeLong(_ request: DatabaseRequest) -> Bool {
     if request.query["wait"] == "export" { return true }
-    return request.plane == .object && request.method == "POST" && request.path.count == 3 && request.path[0] == "stores" && moves.contains(request.path[2])
+    if case .store(let route, _, _) = request.route { return route.mayMoveObjects }
+    return false
   }
 
   /// Forwards a request. While the worker answers that there is nothing yet, waits for a change and asks again.

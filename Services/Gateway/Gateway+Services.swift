@@ -10,36 +10,33 @@ import ServiceKit
 import WebServices
 
 extension Gateway {
-  func database(
-    _ plane: DatabaseRequest.Plane, _ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller
-  ) async throws(RecordError) -> HTTPResponse {
-    guard let container = address.container, let environment = address.environment, let scope = address.scope else {
+  func database(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+    guard let route = match.databaseRoute, let container = address.container, let environment = address.environment, let scope = address.scope else {
       throw RecordError(.internalError, "The route has no database")
     }
     // The caller's own shard answers for the object plane of the shared database: it knows the caller's stores, and
     // asks the owners' shards for their zones. Record requests go to the owners' workers, which hold the records.
     let owner = scope == .public ? DatabaseID.publicOwner : caller.userRecordName ?? DatabaseID.publicOwner
     let request = DatabaseRequest(
-      plane: plane, method: exchange.request.method.rawValue, path: match.path, query: Self.query(of: exchange.request),
+      route, query: Self.query(of: exchange.request),
       database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: caller,
       requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
-    if plane == .record, scope == .shared {
+    if case .record(let call) = route, scope == .shared {
       let shared = SharedDatabase(
-        request: request, body: exchange.request.body, caller: owner, forwarding: forwarding, owners: sharedOwners,
+        call: call, request: request, body: exchange.request.body, caller: owner, forwarding: forwarding, owners: sharedOwners,
         holding: PartBudget.Holding(parts, of: owner))
       return Self.response(try await shared.answer())
     }
     let answer: Answer<DatabaseRequest.Reply>
-    let subject = plane == .object && request.method == "GET" ? Self.waitingSubject(of: request) : nil
-    if match.path.count == 3, match.path[2] == "events", subject != nil, Self.wantsStream(exchange.request) {
+    if case .store(.fetchEvents, of: let store, item: _) = route, Self.wantsStream(exchange.request) {
       let (target, scope) = (match.route.target, address.scope)
-      return try await eventStream(request, exchange) { [self, asked = exchange.withoutPlace] () async throws(RecordError) in
+      return try await eventStream(request, ofStore: store, exchange) { [self, asked = exchange.withoutPlace] () async throws(RecordError) in
         var exchange = asked
         guard let question = exchange.authentication?.question else { return }
         try await check(question, Credentials(of: exchange.request), target.need(in: scope), &exchange)
       }
     }
-    if let subject, let wait = try Self.wait(request.query["wait"]) {
+    if let subject = Self.waitingSubject(of: request), let wait = try Self.wait(request.query["wait"]) {
       answer = try await forwarding.forward(request, body: exchange.request.body, waiting: wait, for: subject)
     } else {
       answer = try await forwarding.forward(request, body: exchange.request.body)
@@ -50,13 +47,13 @@ extension Gateway {
   /// `/admin/1/zone/{container}/{environment}/{owner}/{zone}/{call}`: asks the worker that holds the owner's shard. The
   /// owner `public` stands for the public database.
   func operatorZone(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
-    guard let container = address.container, let environment = address.environment, match.path.count == 8 else {
+    guard let route = match.databaseRoute, let container = address.container, let environment = address.environment, let owner = match.names.first else {
       throw RecordError(.internalError, "The route has no zone")
     }
-    let isPublic = match.path[5] == DatabaseScope.public.rawValue
+    let isPublic = owner == DatabaseScope.public.rawValue
     let request = DatabaseRequest(
-      plane: .object, method: exchange.request.method.rawValue, path: ["zones", match.path[6], match.path[7]], query: Self.query(of: exchange.request),
-      database: DatabaseID(container: container, environment: environment, owner: isPublic ? DatabaseID.publicOwner : match.path[5]),
+      route, query: Self.query(of: exchange.request),
+      database: DatabaseID(container: container, environment: environment, owner: isPublic ? DatabaseID.publicOwner : owner),
       scope: isPublic ? .public : .private, caller: Caller(userRecordName: nil, isOperator: true), requestID: try Self.requestID(exchange, caller),
       baseURL: options.publicAddress.url(for: exchange.request))
     return Self.response(try await forwarding.forward(request, body: exchange.request.body))
@@ -65,7 +62,7 @@ extension Gateway {
   /// `POST /admin/1/zone/{container}/{environment}/{owner}/{zone}/unshare`: deletes a share as its owner would. The
   /// body names the share's record; `{}` stands for the share of the whole zone.
   func unshare(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
-    guard let container = address.container, let environment = address.environment, match.path.count == 8, match.path[5] != DatabaseScope.public.rawValue else {
+    guard let container = address.container, let environment = address.environment, match.names.count == 2, match.names[0] != DatabaseScope.public.rawValue else {
       throw RecordError(.badRequest, "Zones of private databases are shared")
     }
     let body = try JSONValue.request(exchange.request.body)
@@ -84,13 +81,12 @@ extension Gateway {
     writer.endArray()
     writer.key("zoneID")
     writer.beginObject()
-    writer.member("zoneName", match.path[6])
+    writer.member("zoneName", match.names[1])
     writer.endObject()
     writer.endObject()
     let request = DatabaseRequest(
-      plane: .record, method: "POST", path: ["records", "modify"], query: [:],
-      database: DatabaseID(container: container, environment: environment, owner: match.path[5]), scope: .private,
-      caller: Caller(userRecordName: match.path[5]), requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
+      .record(.modifyRecords), query: [:], database: DatabaseID(container: container, environment: environment, owner: match.names[0]), scope: .private,
+      caller: Caller(userRecordName: match.names[0]), requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
     return Self.response(try await forwarding.forward(request, body: writer.bytes))
   }
 
@@ -102,11 +98,10 @@ extension Gateway {
 
   /// The database or store that a held request of the object plane waits for; nil for calls that are never held.
   private static func waitingSubject(of request: DatabaseRequest) -> ChangeWaiters.Subject? {
-    guard request.path.count == 3 else { return nil }
-    switch request.path[2] {
-    case "changes": return .database(request.database)
-    case "events", "status": return .store(request.database, request.path[1])
-    default: return nil
+    switch request.route {
+    case .store(.fetchChanges, _, _): .database(request.database)
+    case .store(.fetchEvents, let store, _), .store(.status, let store, _): .store(request.database, store)
+    default: nil
     }
   }
 

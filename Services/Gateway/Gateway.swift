@@ -139,10 +139,10 @@ struct Gateway: HTTPHandler {
     let match: RouteMatch
     switch table.outcome(of: request.method, request.pathSegments) {
     case .match(let found): match = found
-    case .wrongMethod(let route):
-      exchange.route = route.pattern
-      exchange.allowedMethods = route.methods.map(\.rawValue).joined(separator: ", ")
-      throw Self.wrongMethod(route)
+    case .wrongMethod(let found):
+      exchange.route = found.pattern
+      exchange.allowedMethods = found.allowed.map(\.rawValue).joined(separator: ", ")
+      throw Self.wrongMethod(found)
     case .unknown: throw Self.unknownPath
     }
     exchange.route = match.route.pattern
@@ -165,8 +165,7 @@ struct Gateway: HTTPHandler {
     let request = exchange.request
     let user = caller.userRecordName ?? ""
     switch match.route.target {
-    case .recordPlane: return try await database(.record, exchange, match, address, caller)
-    case .objectPlane: return try await database(.object, exchange, match, address, caller)
+    case .record, .store, .zone: return try await database(exchange, match, address, caller)
     case .resolveShares: return try await resolve(exchange, .resolve, address, caller)
     case .acceptShares: return try await resolve(exchange, .accept, address, caller)
     case .declineShares: return try await resolve(exchange, .decline, address, caller)

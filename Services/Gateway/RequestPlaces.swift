@@ -122,7 +122,7 @@ extension Gateway {
 
   /// True when the client asks to wait for an event: such a request costs next to nothing most of the time.
   private static func isHeld(_ request: HTTPRequest, _ match: RouteMatch) -> Bool {
-    guard match.route.target == .objectPlane, request.method == .get else { return false }
+    guard case .store = match.route.target, request.method == .get else { return false }
     return wantsStream(request) || request.query("wait").map { $0 != "0" } ?? false
   }
 

@@ -1,18 +1,19 @@
 // The gateway's routes in one table: pattern, methods, and the service that answers.
 
 package import HTTPServer
+package import ServiceBus
 
 /// One row of the table.
 package struct Route: Sendable {
   enum Target: Hashable, Sendable {
     /// Answered by the worker that holds the database's shard.
-    case recordPlane, objectPlane
+    case record(RecordRoute), store(StoreRoute), zone(ZoneRoute)
     /// Answered by the workers whose shards the request's short GUIDs name.
     case resolveShares, acceptShares, declineShares, requestShareAccess
     /// Answered by the share service, for operators.
     case operatorCall
-    /// The object plane of any user's database, for operators.
-    case operatorZone
+    /// A zone of any user's database, for operators.
+    case operatorZone(ZoneRoute)
     /// Ends a share for an operator.
     case operatorUnshare
     /// Users, answered from the directory.
@@ -53,6 +54,13 @@ package struct Route: Sendable {
   }
 }
 
+extension Route {
+  /// A call that a worker answers.
+  fileprivate init(_ call: some SpelledRoute, under path: String, _ target: Target) {
+    self.init([HTTPMethod(rawValue: call.method)].compactMap(\.self), call.pattern.isEmpty ? path : "\(path)/\(call.pattern)", target)
+  }
+}
+
 /// A request's path as the table reads it.
 package struct RouteMatch: Sendable {
   let route: Route
@@ -60,14 +68,31 @@ package struct RouteMatch: Sendable {
   let container: String?
   let environment: String?
   let database: String?
-  /// The segments behind `{database}/`, or the whole path where the pattern has no database.
-  package let path: [String]
+  /// The segments at the pattern's other names in braces, in their order.
+  package let names: [String]
+
+  /// The call that the request means; nil for a route that no worker answers as it is.
+  package var databaseRoute: DatabaseRoute? {
+    switch route.target {
+    case .record(let call): .record(call)
+    case .store(let call): .store(call, of: names[0], item: names.count > 1 ? names[1] : "")
+    case .zone(let call): .zone(call, of: names[0])
+    case .operatorZone(let call): .zone(call, of: names[1])
+    default: nil
+    }
+  }
+}
+
+/// A path that takes other methods.
+package struct WrongMethod: Sendable {
+  let pattern: String
+  let allowed: [HTTPMethod]
 }
 
 package struct RouteTable: Sendable {
   package enum Outcome: Sendable {
     case match(RouteMatch)
-    case wrongMethod(Route)
+    case wrongMethod(WrongMethod)
     case unknown
   }
 
@@ -79,11 +104,14 @@ package struct RouteTable: Sendable {
 
   package func outcome(of method: HTTPMethod, _ path: [String]) -> Outcome {
     guard let candidates = rows[path.first ?? ""] else { return .unknown }
-    for route in candidates {
+    var (pattern, allowed): (String?, [HTTPMethod]) = (nil, [])
+    for route in candidates where pattern == nil || pattern == route.pattern {
       guard let match = Self.match(path, with: route) else { continue }
-      return route.methods.contains(method) ? .match(match) : .wrongMethod(route)
+      if route.methods.contains(method) { return .match(match) }
+      pattern = route.pattern
+      allowed += route.methods
     }
-    return .unknown
+    return pattern.map { .wrongMethod(WrongMethod(pattern: $0, allowed: allowed)) } ?? .unknown
   }
 
   private static func match(_ path: [String], with route: Route) -> RouteMatch? {
@@ -92,39 +120,36 @@ package struct RouteTable: Sendable {
     var container: String?
     var environment: String?
     var database: String?
-    var tail = 0
+    var names: [String] = []
     for (index, segment) in route.segments.enumerated() {
       switch segment {
       case .literal(let text): if path[index] != text { return nil }
       case .container: container = path[index]
       case .environment: environment = path[index]
-      case .database:
-        database = path[index]
-        tail = index + 1
-      case .anything, .rest: if path[index].isEmpty { return nil }
+      case .database: database = path[index]
+      case .anything:
+        if path[index].isEmpty { return nil }
+        names.append(path[index])
+      case .rest: if path[index].isEmpty { return nil }
       }
     }
-    return RouteMatch(route: route, container: container, environment: environment, database: database, path: Array(path[tail...]))
+    return RouteMatch(route: route, container: container, environment: environment, database: database, names: names)
   }
 }
 
 extension RouteTable {
-  private static let record = "/database/1/{container}/{environment}/{database}"
-  private static let object = "/mirror/1/{container}/{environment}/{database}/stores"
-  private static let environment = "/mirror/1/{container}/{environment}"
-  private static let zone = "/mirror/1/{container}/{environment}/{database}/zones/{zone}"
+  private static let database = "/database/1/{container}/{environment}/{database}"
+  private static let mirror = "/mirror/1/{container}/{environment}"
+  private static let store = "\(mirror)/{database}/stores/{id}"
+  private static let zone = "\(mirror)/{database}/zones/{zone}"
   private static let operatorZone = "/admin/1/zone/{container}/{environment}/{owner}/{zone}"
 
+  /// Operators' calls on zones stand before their other calls, which match any path.
   package static let routes: [Route] =
-    recordRoutes + userRoutes + pushTokenRoutes + objectRoutes + zoneRoutes(zone, .objectPlane) + zoneRoutes(operatorZone, .operatorZone) + [
-      Route([.post], "\(operatorZone)/end", .operatorZone),
-      Route([.post], "\(operatorZone)/unshare", .operatorUnshare),
-      Route([.put], "\(environment)/model", .operatorCall),
-      Route([.get, .put], "\(environment)/schema", .operatorCall),
-      Route([.post], "\(environment)/schema/promote", .operatorCall),
-      Route([.post], "\(environment)/schema/reset", .operatorCall),
-      Route([.get, .put], "\(environment)/rules", .operatorCall),
-      Route([.get, .post, .put, .delete], "/admin/1/{…}", .operatorCall),
+    RecordRoute.allCases.map { Route($0, under: database, .record($0)) } + StoreRoute.allCases.map { Route($0, under: store, .store($0)) }
+    + ZoneRoute.allCases.filter { $0 != .end }.map { Route($0, under: zone, .zone($0)) }
+    + ZoneRoute.allCases.map { Route($0, under: operatorZone, .operatorZone($0)) } + shareRoutes + userRoutes + pushTokenRoutes + operatorRoutes + [
+      Route([.post], "\(database)/assets/upload", .assetTokens),
       Route([.post], "/assets/1/upload/{token}", .assetUpload),
       Route([.get], "/assets/1/{…}", .asset),
       Route([.get], "/", .welcome),
@@ -133,65 +158,33 @@ extension RouteTable {
       Route([.get, .post], "/share/{shortGUID}", .sharePage),
     ]
 
-  /// The calls of docs/protocol/record-plane.md. The worker answers those that it does not offer.
-  private static let recordRoutes: [Route] =
-    ["records/query", "records/modify", "records/lookup", "records/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
-    + [Route([.post], "\(record)/records/resolve", .resolveShares), Route([.post], "\(record)/records/accept", .acceptShares)]
-    + [Route([.post], "\(record)/records/decline", .declineShares), Route([.post], "\(record)/records/requestAccess", .requestShareAccess)]
-    + ["changes/database", "changes/zone", "zones/lookup", "zones/modify", "zones/changes"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
-    + ["subscriptions/lookup", "subscriptions/modify", "assets/rereference"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
-    + [Route([.post], "\(record)/assets/upload", .assetTokens)]
-    + ["zones/list", "subscriptions/list"].map { Route([.get, .post], "\(record)/\($0)", .recordPlane) }
-    // Only CloudKit JS knows these; it expects BAD_REQUEST from a server without them.
-    + ["records/zip/prepare", "records/copy/start", "records/copy/status"].map { Route([.post], "\(record)/\($0)", .recordPlane) }
+  private static let shareRoutes: [Route] = [
+    Route([.post], "\(database)/records/resolve", .resolveShares), Route([.post], "\(database)/records/accept", .acceptShares),
+    Route([.post], "\(database)/records/decline", .declineShares), Route([.post], "\(database)/records/requestAccess", .requestShareAccess),
+  ]
 
   private static let userRoutes: [Route] = [
-    Route([.get, .post], "\(record)/users/caller", .userCaller),
-    Route([.get, .post], "\(record)/users/current", .userCurrent),
-    Route([.get, .post], "\(record)/users/discover", .userDiscovery),
-    Route([.post], "\(record)/users/lookup/email", .userLookup),
-    Route([.post], "\(record)/users/lookup/id", .userLookup),
-    Route([.get, .post], "\(record)/users/lookup/contacts", .userLookup),
+    Route([.get, .post], "\(database)/users/caller", .userCaller),
+    Route([.get, .post], "\(database)/users/current", .userCurrent),
+    Route([.get, .post], "\(database)/users/discover", .userDiscovery),
+    Route([.post], "\(database)/users/lookup/email", .userLookup),
+    Route([.post], "\(database)/users/lookup/id", .userLookup),
+    Route([.get, .post], "\(database)/users/lookup/contacts", .userLookup),
   ]
 
   /// Three spellings: CloudKit JS's, the reference's, and one that hand-written clients derive.
   private static let pushTokenRoutes: [Route] =
-    ["/device/1/{container}/{environment}", "/database/1/{container}/{environment}", record].flatMap {
+    ["/device/1/{container}/{environment}", "/database/1/{container}/{environment}", database].flatMap {
       [Route([.post], "\($0)/tokens/create", .createPushToken), Route([.post], "\($0)/tokens/register", .registerPushToken)]
     }
 
-  /// Calls for a whole zone, for its owner and for operators. They stand before the operators' other calls, which match
-  /// any path.
-  private static func zoneRoutes(_ zone: String, _ target: Route.Target) -> [Route] {
-    ["export", "audit"].map { Route([.get], "\(zone)/\($0)", target) } + ["import", "restore", "assets"].map { Route([.post], "\(zone)/\($0)", target) }
-      + [Route([.get, .post], "\(zone)/conflicts", target)]
-  }
-
-  /// The calls of docs/protocol/mirror-api.md#stores.
-  private static let objectRoutes: [Route] = [
-    Route([.put, .delete], "\(object)/{id}", .objectPlane),
-    Route([.post], "\(object)/{id}/transactions", .objectPlane),
-    Route([.get, .delete], "\(object)/{id}/history", .objectPlane),
-    Route([.get], "\(object)/{id}/audit", .objectPlane),
-    Route([.get], "\(object)/{id}/consumers", .objectPlane),
-    Route([.put, .delete], "\(object)/{id}/consumers/{name}", .objectPlane),
-    Route([.get], "\(object)/{id}/changes", .objectPlane),
-    Route([.get], "\(object)/{id}/events", .objectPlane),
-    Route([.get], "\(object)/{id}/status", .objectPlane),
-    Route([.get], "\(object)/{id}/objects/{objectID}", .objectPlane),
-    Route([.get], "\(object)/{id}/objects/{objectID}/explain", .objectPlane),
-    Route([.post], "\(object)/{id}/records", .objectPlane),
-    Route([.get], "\(object)/{id}/quarantine", .objectPlane),
-    Route([.get], "\(object)/{id}/conflicts", .objectPlane),
-    Route([.post], "\(object)/{id}/conflicts/{number}/restore", .objectPlane),
-    Route([.post], "\(object)/{id}/conflicts/{number}/resolve", .objectPlane),
-    Route([.post], "\(object)/{id}/quarantine/retry", .objectPlane),
-    Route([.post], "\(object)/{id}/permissions", .objectPlane),
-    Route([.get, .post], "\(object)/{id}/shares", .objectPlane),
-    Route([.post], "\(object)/{id}/accept", .objectPlane),
-    Route([.post], "\(object)/{id}/move", .objectPlane),
-    Route([.post], "\(object)/{id}/purge", .objectPlane),
-    Route([.post], "\(object)/{id}/zones/{zone}/resume", .objectPlane),
-    Route([.post], "\(object)/{id}/reset", .objectPlane),
+  private static let operatorRoutes: [Route] = [
+    Route([.post], "\(operatorZone)/unshare", .operatorUnshare),
+    Route([.put], "\(mirror)/model", .operatorCall),
+    Route([.get, .put], "\(mirror)/schema", .operatorCall),
+    Route([.post], "\(mirror)/schema/promote", .operatorCall),
+    Route([.post], "\(mirror)/schema/reset", .operatorCall),
+    Route([.get, .put], "\(mirror)/rules", .operatorCall),
+    Route([.get, .post, .put, .delete], "/admin/1/{…}", .operatorCall),
   ]
 }

@@ -18,12 +18,14 @@ extension Gateway {
   /// `GET stores/{id}/events` with `Accept: text/event-stream`. Begins after the event in `Last-Event-ID`, else after
   /// `after`, else with the oldest event kept.
   /// - Throws: the refusal of the first page.
-  func eventStream(_ request: DatabaseRequest, _ exchange: Exchange, recheck: @escaping StoreEvents.Recheck) async throws(RecordError) -> HTTPResponse {
+  func eventStream(
+    _ request: DatabaseRequest, ofStore store: String, _ exchange: Exchange, recheck: @escaping StoreEvents.Recheck
+  ) async throws(RecordError) -> HTTPResponse {
     guard request.query["resultType"] == nil, request.query["wait"] == nil else {
       throw RecordError(.badRequest, "A stream takes neither resultType nor wait")
     }
     let after = exchange.request.header("last-event-id") ?? request.query["after"]
-    let events = StoreEvents(request, forwarding: forwarding, place: exchange.place, recheck: recheck)
+    let events = StoreEvents(request, ofStore: store, forwarding: forwarding, place: exchange.place, recheck: recheck)
     let first = try await forwarding.forward(events.request(after: after), body: [])
     guard (200..<300).contains(first.reply.status) else {
       return HTTPResponse(status: first.reply.status, headers: [("Content-Type", first.reply.contentType ?? ErrorAnswer.jsonHeader.value)], body: .bytes(first.body))
@@ -45,6 +47,7 @@ actor StoreEvents {
   static let heartbeat = Duration.seconds(15)
 
   private let original: DatabaseRequest
+  private let store: String
   private let forwarding: Forwarding
   private let recheck: Recheck
   /// The stream's place among the held requests.
@@ -56,7 +59,8 @@ actor StoreEvents {
   private var registration: ChangeWaiters.Registration?
   private var hasEnded = false
 
-  init(_ request: DatabaseRequest, forwarding: Forwarding, place: RequestPlaces.Place?, recheck: @escaping Recheck) {
+  init(_ request: DatabaseRequest, ofStore store: String, forwarding: Forwarding, place: RequestPlaces.Place?, recheck: @escaping Recheck) {
+    self.store = store
     self.place = place
     original = request
     self.forwarding = forwarding
@@ -68,9 +72,7 @@ actor StoreEvents {
     var query = original.query
     query["after"] = after
     query["wait"] = "60"
-    return DatabaseRequest(
-      plane: original.plane, method: original.method, path: original.path, query: query, database: original.database, scope: original.scope,
-      caller: original.caller, requestID: original.requestID, baseURL: original.baseURL)
+    return original.asking(query)
   }
 
   func begin(with page: [UInt8]) {
@@ -87,7 +89,7 @@ actor StoreEvents {
     do throws(RecordError) {
       // Registered before the page is read, so that every earlier event is in the page.
       if registration == nil {
-        registration = await forwarding.waiters.register(for: .store(original.database, original.path[1]))
+        registration = await forwarding.waiters.register(for: .store(original.database, store))
         guard registration != nil else { return await finished() }
       } else if !moreComing, let registration {
         _ = await forwarding.waiters.wait(registration, within: Self.heartbeat)

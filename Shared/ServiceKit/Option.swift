@@ -1,6 +1,7 @@
 // Declares each setting of a process once. Parsing, checks, help and the names of environment variables derive from it.
 
 internal import HTTPServer
+import OptionWords
 
 /// One setting of a process: `--name VALUE`, `--name=VALUE`, or its environment variable.
 public struct Option: Sendable {
@@ -63,6 +64,10 @@ public struct Option: Sendable {
     case .endpoint: "ENDPOINT"
     case .secret: "SECRET"
     }
+  }
+
+  var form: OptionReader.Form {
+    if case .flag = kind { .flag(takesValue: true) } else { .value(placeholder) }
   }
 
   /// A description of valid values; nil when `value` is valid.

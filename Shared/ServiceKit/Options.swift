@@ -2,6 +2,7 @@
 // the start.
 
 internal import Glibc
+internal import OptionWords
 
 public struct Options: Sendable {
   /// A request for information instead of a run.
@@ -42,28 +43,30 @@ public struct Options: Sendable {
   }
 
   private static func parse(_ arguments: [String], _ declared: [String: Option]) throws -> [String: String] {
+    let known = declared.mapValues(\.form).merging(["help": .flag(takesValue: false), "version": .flag(takesValue: false)]) { own, _ in own }
     var given: [String: String] = [:]
-    var rest = arguments[...]
-    while let argument = rest.popFirst() {
-      if argument == "--help" || argument == "-h" { throw Request.help }
-      if argument == "--version" { throw Request.version }
-      guard argument.hasPrefix("--") else { throw ExitError(.usage, "'\(argument)' is not an option; options begin with '--'.") }
-      let parts = argument.dropFirst(2).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-      guard let option = declared[parts[0]] else {
-        let hint = nearest(to: parts[0], among: declared.keys.sorted()).map { " Did you mean --\($0)?" } ?? ""
-        throw ExitError(.usage, "There is no option --\(parts[0]).\(hint)")
+    var reader = OptionReader(arguments)
+    do {
+      while let word = try reader.read(known) {
+        switch word {
+        case .argument("-h"), .option("help", value: nil): throw Request.help
+        case .option("version", value: nil): throw Request.version
+        case .argument(let word): throw ExitError(.usage, "'\(word)' is not an option; options begin with '--'.")
+        case .option(let name, let value): given[name] = value ?? "true"
+        }
       }
-      if parts.count == 2 {
-        given[option.name] = parts[1]
-      } else if case .flag = option.kind {
-        given[option.name] = "true"
-      } else if let value = rest.popFirst() {
-        given[option.name] = value
-      } else {
-        throw ExitError(.usage, "--\(option.name) needs a value: \(option.placeholder).")
-      }
+    } catch let fault as OptionReader.Fault {
+      throw ExitError(.usage, message(for: fault))
     }
     return given
+  }
+
+  private static func message(for fault: OptionReader.Fault) -> String {
+    switch fault {
+    case .unknown(let name, let nearest): "There is no option --\(name).\(nearest.map { " Did you mean --\($0)?" } ?? "")"
+    case .valueIsMissing(let name, let placeholder): "--\(name) needs a value: \(placeholder)."
+    case .takesNoValue(let name): "--\(name) takes no value."
+    }
   }
 
   private static func fromEnvironment(_ option: Option, _ environment: (String) -> String?) throws -> (value: String, origin: String)? {
@@ -102,28 +105,6 @@ public struct Options: Sendable {
       return String(text)
     }
   }
-}
-
-/// The name with the fewest edits; nil when even that has many.
-func nearest(to word: String, among names: [String]) -> String? {
-  let distances = names.map { (name: $0, distance: editDistance(word, $0)) }
-  guard let best = distances.min(by: { $0.distance < $1.distance }), best.distance <= max(2, word.count / 3) else { return nil }
-  return best.name
-}
-
-private func editDistance(_ left: String, _ right: String) -> Int {
-  let right = Array(right.utf8)
-  var row = Array(0...right.count)
-  for (index, byte) in left.utf8.enumerated() {
-    var diagonal = row[0]
-    row[0] = index + 1
-    for column in right.indices {
-      let substitution = diagonal + (byte == right[column] ? 0 : 1)
-      diagonal = row[column + 1]
-      row[column + 1] = min(substitution, row[column] + 1, row[column + 1] + 1)
-    }
-  }
-  return row[right.count]
 }
 
 /// The first 64 KiB of a file as text; nil, with `errno` set, when the file is unreadable or not UTF-8.

@@ -21,8 +21,8 @@ struct Options: Sendable {
     Starts an installation of real processes with default options in a folder of its own, attacks it in every way that it knows, and measures
     meanwhile what a user's save and lookup take on the attacker's shard and on another. Exits with 0 if p99 of each stays below 100 ms or ten
     times its quiet value, nobody else's call fails, no process exceeds its memory (gateway 512 MB, worker 1 GB, notifier and share service
-    256 MB; one that does is killed) or ends, and the attacker is answered as it is documented. An attack that only makes others slow is made once
-    more, four times as long, and that counts.
+    256 MB; one that does is killed) or ends, and the attacker is answered as it is documented. An attack that only makes others slow is made again,
+    four times as long, at most three times, and is good if it is within bounds once.
 
       --long           30 s each, and ten times beyond limits  (default: 4 s)
       --seconds N      of each

@@ -8,7 +8,7 @@ import Testing
 
 private func address(_ path: [String?]) throws(RecordError) -> Address {
   try Address(
-    RouteMatch(route: Route([.get], "/x", .recordPlane), container: path[0], environment: path[1], database: path[2], path: []))
+    RouteMatch(route: Route([.get], "/x", .welcome), container: path[0], environment: path[1], database: path[2], names: []))
 }
 
 struct AddressTests {
@@ -122,9 +122,9 @@ struct AccessTests {
   }
 
   @Test func `only the public database of the record plane is open to an app without a user`() {
-    #expect(Route.Target.recordPlane.need(in: .public) == .app)
-    for scope in [DatabaseScope.private, .shared] { #expect(Route.Target.recordPlane.need(in: scope) == .user) }
-    for scope in DatabaseScope.allCases { #expect(Route.Target.objectPlane.need(in: scope) == .user) }
+    #expect(Route.Target.record(.modifyRecords).need(in: .public) == .app)
+    for scope in [DatabaseScope.private, .shared] { #expect(Route.Target.record(.modifyRecords).need(in: scope) == .user) }
+    for scope in DatabaseScope.allCases { #expect(Route.Target.store(.fetchChanges).need(in: scope) == .user) }
     #expect(Route.Target.userCaller.need(in: .public) == .user)
     #expect(Route.Target.operatorCall.need(in: nil) == .operatorToken)
   }

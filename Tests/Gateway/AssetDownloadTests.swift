@@ -57,7 +57,7 @@ struct AssetDownloadTests {
     #expect(await world.respond(.get, path(zone: zone)).status == 200)
     let (request, body) = try #require(world.record.withLock { $0.requests.first.map { ($0.request, $0.body) } })
     #expect(request.scope == .shared && request.database.owner == "_carol" && request.caller.userRecordName == "_bob")
-    #expect(request.path == (zone == nil ? ["zones", "list"] : ["zones", "lookup"]))
+    #expect(request.route == .record(zone == nil ? .listZones : .lookUpZones))
     #expect(String(decoding: body, as: UTF8.self).contains("Trip") == (zone != nil))
     answer.withLock { $0 = zone == nil ? #"{"zones":[]}"# : #"{"zones":[{"serverErrorCode":"ZONE_NOT_FOUND"}]}"# }
     #expect(await world.respond(.get, path(zone: zone)).status == 403)

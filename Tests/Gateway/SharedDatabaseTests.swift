@@ -19,7 +19,7 @@ import WebServices
     let owner = request.database.owner
     var output = JSONWriter()
     output.beginObject()
-    switch request.path.joined(separator: "/") {
+    switch request.route.path.joined(separator: "/") {
     case "zones/list":
       output.key("zones")
       output.raw(Array(#"[{"zoneID":{"zoneName":"Trips","ownerRecordName":"\#(owner)"}}]"#.utf8))
@@ -67,7 +67,7 @@ import WebServices
     return world
   }
 
-  private func asked(_ world: GatewayWorld) -> [String] { world.requests.map { "\($0.request.path.joined(separator: "/")) \($0.request.database.owner)" } }
+  private func asked(_ world: GatewayWorld) -> [String] { world.requests.map { "\($0.request.route.path.joined(separator: "/")) \($0.request.database.owner)" } }
 
   // MARK: One owner
 
@@ -131,7 +131,7 @@ import WebServices
         response.text
           == #"{"zones":[{"zoneID":{"zoneName":"Trips","ownerRecordName":"_ann"}},{"zoneID":{"zoneName":"Trips","ownerRecordName":"_bea"}}]}"#)
     }
-    #expect(Set(world.requests.map(\.request.method)) == ["GET", "POST"])
+    #expect(Set(world.requests.map(\.request.route.method)) == ["GET", "POST"])
   }
 
   @Test func `nobody shares with somebody new, and he is told so`() async throws {

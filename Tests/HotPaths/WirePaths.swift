@@ -31,7 +31,7 @@ extension HotPath {
         let request = HTTPRequest(
           method: .post, target: target, pathSegments: parts.pathSegments, query: parts.query, headers: headers, body: [], remoteAddress: "127.0.0.1")
         guard case .match(let match) = table.outcome(of: request.method, request.pathSegments), Credentials(of: request).isBearer else { return 0 }
-        return match.path.count
+        return match.databaseRoute.map { $0.plane == .record ? 1 : 0 } ?? 0
       },
       HotPath("asset URL: verify") { AssetURL(segments: assetPath, signedWith: Notes.key, now: 1_795_160_000)?.shard ?? 0 },
       HotPath("courier token: verify") { CourierToken(text: courier, verifiedWith: Notes.key, now: 1_795_160_000_000)?.clientID.utf8.count ?? 0 },
@@ -47,7 +47,7 @@ extension HotPath {
     let (requestBytes, replyBytes) = (try request.encoded(), try DatabaseRequest.encoded(reply))
     return [
       HotPath("database request: encode") { try request.encoded().count },
-      HotPath("database request: decode") { try DatabaseRequest.decoded(from: requestBytes).path.count },
+      HotPath("database request: decode") { try DatabaseRequest.decoded(from: requestBytes).route.hashValue },
       HotPath("database reply: encode") { try DatabaseRequest.encoded(reply).count },
       HotPath("database reply: decode") { try DatabaseRequest.decodedReply(from: replyBytes).status },
     ]

@@ -20,7 +20,7 @@ extension ObjectPlaneWorld {
   fileprivate func post(_ path: String, _ body: String, id: String? = nil, in store: (any ShardStore)? = nil) async throws -> PlaneReply {
     let call = request("POST", "stores/A/\(path)")
     let named = DatabaseRequest(
-      plane: call.plane, method: call.method, path: call.path, query: call.query, database: call.database, scope: call.scope, caller: call.caller,
+      call.route, query: call.query, database: call.database, scope: call.scope, caller: call.caller,
       requestID: id ?? call.requestID, baseURL: call.baseURL)
     do {
       let answer = try await plane.respond(to: named, body: Array(body.utf8), in: store ?? self.store, startNext: {})

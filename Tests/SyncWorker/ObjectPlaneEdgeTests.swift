@@ -106,7 +106,7 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
     _ = try await world.liveRecords()
     let body =
       #"{"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"},"operations":[{"operationType":"forceUpdate","record":{"recordType":"CD_Rating","recordName":"R","fields":{"CD_value":{"value":100000}}}}]}"#
-    let answer = try await world.records.respond(to: world.request("POST", "records/modify"), body: Array(body.utf8), in: world.store, startNext: {})
+    let answer = try await world.records.respond(to: world.request("POST", "records/modify", on: .record), body: Array(body.utf8), in: world.store, startNext: {})
     #expect(answer.status == 200)
     let reply = try await world.get("A/objects/R")
     #expect(reply.status == 400)

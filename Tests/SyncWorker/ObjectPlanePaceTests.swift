@@ -196,7 +196,7 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
       let filling = String(repeating: "f", count: 999_950)
       let body =
         #"{"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"},"operations":[{"operationType":"forceUpdate","record":{"recordType":"CD_Photo","recordName":"P","fields":{"note":{"value":"\#(filling)"}}}}]}"#
-      let answer = try await world.records.respond(to: world.request("POST", "records/modify"), body: Array(body.utf8), in: world.store, startNext: {})
+      let answer = try await world.records.respond(to: world.request("POST", "records/modify", on: .record), body: Array(body.utf8), in: world.store, startNext: {})
       #expect(answer.status == 200, "\(String(decoding: answer.body.prefix(300), as: UTF8.self))")
       let target = String(repeating: "D", count: 200)
       let reply = try await world.save(

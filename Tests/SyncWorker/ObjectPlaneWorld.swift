@@ -181,12 +181,13 @@ final class ObjectPlaneWorld: Sendable {
   }
 
   func request(
-    _ method: String, _ path: String, query: [String: String] = [:], user: String? = "_alice", owner: String? = nil, scope: DatabaseScope = .private,
+    _ method: String, _ path: String, on plane: DatabaseRequest.Plane = .object, query: [String: String] = [:], user: String? = "_alice", owner: String? = nil,
+    scope: DatabaseScope = .private,
     environment: Environment = .development
   ) -> DatabaseRequest {
     let owner = scope == .public ? DatabaseID.publicOwner : owner ?? user ?? "_alice"
     return DatabaseRequest(
-      plane: .object, method: method, path: path.split(separator: "/").map(String.init), query: query,
+      plane: plane, method: method, path: path.split(separator: "/").map(String.init), query: query,
       database: DatabaseID(container: Self.container, environment: environment, owner: owner), scope: scope, caller: Caller(userRecordName: user),
       requestID: "request \(Self.requestCount.add(1, ordering: .relaxed).newValue)", baseURL: "https://host")
   }

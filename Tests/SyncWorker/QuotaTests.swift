@@ -71,7 +71,7 @@ import Testing
       func save(_ changes: String, quota: Int64) async throws -> PlaneReply {
         var request = world.request("POST", "stores/A/transactions", query: ["wait": "export"])
         request = DatabaseRequest(
-          plane: .object, method: "POST", path: request.path, query: request.query, database: request.database, scope: .private,
+          request.route, query: request.query, database: request.database, scope: .private,
           caller: Caller(userRecordName: "_alice", standing: UserStanding(quotaByteCount: quota)), requestID: world.random.uuid(), baseURL: "https://host")
         return try await world.send(
           request, #"{"transactions":[{"transactionID":"\#(world.random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}]}"#)

@@ -14,8 +14,7 @@ extension ObjectPlaneWorld {
     var call = request("POST", "stores/\(store)/shares")
     if let id {
       call = DatabaseRequest(
-        plane: call.plane, method: call.method, path: call.path, query: call.query, database: call.database, scope: call.scope, caller: call.caller, requestID: id,
-        baseURL: call.baseURL)
+        call.route, query: call.query, database: call.database, scope: call.scope, caller: call.caller, requestID: id, baseURL: call.baseURL)
     }
     let names = objectIDs.map { #""\#($0)""# }.joined(separator: ",")
     return try await send(call, #"{"objectIDs":[\#(names)],"to":\#(zone.map { #"{"zoneName":"\#($0)"}"# } ?? "null")\#(more)}"#)

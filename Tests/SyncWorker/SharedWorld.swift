@@ -89,7 +89,7 @@ final class SharedWorld: Sendable {
 
     func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
       let owner = request.request.database.owner
-      let path = request.request.path.dropFirst(2).joined(separator: "/")
+      let path = request.request.route.path.dropFirst(2).joined(separator: "/")
       let first = state.withLock { state in
         defer { if state.first?.path == path { state.first = nil } }
         return state.first?.path == path ? state.first?.body : nil

@@ -301,16 +301,4 @@ private final class WorkerNeighbourhood: Sendable {
     }
     await world.close()
   }
-
-  @Test(arguments: [
-    (["records", "modify"], "records/modify"), (["stores", "8F1C", "transactions"], "stores/*/transactions"), (["evil\n", "x"], "*/*"), ([], ""),
-    (["records", "a", "b", "c", "d", "e"], "records/*/*/*"),
-  ])
-  func `a metric's route has nobody's names in it`(path: [String], route: String) {
-    let request = DatabaseRequest(
-      plane: .record, method: "POST", path: path, query: [:],
-      database: DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_alice"), scope: .private,
-      caller: Caller(userRecordName: nil), requestID: "", baseURL: "")
-    #expect(RequestMeter.route(of: request) == route)
-  }
 }

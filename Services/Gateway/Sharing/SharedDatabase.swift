@@ -10,6 +10,7 @@ import WebServices
 /// One request of a participant to the shared database. The participant's own worker answers parts that name no other
 /// owner, and has no zones for them.
 struct SharedDatabase: Sendable {
+  let call: RecordRoute
   /// As it would go to the caller's own worker.
   let request: DatabaseRequest
   let body: [UInt8]
@@ -30,18 +31,18 @@ struct SharedDatabase: Sendable {
 
   /// - Throws: a fault of the whole request, or the first failure when no owner's worker answered.
   func answer() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
-    switch request.path.joined(separator: "/") {
-    case "zones/list": try await listZones()
-    case "zones/lookup": try await lookUpZones()
-    case "changes/zone": try await fetchZoneChanges()
-    case "changes/database": try await fetchDatabaseChanges(tokenKeys: ["syncToken"])
-    case "zones/changes": try await fetchDatabaseChanges(tokenKeys: ["metaSyncToken", "syncToken"])
-    case "subscriptions/list": try await listSubscriptions()
-    case "subscriptions/lookup": try await lookUpSubscriptions()
-    case "subscriptions/modify": try await modifySubscriptions()
-    case "records/modify", "records/query", "records/lookup", "records/changes", "assets/rereference": try await askOwner()
+    switch call {
+    case .listZones, .listZonesAsDocumented: try await listZones()
+    case .lookUpZones: try await lookUpZones()
+    case .fetchZoneChanges: try await fetchZoneChanges()
+    case .fetchDatabaseChanges: try await fetchDatabaseChanges(tokenKeys: ["syncToken"])
+    case .fetchChangedZones: try await fetchDatabaseChanges(tokenKeys: ["metaSyncToken", "syncToken"])
+    case .listSubscriptions, .listSubscriptionsAsDocumented: try await listSubscriptions()
+    case .lookUpSubscriptions: try await lookUpSubscriptions()
+    case .modifySubscriptions: try await modifySubscriptions()
+    case .modifyRecords, .queryRecords, .lookUpRecords, .fetchRecordChanges, .rereferenceAssets: try await askOwner()
     // The caller's own worker refuses calls that the shared database does not offer.
-    default: try await forwarding.forward(request, body: body)
+    case .modifyZones, .prepareZip, .startCopy, .checkCopy: try await forwarding.forward(request, body: body)
     }
   }
 
@@ -49,7 +50,7 @@ struct SharedDatabase: Sendable {
   private func askOwner() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let json = try JSONValue.request(body)
     // Without a zone, an empty result could not be told from one without matching records.
-    if request.path.last == "query", json["zoneID"]?.isNull ?? true, json["zoneWide"]?.bool == true {
+    if call == .queryRecords, json["zoneID"]?.isNull ?? true, json["zoneWide"]?.bool == true {
       throw RecordError(.badRequest, "A query of the shared database names its zone")
     }
     return try await forwarding.forward(asked(of: owner(of: try ZoneReference(of: json))), body: body)
@@ -68,8 +69,7 @@ struct SharedDatabase: Sendable {
   func asked(of owner: String, suffix: String = "") -> DatabaseRequest {
     let database = DatabaseID(container: request.database.container, environment: request.database.environment, owner: owner)
     return DatabaseRequest(
-      plane: request.plane, method: request.method, path: request.path, query: request.query, database: database, scope: .shared, caller: request.caller,
-      requestID: request.requestID + suffix, baseURL: request.baseURL)
+      request.route, query: request.query, database: database, scope: .shared, caller: request.caller, requestID: request.requestID + suffix, baseURL: request.baseURL)
   }
 
   func sharedZones() async throws(RecordError) -> [FetchSharedZones.Reply.Owner] {

@@ -31,7 +31,11 @@ extension StoreCall {
   /// Checks whether the call may go on. The holder may, even after the lease's end if nobody took it; a call without a
   /// token may after the end; a call with another token never may.
   func checkLease(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
-    try checkLease(of: mirror, isFenced: request.method != "GET" || request.path.last == "changes", in: snapshot)
+    try checkLease(of: mirror, isFenced: request.route.method != "GET" || isImport, in: snapshot)
+  }
+
+  private var isImport: Bool {
+    if case .store(.fetchChanges, _, _) = request.route { true } else { false }
   }
 
   /// - Parameter isFenced: the call writes or moves the store on; a call that only reads is free.

@@ -59,24 +59,30 @@ package struct RecordPlane: ShardWork {
   package func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer {
-    let endpoint = try Endpoint(request)
+    let route: RecordRoute
+    switch request.route {
+    case .record(let known): route = known
+    case .unknown(let unknown): throw unknown.error
+    case .store, .guest, .zone: throw RecordError(.notFound, "There is no call \(request.route.label)")
+    }
     try Self.checkCaller(of: request)
     let call = RecordPlaneCall(request: request, json: try JSONValue.request(body), body: body, store: store, context: context)
-    switch endpoint {
-    case .recordsModify: return try await call.modifyRecords(startNext: startNext)
-    case .recordsLookup: return try await call.lookUpRecords()
-    case .recordsQuery: return try await call.queryRecords()
-    case .recordsChanges: return try await call.fetchRecordChanges()
-    case .changesDatabase: return try await call.fetchDatabaseChanges(tokenKeys: ["syncToken"])
-    case .changesZone: return try await call.fetchZoneChanges()
-    case .zonesList: return try await call.listZones()
-    case .zonesLookup: return try await call.lookUpZones()
-    case .zonesModify: return try await call.modifyZones(startNext: startNext)
-    case .zonesChanges: return try await call.fetchDatabaseChanges(tokenKeys: ["metaSyncToken", "syncToken"])
-    case .subscriptionsList: return try await call.listSubscriptions()
-    case .subscriptionsLookup: return try await call.lookUpSubscriptions()
-    case .subscriptionsModify: return try await call.modifySubscriptions(startNext: startNext)
-    case .assetsRereference: return try await call.rereferenceAssets()
+    switch route {
+    case .modifyRecords: return try await call.modifyRecords(startNext: startNext)
+    case .lookUpRecords: return try await call.lookUpRecords()
+    case .queryRecords: return try await call.queryRecords()
+    case .fetchRecordChanges: return try await call.fetchRecordChanges()
+    case .fetchDatabaseChanges: return try await call.fetchDatabaseChanges(tokenKeys: ["syncToken"])
+    case .fetchZoneChanges: return try await call.fetchZoneChanges()
+    case .listZones, .listZonesAsDocumented: return try await call.listZones()
+    case .lookUpZones: return try await call.lookUpZones()
+    case .modifyZones: return try await call.modifyZones(startNext: startNext)
+    case .fetchChangedZones: return try await call.fetchDatabaseChanges(tokenKeys: ["metaSyncToken", "syncToken"])
+    case .listSubscriptions, .listSubscriptionsAsDocumented: return try await call.listSubscriptions()
+    case .lookUpSubscriptions: return try await call.lookUpSubscriptions()
+    case .modifySubscriptions: return try await call.modifySubscriptions(startNext: startNext)
+    case .rereferenceAssets: return try await call.rereferenceAssets()
+    case .prepareZip, .startCopy, .checkCopy: throw RecordError(.badRequest, "\(route.pattern) is not offered")
     }
   }
 
@@ -103,36 +109,6 @@ package struct RecordPlane: ShardWork {
   }
 
   private static let indexPage = 200
-
-  /// The paths after `/{database}/` that are answered here.
-  private enum Endpoint: String {
-    case recordsModify = "records/modify"
-    case recordsLookup = "records/lookup"
-    case recordsQuery = "records/query"
-    case recordsChanges = "records/changes"
-    case changesDatabase = "changes/database"
-    case changesZone = "changes/zone"
-    case zonesList = "zones/list"
-    case zonesLookup = "zones/lookup"
-    case zonesModify = "zones/modify"
-    case zonesChanges = "zones/changes"
-    case subscriptionsList = "subscriptions/list"
-    case subscriptionsLookup = "subscriptions/lookup"
-    case subscriptionsModify = "subscriptions/modify"
-    case assetsRereference = "assets/rereference"
-
-    init(_ request: DatabaseRequest) throws(RecordError) {
-      let path = request.path.joined(separator: "/")
-      if request.path.starts(with: ["records", "zip"]) || request.path.starts(with: ["records", "copy"]) {
-        throw RecordError(.badRequest, "\(path.prefix(100)) is not offered")
-      }
-      guard let endpoint = Endpoint(rawValue: path) else { throw RecordError(.notFound, "There is no endpoint \(path.prefix(100))") }
-      guard request.method == "POST" || (request.method == "GET" && (endpoint == .zonesList || endpoint == .subscriptionsList)) else {
-        throw RecordError(.badRequest, "\(path) takes POST", httpStatus: 405)
-      }
-      self = endpoint
-    }
-  }
 
   /// Decides whether a caller may ask at all; the write decides about writing.
   private static func checkCaller(of request: DatabaseRequest) throws(RecordError) {

@@ -19,7 +19,7 @@ extension RecordPlaneCall {
     }
     // The documented call is a GET and answers `atomic`. The POST is what icloud.com and pyicloud send: it was never seen to answer it, and
     // pyicloud's strict model refuses a key it has not seen.
-    let isDocumented = request.method == "GET"
+    let isDocumented = request.route == .record(.listZonesAsDocumented)
     var output = JSONWriter(reservingByteCount: 256 * (zones.count + 1))
     output.beginObject()
     output.key("zones")

@@ -23,29 +23,37 @@ package struct GuestCall {
     self.store = store
   }
 
-  /// Answers the calls that only a home makes.
-  /// - Returns: nil for a call that is answered as for any store.
-  package func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer? {
-    let request = call.request
-    switch (request.method, request.path.count == 3 ? request.path[2] : "") {
-    case ("GET", "locate"): return try await call.locateObjects()
-    case ("GET", "zones"): return try await call.listZones()
-    default: break
+  /// Answers a call that only a home makes. A home that only looks around makes no guest.
+  package func respond(to route: GuestRoute, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    switch route {
+    case .locateObjects: return try await call.locateObjects()
+    case .listZones: return try await call.listZones()
+    case .listHeld: return try await guest().listHeld()
+    case .acknowledgeHeld: return try await guest().acknowledgeHeld(startNext: startNext)
+    case .restore: return try await guest().restoreForHome(startNext: startNext)
+    case .forward: return try await guest().takeForwarded(startNext: startNext)
     }
-    guard let store else { throw call.missing }
-    try await call.makeGuest(store)
-    switch (request.method, request.path.dropFirst(2).joined(separator: "/")) {
-    case ("GET", "held"): return try await call.listHeld()
-    case ("POST", "held/acknowledge"): return try await call.acknowledgeHeld(startNext: startNext)
-    case ("POST", "restore"): return try await call.restoreForHome(startNext: startNext)
-    case ("POST", "forward"): return try await call.takeForwarded(startNext: startNext)
-    case ("GET", "changes"): return try await call.fetchChanges().telling(hasKept: call.hasKept())
-    case ("DELETE", ""):
+  }
+
+  /// Answers the calls on a guest that differ from those on other stores.
+  /// - Returns: nil for a call that is answered as for any store.
+  package func respond(to route: StoreRoute) async throws(RecordError) -> PlaneAnswer? {
+    let call = try await guest()
+    switch route {
+    case .fetchChanges: return try await call.fetchChanges().telling(hasKept: call.hasKept())
+    case .forget:
       // The home must take all that the guest keeps before the guest goes.
       if try await call.locate().quarantinedCount > 0 { throw RecordError(.conflict, "the guest holds changes that its home has not written down") }
       return nil
     default: return nil
     }
+  }
+
+  /// The call, once the guest is there and is as the home says.
+  private func guest() async throws(RecordError) -> StoreCall {
+    guard let store else { throw call.missing }
+    try await call.makeGuest(store)
+    return call
   }
 }
 

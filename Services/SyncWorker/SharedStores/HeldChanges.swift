@@ -5,6 +5,7 @@ import MessagePack
 import Mirroring
 import ObjectPlane
 import RecordStore
+import ServiceBus
 import Records
 import ServiceKit
 import ZoneCommit
@@ -85,7 +86,7 @@ extension SharedHome {
   func collect(from owner: String, all: Bool = false, into store: any ShardStore) async throws(RecordError) {
     var last: Int64 = 0
     while true {
-      let page = try await ask(owner, "GET", ["held"], query: ["after": String(last), "all": String(all)]).decoded(as: HeldChangesPage.self)
+      let page = try await ask(owner, .listHeld, query: ["after": String(last), "all": String(all)]).decoded(as: HeldChangesPage.self)
       if !page.rows.isEmpty {
         try await journal(page.rows, of: owner, into: store)
         let rows = page.rows.map { AcknowledgeHeld.Row(key: $0.key, name: $0.name, attempts: $0.attempts) }
@@ -95,7 +96,7 @@ extension SharedHome {
         } catch {
           throw RecordError(.internalError, "the request can't be written")
         }
-        try await ask(owner, "POST", ["held", "acknowledge"], body: body).check()
+        try await ask(owner, .acknowledgeHeld, body: body).check()
       }
       guard page.moreComing, page.last > last else { return }
       last = page.last

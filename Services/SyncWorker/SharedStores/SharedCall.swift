@@ -6,7 +6,7 @@ import Mirroring
 package import ObjectPlane
 import RecordStore
 package import Records
-import ServiceBus
+package import ServiceBus
 import ServiceKit
 import WebServices
 package import ZoneCommit
@@ -68,29 +68,34 @@ struct SharedHome: Sendable {
     try await context.owners.owners(sharingWith: user, database.container, database.environment)
   }
 
-  /// - Parameters:
-  ///   - path: the part after the store's identifier.
-  ///   - requestID: of the client's request, when repetitions must get the same answer.
+  /// - Parameter requestID: of the client's request, when repetitions must get the same answer.
   func ask(
-    _ owner: String, _ method: String, _ path: [String], query: [String: String] = [:], body: [UInt8] = [], requestID: String? = nil
+    _ owner: String, _ route: StoreRoute, item: String = "", query: [String: String] = [:], body: [UInt8] = [], requestID: String? = nil
   ) async throws(RecordError) -> PlaneAnswer {
-    try await ask(
-      .object, owner, method, ["stores", mirror.identifier] + path, query: query, body: body, requestID: requestID,
-      of: GuestRequest.Store(modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName))
+    try await ask(owner, .store(route, of: mirror.identifier, item: item), query, body, requestID, of: store)
+  }
+
+  /// - Parameter requestID: of the client's request, when repetitions must get the same answer.
+  func ask(
+    _ owner: String, _ route: GuestRoute, query: [String: String] = [:], body: [UInt8] = [], requestID: String? = nil
+  ) async throws(RecordError) -> PlaneAnswer {
+    try await ask(owner, .guest(route, of: mirror.identifier), query, body, requestID, of: store)
   }
 
   /// Asks the record plane of an owner in the user's name.
-  func askRecords(_ owner: String, _ path: [String], body: [UInt8], requestID: String? = nil) async throws(RecordError) -> PlaneAnswer {
-    try await ask(.record, owner, "POST", path, query: [:], body: body, requestID: requestID, of: nil)
+  func ask(_ owner: String, _ route: RecordRoute, body: [UInt8], requestID: String? = nil) async throws(RecordError) -> PlaneAnswer {
+    try await ask(owner, .record(route), [:], body, requestID, of: nil)
+  }
+
+  private var store: GuestRequest.Store {
+    GuestRequest.Store(modelHash: mirror.modelHash, configuration: mirror.configuration, deviceName: mirror.deviceName)
   }
 
   private func ask(
-    _ plane: DatabaseRequest.Plane, _ owner: String, _ method: String, _ path: [String], query: [String: String], body: [UInt8], requestID: String?,
-    of store: GuestRequest.Store?
+    _ owner: String, _ route: DatabaseRoute, _ query: [String: String], _ body: [UInt8], _ requestID: String?, of store: GuestRequest.Store?
   ) async throws(RecordError) -> PlaneAnswer {
     let request = DatabaseRequest(
-      plane: plane, method: method, path: path, query: query,
-      database: DatabaseID(container: database.container, environment: database.environment, owner: owner), scope: .shared,
+      route, query: query, database: DatabaseID(container: database.container, environment: database.environment, owner: owner), scope: .shared,
       caller: Caller(userRecordName: user, standing: standing), requestID: requestID.map { $0 + "/" + owner } ?? context.random.uuid(), baseURL: baseURL)
     return try await context.owners.ask(GuestRequest(request, of: store), body: body, within: remaining)
   }
@@ -163,29 +168,27 @@ package struct SharedCall: Sendable {
 
   /// Answers the calls that differ from those on other stores.
   /// - Returns: nil for a call that is answered as for any store.
-  package func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer? {
-    let path = Array(call.request.path.dropFirst(2))
-    switch (call.request.method, path.first ?? "", path.count) {
-    case ("DELETE", "", 0): return try await forget(startNext: startNext)
-    case ("POST", "reset", 1): return try await reset(startNext: startNext)
-    case ("POST", "transactions", 1): return try await save(startNext: startNext)
-    case ("DELETE", "history", 1): return try await purgeHistory(startNext: startNext)
-    case ("GET", "audit", 1): return try await audit()
-    case ("GET", "changes", 1): return try await fetchChanges()
-    case ("GET", "status", 1): return try await status()
-    case ("GET", "objects", 2): return try await object(path[1], path)
-    case ("GET", "objects", 3) where path[2] == "explain": return try await object(path[1], path)
-    case ("POST", "records", 1): return try await records()
-    case ("POST", "permissions", 1): return try await permissions()
-    case ("GET", "quarantine", 1): return try await listQuarantine()
-    case ("POST", "quarantine", 2) where path[1] == "retry": return try await retryQuarantine()
-    case ("POST", "conflicts", 3) where path[2] == "restore": return try await restoreConflict(path[1], startNext: startNext)
-    case ("POST", "conflicts", 3): throw Self.refusesResolving
-    case ("GET", "shares", 1): return try await shares()
-    case ("POST", "shares", 1): throw Self.refusesSharing
-    case ("POST", "accept", 1): return try await accept()
-    case ("POST", "purge", 1): return try await leave()
-    default: return nil
+  package func respond(to route: StoreRoute, _ item: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer? {
+    switch route {
+    case .forget: return try await forget(startNext: startNext)
+    case .reset: return try await reset(startNext: startNext)
+    case .saveTransactions: return try await save(startNext: startNext)
+    case .purgeHistory: return try await purgeHistory(startNext: startNext)
+    case .audit: return try await audit()
+    case .fetchChanges: return try await fetchChanges()
+    case .status: return try await status()
+    case .fetchObject, .explainObject: return try await object(item, route)
+    case .fetchRecords: return try await records()
+    case .checkPermissions: return try await permissions()
+    case .listQuarantine: return try await listQuarantine()
+    case .retryQuarantine: return try await retryQuarantine()
+    case .restoreConflict: return try await restoreConflict(item, startNext: startNext)
+    case .resolveConflict: throw Self.refusesResolving
+    case .fetchShares: return try await shares()
+    case .shareObjects: throw Self.refusesSharing
+    case .acceptShares: return try await accept()
+    case .purgeZone: return try await leave()
+    case .setUp, .fetchHistory, .fetchConsumers, .registerConsumer, .removeConsumer, .fetchEvents, .listConflicts, .moveObjects, .resumeZone: return nil
     }
   }
 

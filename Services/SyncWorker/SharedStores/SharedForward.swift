@@ -7,6 +7,7 @@ import Mirroring
 import ObjectModel
 import ObjectPlane
 package import RecordStore
+import ServiceBus
 import Records
 import ServiceKit
 import WebServices
@@ -257,7 +258,7 @@ private struct PartSending: Sendable {
     } catch {
       throw RecordError(.internalError, "the request can't be written")
     }
-    let answer = try await home.ask(owner, "POST", ["forward"], body: body).decoded(as: ForwardOutcome.self)
+    let answer = try await home.ask(owner, .forward, body: body).decoded(as: ForwardOutcome.self)
     outcome.taken.append(answer)
     outcome.syncToken = answer.syncToken ?? outcome.syncToken
     if answer.hasKept == true { outcome.hasKept = true }

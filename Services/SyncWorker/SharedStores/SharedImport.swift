@@ -135,7 +135,7 @@ extension SharedCall {
       let answers = await askAll(group.map(\.name)) { owner throws(RecordError) in
         var query = ["limit": String(share)]
         if let after = token[owner] { query["after"] = after.text }
-        let page = try await home.ask(owner, "GET", ["changes"], query: query).json()
+        let page = try await home.ask(owner, .fetchChanges, query: query).json()
         // Dropped because the guest keeps it until the next import.
         if page["hasKept"]?.bool == true { try? await home.collect(from: owner, into: call.store) }
         return page
@@ -245,7 +245,7 @@ extension SharedCall {
       }
       guard isSettled else { return false }
       try await home.collect(from: owner, all: true, into: call.store)
-      try await home.ask(owner, "DELETE", []).check()
+      try await home.ask(owner, StoreRoute.forget).check()
       return true
     } catch {
       // Dropped because the next import that finds nothing tries again; an absent guest is gone.

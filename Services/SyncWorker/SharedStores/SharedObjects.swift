@@ -12,15 +12,15 @@ package import ZoneCommit
 
 extension SharedCall {
   /// `objects/{objectID}` and paths below it: forwards the store's saves, then asks the owner of the object.
-  func object(_ objectID: String, _ path: [String]) async throws(RecordError) -> PlaneAnswer {
+  func object(_ objectID: String, _ route: StoreRoute) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await call.locate()
     let home = home(of: mirror)
     _ = try await forwardEverything(home)
     guard let place = try await home.locate([objectID]).objects[objectID], !place.isLost else {
-      if path.last == "explain" { return try await call.explain(objectID) }
+      if route == .explainObject { return try await call.explain(objectID) }
       throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
     }
-    return try await home.ask(place.zone.ownerName, "GET", path)
+    return try await home.ask(place.zone.ownerName, route, item: objectID)
   }
 
   /// `GET audit`: asks the owner of the object.
@@ -30,7 +30,7 @@ extension SharedCall {
     guard let place = try await home.locate([objectID]).objects[objectID], !place.isLost else {
       throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
     }
-    return try await home.ask(place.zone.ownerName, "GET", ["audit"], query: call.request.query)
+    return try await home.ask(place.zone.ownerName, .audit, query: call.request.query)
   }
 
   /// `DELETE history`: with `force`, forwards the whole history first.
@@ -52,7 +52,7 @@ extension SharedCall {
     for (owner, answer) in await askAll(
       byOwner.keys.sorted(),
       { owner throws(RecordError) in
-        try await home.ask(owner, "POST", ["records"], body: Self.objectIDs(asked[owner] ?? [])).json()
+        try await home.ask(owner, StoreRoute.fetchRecords, body: Self.objectIDs(asked[owner] ?? [])).json()
       })
     {
       for (name, record) in zip(byOwner[owner] ?? [], try answer.get()["records"]?.elements ?? []) { found[name] = record }
@@ -97,7 +97,7 @@ extension SharedCall {
   /// The zones that are shared with the store's user, by owner.
   private func zones(_ home: SharedHome, of owners: [String]) async throws(RecordError) -> [(owner: String, list: GuestZoneList)] {
     var found: [(owner: String, list: GuestZoneList)] = []
-    for (owner, answer) in await askAll(owners, { owner throws(RecordError) in try await home.ask(owner, "GET", ["zones"]).decoded(as: GuestZoneList.self) }) {
+    for (owner, answer) in await askAll(owners, { owner throws(RecordError) in try await home.ask(owner, GuestRoute.listZones).decoded(as: GuestZoneList.self) }) {
       found.append((owner, try answer.get()))
     }
     return found
@@ -131,7 +131,7 @@ extension SharedCall {
           }
           writer.endArray()
         }
-        for record in try await home.askRecords(owner, ["records", "lookup"], body: body).json()["records"]?.elements ?? [] where record["serverErrorCode"] == nil {
+        for record in try await home.ask(owner, .lookUpRecords, body: body).json()["records"]?.elements ?? [] where record["serverErrorCode"] == nil {
           writer.value(record)
         }
       }
@@ -179,7 +179,7 @@ extension SharedCall {
       writer.endArray()
     }
     do throws(RecordError) {
-      let answer = try await home.askRecords(owner, ["records", "modify"], body: body, requestID: call.request.requestID).json()
+      let answer = try await home.ask(owner, .modifyRecords, body: body, requestID: call.request.requestID).json()
       for record in answer["records"]?.elements ?? [] {
         guard let code = (record["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)), code != .notFound else { continue }
         throw RecordError(code, record["reason"]?.string ?? "")

@@ -69,7 +69,7 @@ extension SharedCall {
     }
     // The request ID is fixed: a repetition, after the entry could not be noted, restores nothing twice.
     let requestID = "restore/\(home.mirror.incarnation)/\(number)/\(zone.zoneName)"
-    try await home.ask(zone.ownerName, "POST", ["restore"], body: body, requestID: requestID).check()
+    try await home.ask(zone.ownerName, .restore, body: body, requestID: requestID).check()
   }
 }
 

@@ -39,7 +39,7 @@ extension SharedHome {
     let list = try await ownerList()
     let answers = await askAll(list.owners.map(\.name)) { [questions] owner throws(RecordError) in
       var located: [LocatedObjects] = []
-      for body in questions { located.append(try await ask(owner, "GET", ["locate"], body: body).decoded(as: LocatedObjects.self)) }
+      for body in questions { located.append(try await ask(owner, .locateObjects, body: body).decoded(as: LocatedObjects.self)) }
       return located
     }
     // A list from memory may lack an owner who alone has an object.

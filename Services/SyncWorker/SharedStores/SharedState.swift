@@ -22,7 +22,7 @@ extension SharedCall {
     let answer = try await withoutBarrier.status()
     let owners = try await home.owners().filter(\.isActive).map(\.name)
     let guests = await askAll(owners) { owner throws(RecordError) in
-      try await home.ask(owner, "GET", ["status"], query: barrier?[owner].map { ["caughtUp": $0.text] } ?? [:]).json()
+      try await home.ask(owner, .status, query: barrier?[owner].map { ["caughtUp": $0.text] } ?? [:]).json()
     }
     var sums: [String: Int64] = [:]
     var (isCaughtUp, unreached) = (true, [String]())
@@ -56,11 +56,7 @@ extension SharedCall {
 
   /// The call without its query, for the home alone.
   private var withoutBarrier: StoreCall {
-    let request = call.request
-    let plain = DatabaseRequest(
-      plane: request.plane, method: request.method, path: request.path, query: [:], database: request.database, scope: request.scope, caller: request.caller,
-      requestID: request.requestID, baseURL: request.baseURL)
-    return StoreCall(request: plain, body: call.body, storeIdentifier: call.storeIdentifier, user: call.user, store: call.store, plane: call.plane)
+    StoreCall(request: call.request.asking([:]), body: call.body, storeIdentifier: call.storeIdentifier, user: call.user, store: call.store, plane: call.plane)
   }
 
   /// Figures that guests report.
@@ -105,7 +101,7 @@ extension SharedCall {
     for (_, answer) in await askAll(
       try await home.owners().filter(\.isActive).map(\.name),
       { owner throws(RecordError) in
-        try await home.ask(owner, "POST", ["reset"], body: call.body, requestID: call.request.requestID).check()
+        try await home.ask(owner, StoreRoute.reset, body: call.body, requestID: call.request.requestID).check()
       })
     {
       if case .failure(let error) = answer, !error.isAbsence { throw error }
@@ -144,7 +140,7 @@ extension SharedCall {
     query["after"] = nil
     let asked = query
     let answers = await askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
-      try await home.ask(owner, "GET", ["quarantine"], query: asked).json()
+      try await home.ask(owner, .listQuarantine, query: asked).json()
     }
     let waiting = asked["direction"] == "import" ? [] : try await call.read { snapshot in try WaitingParts.objects(of: home.mirror, in: snapshot) }
     var writer = JSONWriter()
@@ -181,7 +177,7 @@ extension SharedCall {
     let home = try await home()
     var count = 0
     let answers = await askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
-      try await home.ask(owner, "POST", ["quarantine", "retry"], body: call.body).json()["retried"]?.int64 ?? 0
+      try await home.ask(owner, StoreRoute.retryQuarantine, body: call.body).json()["retried"]?.int64 ?? 0
     }
     for (_, answer) in answers {
       switch answer {

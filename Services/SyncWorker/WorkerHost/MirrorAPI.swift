@@ -24,15 +24,20 @@ struct MirrorAPI: ShardWork {
   func respond(
     to request: DatabaseRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer {
-    if request.path.first == "zones" { return try await ZoneCall(request, body: body, in: store, context.object).respond(startNext: startNext) }
-    let endpoint = try Endpoint.of(request)
-    guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
-    let call = StoreCall(request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, plane: objects)
-    guard request.scope == .shared else { return try await endpoint.answer(call, startNext) }
-    // A call on the shared scope goes to the user's home, which asks the guests in others' databases.
-    guard request.database.owner == user else { throw call.missing }
-    if let answer = try await SharedCall(call: call, context: context).respond(startNext: startNext) { return answer }
-    return try await endpoint.answer(call, startNext)
+    switch request.route {
+    case .zone(let route, let zone):
+      return try await ZoneCall(request, ofZone: zone, body: body, in: store, context.object).respond(to: route, startNext: startNext)
+    case .store(let route, let identifier, let item):
+      guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
+      let call = StoreCall(request: request, body: body, storeIdentifier: identifier, user: user, store: store, plane: objects)
+      guard request.scope == .shared else { return try await call.respond(to: route, item, startNext: startNext) }
+      // A call on the shared scope goes to the user's home, which asks the guests in others' databases.
+      guard request.database.owner == user else { throw call.missing }
+      if let answer = try await SharedCall(call: call, context: context).respond(to: route, item, startNext: startNext) { return answer }
+      return try await call.respond(to: route, item, startNext: startNext)
+    case .unknown(let route): throw route.error
+    case .guest, .record: throw RecordError(.notFound, "There is no call \(request.route.label)")
+    }
   }
 
   /// Answers a request of a shared store's home about an owner's database.
@@ -40,18 +45,63 @@ struct MirrorAPI: ShardWork {
     toGuest message: GuestRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer {
     let request = message.request
-    guard request.scope == .shared, request.path.count >= 2, request.path[0] == "stores", let user = request.caller.userRecordName,
-      user != request.database.owner, !request.database.isPublic
-    else { throw RecordError(.badRequest, "only a shared store's home asks so") }
-    let call = StoreCall(request: request, body: body, storeIdentifier: request.path[1], user: user, store: store, plane: objects)
-    if let answer = try await GuestCall(call: call, store: message.store).respond(startNext: startNext) { return answer }
-    return try await Endpoint.of(request).answer(call, startNext)
+    guard request.scope == .shared, let user = request.caller.userRecordName, user != request.database.owner, !request.database.isPublic else {
+      throw RecordError(.badRequest, "only a shared store's home asks so")
+    }
+    func call(_ identifier: String) -> StoreCall {
+      StoreCall(request: request, body: body, storeIdentifier: identifier, user: user, store: store, plane: objects)
+    }
+    switch request.route {
+    case .guest(let route, let identifier):
+      return try await GuestCall(call: call(identifier), store: message.store).respond(to: route, startNext: startNext)
+    case .store(let route, let identifier, let item):
+      if let answer = try await GuestCall(call: call(identifier), store: message.store).respond(to: route) { return answer }
+      return try await call(identifier).respond(to: route, item, startNext: startNext)
+    case .record, .zone, .unknown: throw RecordError(.badRequest, "only a shared store's home asks so")
+    }
   }
 
   /// Exports and forwards a shard's stores until the task is cancelled.
   func run(on store: any ShardStore) async {
     await objects.run(on: store) { [context] mirrorKey, store in
       try await SharedForward(store: store, context: context, mirrorKey: mirrorKey).run().map { ForwardProgress(moreComing: $0.moreComing, retryAt: $0.retryAt) }
+    }
+  }
+}
+
+extension StoreCall {
+  /// Answers a call on a store whose objects are in the database itself.
+  /// - Parameter startNext: to be called once the request has its place in the shard's writer queue.
+  fileprivate func respond(to route: StoreRoute, _ item: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    switch route {
+    case .setUp: try await setUp(startNext: startNext)
+    case .forget: try await forget(startNext: startNext)
+    case .reset: try await reset(startNext: startNext)
+    case .saveTransactions: try await saveTransactions(startNext: startNext)
+    case .fetchChanges: try await fetchChanges()
+    case .fetchHistory: try await fetchHistory()
+    case .purgeHistory: try await purgeHistory(startNext: startNext)
+    case .fetchConsumers: try await fetchConsumers()
+    case .registerConsumer: try await registerConsumer(item, startNext: startNext)
+    case .removeConsumer: try await removeConsumer(item, startNext: startNext)
+    case .audit: try await audit()
+    case .fetchEvents: try await fetchEvents()
+    case .status: try await status()
+    case .fetchObject: try await object(item)
+    case .explainObject: try await explain(item)
+    case .fetchRecords: try await records()
+    case .checkPermissions: try await permissions()
+    case .listQuarantine: try await listQuarantine()
+    case .retryQuarantine: try await retryQuarantine(startNext: startNext)
+    case .listConflicts: try await listConflicts()
+    case .restoreConflict: try await restoreConflict(item, startNext: startNext)
+    case .resolveConflict: try await resolveConflict(item, startNext: startNext)
+    case .fetchShares: try await fetchShares()
+    case .shareObjects: try await shareObjects(startNext: startNext)
+    case .acceptShares: try await refuseAccepting()
+    case .moveObjects: try await move(startNext: startNext)
+    case .purgeZone: try await purgeZone(startNext: startNext)
+    case .resumeZone: try await resumeZone(item, startNext: startNext)
     }
   }
 }

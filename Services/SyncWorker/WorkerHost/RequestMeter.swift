@@ -37,14 +37,15 @@ final class RequestMeter: Sendable {
   /// requests become warnings, limited to a few a second.
   /// - Parameter error: of a failed request; nil for one that was answered.
   func count(_ request: DatabaseRequest, inShard shard: Int, error: RecordError?, took duration: Duration) {
-    let route = Self.route(of: request)
+    let route = request.route.label
     let ending = Ending(plane: request.plane, route: route, code: error?.code)
     let figures = figures(of: ending)
     figures.requests.increment()
     figures.latencies.observe(duration)
     func facts() -> KeyValuePairs<String, Log.Fact> {
       [
-        "plane": .text(request.plane.rawValue), "method": .text(request.method), "route": .text(route), "shard": .integer(Int64(shard)), "code": .text(ending.label),
+        "plane": .text(request.plane.rawValue), "method": .text(request.route.method), "route": .text(route), "shard": .integer(Int64(shard)),
+        "code": .text(ending.label),
         "seconds": .number(duration.seconds),
       ]
     }
@@ -66,15 +67,5 @@ final class RequestMeter: Sendable {
 
   private func paced(_ write: (_ leftOut: Int64) -> Void) {
     if let count = pace.admit(at: clock.now) { write(Int64(count)) }
-  }
-
-  /// The words in paths of the two planes. Anything else in a path is an identifier, or no route at all.
-  private static let words: Set<String> = [
-    "records", "changes", "zones", "modify", "lookup", "query", "list", "database", "zone", "stores", "transactions", "history", "events", "status",
-    "objects", "reset", "permissions", "shares", "accept", "purge", "forward", "locate",
-  ]
-
-  static func route(of request: DatabaseRequest) -> String {
-    request.path.prefix(4).map { words.contains($0) ? $0 : "*" }.joined(separator: "/")
   }
 }

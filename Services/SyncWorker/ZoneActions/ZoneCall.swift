@@ -18,34 +18,28 @@ package struct ZoneCall: DatabaseCall {
   package let store: any ShardStore
   package let context: ObjectContext
 
-  /// - Throws: `RecordError` for a path that names no zone call, and for a caller without permission.
-  package init(_ request: DatabaseRequest, body: [UInt8], in store: any ShardStore, _ context: ObjectContext) throws(RecordError) {
-    guard request.path.count == 3, request.path[1] == ReservedName.defaultZone || RecordName.problem(request.path[1], kind: "zoneName") == nil else {
-      throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
-    }
+  /// - Throws: `RecordError` for a caller without permission.
+  package init(_ request: DatabaseRequest, ofZone zoneName: String, body: [UInt8], in store: any ShardStore, _ context: ObjectContext) throws(RecordError) {
     guard request.caller.isOperator || request.caller.userRecordName != nil else { throw RecordError(.authenticationRequired, "request needs authorization") }
     guard request.scope != .shared else { throw RecordError(.badRequest, "A zone that is shared is exported, imported and restored by its owner") }
     guard request.caller.isOperator || request.scope == .private else { throw RecordError(.accessDenied, "Zones of the public database are the operator's") }
     self.request = request
     self.body = body
-    zoneName = request.path[1]
+    self.zoneName = zoneName
     self.store = store
     self.context = context
   }
 
-  package func respond(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
-    switch (request.path[2], request.method) {
-    case ("export", "GET"): return try await export()
-    case ("import", "POST"): return try await importLines(startNext: startNext)
-    case ("restore", "POST"): return try await restore(startNext: startNext)
-    case ("assets", "POST"): return try await findAssets(startNext: startNext)
-    case ("audit", "GET"): return try await audit()
-    case ("end", "POST"): return try await end(startNext: startNext)
-    case ("conflicts", "GET"): return try await listConflicts()
-    case ("conflicts", "POST"): return try await settleConflict(startNext: startNext)
-    case ("export", _), ("import", _), ("restore", _), ("assets", _), ("audit", _), ("end", _), ("conflicts", _):
-      throw RecordError(.badRequest, "\(request.path[2]) does not take \(request.method)", httpStatus: 405)
-    default: throw RecordError(.notFound, "There is no call \(request.path.joined(separator: "/").prefix(100))")
+  package func respond(to route: ZoneRoute, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    switch route {
+    case .export: try await export()
+    case .importLines: try await importLines(startNext: startNext)
+    case .restore: try await restore(startNext: startNext)
+    case .findAssets: try await findAssets(startNext: startNext)
+    case .audit: try await audit()
+    case .end: try await end(startNext: startNext)
+    case .listConflicts: try await listConflicts()
+    case .settleConflict: try await settleConflict(startNext: startNext)
     }
   }
 

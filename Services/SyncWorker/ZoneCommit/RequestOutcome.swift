@@ -48,7 +48,7 @@ package struct IdempotencyKey: Sendable {
   package init(request: DatabaseRequest, body: [UInt8]) {
     var name: [UInt8] = []
     name.reserveCapacity(256)
-    let (database, path) = (request.database, request.path)
+    let (database, path) = (request.database, request.route.path)
     for part in [database.container.rawValue, database.environment.rawValue, database.owner, request.scope.rawValue, request.caller.userRecordName ?? ""] {
       name += part.utf8
       name.append(0)

@@ -9,8 +9,9 @@ extension DatabaseRequest {
     var writer = MessagePackWriter(reservingByteCount: 512)
     writer.mapHeader(traceID == nil ? 9 : 10)
     writer.member("plane", plane.rawValue)
-    writer.member("method", method)
+    writer.member("method", route.method)
     writer.string("path")
+    let path = route.path
     writer.arrayHeader(path.count)
     for segment in path { writer.string(segment) }
     writer.string("query")
@@ -35,6 +36,34 @@ extension DatabaseRequest {
       scope: try map.required("scope") { $0.string.flatMap(DatabaseScope.init(rawValue:)) }, caller: try map.required("caller", Caller.init(decoding:)),
       requestID: try map.required("requestID", \.string), baseURL: try map.required("baseURL", \.string),
       traceID: try map.optional("traceID", \.string))
+  }
+
+  private enum CodingKeys: String, CodingKey {
+    case plane, method, path, query, database, scope, caller, requestID, baseURL, traceID
+  }
+
+  public init(from decoder: any Decoder) throws {
+    let map = try decoder.container(keyedBy: CodingKeys.self)
+    self.init(
+      plane: try map.decode(Plane.self, forKey: .plane), method: try map.decode(String.self, forKey: .method),
+      path: try map.decode([String].self, forKey: .path), query: try map.decode([String: String].self, forKey: .query),
+      database: try map.decode(DatabaseID.self, forKey: .database), scope: try map.decode(DatabaseScope.self, forKey: .scope),
+      caller: try map.decode(Caller.self, forKey: .caller), requestID: try map.decode(String.self, forKey: .requestID),
+      baseURL: try map.decode(String.self, forKey: .baseURL), traceID: try map.decodeIfPresent(String.self, forKey: .traceID))
+  }
+
+  public func encode(to encoder: any Encoder) throws {
+    var map = encoder.container(keyedBy: CodingKeys.self)
+    try map.encode(plane, forKey: .plane)
+    try map.encode(route.method, forKey: .method)
+    try map.encode(route.path, forKey: .path)
+    try map.encode(query, forKey: .query)
+    try map.encode(database, forKey: .database)
+    try map.encode(scope, forKey: .scope)
+    try map.encode(caller, forKey: .caller)
+    try map.encode(requestID, forKey: .requestID)
+    try map.encode(baseURL, forKey: .baseURL)
+    try map.encodeIfPresent(traceID, forKey: .traceID)
   }
 
   public static func encoded(_ reply: Reply) throws -> [UInt8] {

@@ -36,7 +36,7 @@ public struct GuestRequest: Message {
 
   /// Writes of one store to one database start in their order.
   public var orderingKey: String? {
-    request.method == "GET" ? nil : request.orderingKey.map { "guest \(request.caller.userRecordName ?? "") of \(request.database.owner) \($0)" }
+    request.orderingKey.map { "guest \(request.caller.userRecordName ?? "") of \(request.database.owner) \($0)" }
   }
 
   public var party: String { request.party }

@@ -69,11 +69,8 @@ public struct DatabaseRequest: Message {
     }
   }
 
-  public let plane: Plane
-  /// GET, POST, PUT, DELETE.
-  public let method: String
-  /// The path after `/{database}/`, percent-decoded: `["records","modify"]`, `["stores","<id>","changes"]`.
-  public let path: [String]
+  /// The call, as the gateway has read it from the method and the path.
+  public let route: DatabaseRoute
   /// Query parameters without credentials.
   public let query: [String: String]
   /// The database whose shard answers.
@@ -91,12 +88,10 @@ public struct DatabaseRequest: Message {
   public let traceID: String?
 
   public init(
-    plane: Plane, method: String, path: [String], query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller,
-    requestID: String, baseURL: String, traceID: String? = RequestTrace.id
+    _ route: DatabaseRoute, query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller, requestID: String, baseURL: String,
+    traceID: String? = RequestTrace.id
   ) {
-    self.plane = plane
-    self.method = method
-    self.path = path
+    self.route = route
     self.query = query
     self.database = database
     self.scope = scope
@@ -106,18 +101,39 @@ public struct DatabaseRequest: Message {
     self.traceID = traceID
   }
 
-  /// Calls of a store that only read although they are POST requests.
-  private static let reads: Set<String> = ["records", "permissions"]
+  /// A request that arrives spelled: path is the part after `/{database}/`, percent-decoded.
+  public init(
+    plane: Plane, method: String, path: [String], query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller,
+    requestID: String, baseURL: String, traceID: String? = RequestTrace.id
+  ) {
+    self.init(
+      DatabaseRoute(plane, method: method, path: path), query: query, database: database, scope: scope, caller: caller, requestID: requestID,
+      baseURL: baseURL, traceID: traceID)
+  }
+
+  public var plane: Plane { route.plane }
+
+  /// The same call with another query.
+  public func asking(_ query: [String: String]) -> DatabaseRequest {
+    DatabaseRequest(
+      route, query: query, database: database, scope: scope, caller: caller, requestID: requestID, baseURL: baseURL, traceID: traceID)
+  }
 
   /// Requests of one mirrored store, and writes of one owner, start in the order of arrival; reads in any order. Stores
   /// with one name are independent if their owners or containers differ.
   public var orderingKey: String? {
-    if plane == .object, path.count >= 2, path[0] == "stores", method != "GET", !Self.reads.contains(path[path.count - 1]) {
-      return ["store", database.container.rawValue, database.environment.rawValue, database.owner, path[1]].joined(separator: "\u{0}")
-    }
+    switch route {
+    case .store(let route, let store, _): route.isRead ? nil : orderingKey(ofStore: store)
+    case .guest(let route, let store): route.method == "GET" ? nil : orderingKey(ofStore: store)
     // Writes of several users to one database are unordered, so that no user waits for another's crowd of requests.
-    if plane == .record, path.last == "modify" { return ["owner", database.owner, caller.party(in: database.container)].joined(separator: "\u{0}") }
-    return nil
+    case .record(.modifyRecords), .record(.modifyZones), .record(.modifySubscriptions):
+      ["owner", database.owner, caller.party(in: database.container)].joined(separator: "\u{0}")
+    case .record, .zone, .unknown: nil
+    }
+  }
+
+  private func orderingKey(ofStore store: String) -> String {
+    ["store", database.container.rawValue, database.environment.rawValue, database.owner, store].joined(separator: "\u{0}")
   }
 
   public var party: String { caller.party(in: database.container) }

@@ -4,6 +4,7 @@ import Authentication
 import Crypto
 @testable import Gateway
 @testable import HTTPServer
+import ServiceBus
 import ServiceKit
 
 extension FuzzTarget {
@@ -77,8 +78,10 @@ extension FuzzTarget {
     for method: HTTPMethod in [.get, .post, .put, .delete] {
       switch routes.outcome(of: method, request.pathSegments) {
       case .match(let match):
-        try hold(request.pathSegments.suffix(match.path.count).elementsEqual(match.path), "the rest of the path is not of the path")
-        for capture in [match.container, match.environment, match.database].compactMap({ $0 }) {
+        if let route = match.databaseRoute {
+          try hold(DatabaseRoute(route.plane, method: route.method, path: route.path) == route, "a call is spelled as another one")
+        }
+        for capture in [match.container, match.environment, match.database].compactMap({ $0 }) + match.names {
           try hold(request.pathSegments.contains(capture), "captured what is not in the path")
         }
         try hold(isKnown != false, "a path exists for some methods only")

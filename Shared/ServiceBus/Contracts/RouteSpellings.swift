@@ -1,0 +1,150 @@
+// The calls of each kind, spelled as method and path, and the search for one.
+
+/// The calls of the record plane (docs/protocol/record-plane.md).
+public enum RecordRoute: String, SpelledRoute {
+  case modifyRecords = "POST records/modify"
+  case lookUpRecords = "POST records/lookup"
+  case queryRecords = "POST records/query"
+  case fetchRecordChanges = "POST records/changes"
+  case fetchDatabaseChanges = "POST changes/database"
+  case fetchZoneChanges = "POST changes/zone"
+  /// As CloudKit's reference documents it; POST is the clients' form, with another answer.
+  case listZonesAsDocumented = "GET zones/list"
+  case listZones = "POST zones/list"
+  case lookUpZones = "POST zones/lookup"
+  case modifyZones = "POST zones/modify"
+  case fetchChangedZones = "POST zones/changes"
+  case listSubscriptionsAsDocumented = "GET subscriptions/list"
+  case listSubscriptions = "POST subscriptions/list"
+  case lookUpSubscriptions = "POST subscriptions/lookup"
+  case modifySubscriptions = "POST subscriptions/modify"
+  case rereferenceAssets = "POST assets/rereference"
+  // Only CloudKit JS knows these; it expects BAD_REQUEST from a server without them.
+  case prepareZip = "POST records/zip/prepare"
+  case startCopy = "POST records/copy/start"
+  case checkCopy = "POST records/copy/status"
+
+  static let spellings = Spellings<RecordRoute>()
+}
+
+/// The calls on a mirrored store, behind `stores/{id}` (docs/protocol/mirror-api.md#stores).
+public enum StoreRoute: String, SpelledRoute {
+  case saveTransactions = "POST transactions"
+  case fetchChanges = "GET changes"
+  case setUp = "PUT"
+  case forget = "DELETE"
+  case fetchHistory = "GET history"
+  case purgeHistory = "DELETE history"
+  case fetchConsumers = "GET consumers"
+  case registerConsumer = "PUT consumers/{name}"
+  case removeConsumer = "DELETE consumers/{name}"
+  case audit = "GET audit"
+  case fetchEvents = "GET events"
+  case status = "GET status"
+  case fetchObject = "GET objects/{objectID}"
+  case explainObject = "GET objects/{objectID}/explain"
+  case fetchRecords = "POST records"
+  case checkPermissions = "POST permissions"
+  case listQuarantine = "GET quarantine"
+  case retryQuarantine = "POST quarantine/retry"
+  case listConflicts = "GET conflicts"
+  case restoreConflict = "POST conflicts/{number}/restore"
+  case resolveConflict = "POST conflicts/{number}/resolve"
+  case fetchShares = "GET shares"
+  case shareObjects = "POST shares"
+  case acceptShares = "POST accept"
+  case moveObjects = "POST move"
+  case purgeZone = "POST purge"
+  case resumeZone = "POST zones/{zone}/resume"
+  case reset = "POST reset"
+
+  static let spellings = Spellings<StoreRoute>()
+
+  /// Whether the call only reads, whatever its method.
+  public var isRead: Bool { method == "GET" || self == .fetchRecords || self == .checkPermissions }
+
+  /// Whether the call may move or copy all objects of a store.
+  public var mayMoveObjects: Bool { self == .shareObjects || self == .moveObjects || self == .purgeZone }
+}
+
+/// The calls of a shared store's home on its guest in an owner's database, behind `stores/{id}`.
+public enum GuestRoute: String, SpelledRoute {
+  case locateObjects = "GET locate"
+  case listZones = "GET zones"
+  case listHeld = "GET held"
+  case acknowledgeHeld = "POST held/acknowledge"
+  case restore = "POST restore"
+  case forward = "POST forward"
+
+  static let spellings = Spellings<GuestRoute>()
+}
+
+/// The calls on a whole zone, behind `zones/{zone}` (docs/protocol/mirror-api.md#whole-zones).
+public enum ZoneRoute: String, SpelledRoute {
+  case export = "GET export"
+  case audit = "GET audit"
+  case importLines = "POST import"
+  case restore = "POST restore"
+  case findAssets = "POST assets"
+  case listConflicts = "GET conflicts"
+  case settleConflict = "POST conflicts"
+  /// For operators alone.
+  case end = "POST end"
+
+  static let spellings = Spellings<ZoneRoute>()
+}
+
+/// A kind of calls whose raw values are `METHOD path`; a segment in braces stands for any one.
+public protocol SpelledRoute: RawRepresentable<String>, CaseIterable, Hashable, Sendable {}
+
+extension SpelledRoute {
+  /// GET, POST, PUT or DELETE.
+  public var method: String { String(rawValue.prefix { $0 != " " }) }
+
+  /// The path, with names of identifiers in braces.
+  public var pattern: String { String(rawValue.drop { $0 != " " }.dropFirst()) }
+}
+
+/// The calls of a kind, taken apart once.
+struct Spellings<Route: SpelledRoute>: Sendable {
+  private struct Row: Sendable {
+    let route: Route
+    let method: String
+    let segments: [String]
+    /// The place of the segment that is an identifier.
+    let itemIndex: Int?
+  }
+
+  private let rows: [Route: Row]
+  /// By the first segment, "" for none, because each call is looked up for each request.
+  private let rowsByWord: [String: [Row]]
+
+  init() {
+    let all = Route.allCases.map { route in
+      let segments = route.pattern.split(separator: "/").map(String.init)
+      return Row(route: route, method: route.method, segments: segments, itemIndex: segments.firstIndex { $0.first == "{" })
+    }
+    rows = Dictionary(uniqueKeysWithValues: all.map { ($0.route, $0) })
+    rowsByWord = Dictionary(grouping: all) { $0.segments.first ?? "" }
+  }
+
+  func row(_ method: String, _ path: ArraySlice<String>) -> (route: Route, item: String)? {
+    for row in rowsByWord[path.first ?? ""] ?? [] where row.segments.count == path.count && row.method == method {
+      let matches = zip(row.segments, path).enumerated().allSatisfy { $0.offset == row.itemIndex || $0.element.0 == $0.element.1 }
+      if matches { return (row.route, row.itemIndex.map { path[path.startIndex + $0] } ?? "") }
+    }
+    return nil
+  }
+
+  func path(of route: Route, item: String = "") -> [String] {
+    guard let row = rows[route] else { return [] }
+    guard let place = row.itemIndex else { return row.segments }
+    var path = row.segments
+    path[place] = item
+    return path
+  }
+
+  func label(of route: Route, under place: String) -> String {
+    ([place] + (rows[route]?.segments ?? []).map { $0.first == "{" ? "*" : $0 }).joined(separator: "/")
+  }
+}
