@@ -30,7 +30,7 @@ struct HTTPSender: Sendable {
     }
   }
 
-  typealias Exchange =
+  typealias Sending =
     @Sendable (
       _ method: String, _ url: String, _ headers: [(name: String, value: String)], _ body: [UInt8], _ limit: Duration
     ) async -> Result<Answer, Failure>
@@ -40,7 +40,7 @@ struct HTTPSender: Sendable {
   /// Time for a look at the installation: the operator should learn soon that it does not answer.
   static let viewLimit: Duration = .seconds(10)
 
-  let exchange: Exchange
+  let exchange: Sending
 
   func send(_ call: AdminCall, to server: String, token: String?, within limit: Duration = Self.callLimit) async throws(Failure) -> Answer {
     let headers = token.map { [(name: "Authorization", value: "Bearer \($0)")] } ?? []

@@ -247,7 +247,7 @@ fileprivate final class UploadSlot: Sendable {
 
 extension Gateway {
   /// `assets/upload`: hands out upload addresses.
-  func uploadTokens(_ exchange: Exchange, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
+  func uploadTokens(_ exchange: IncomingRequest, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment else { throw RecordError(.internalError, "The route has no database") }
     _ = try uploads.existingStore
     let requestID = try Self.requestID(exchange, Caller(userRecordName: user))

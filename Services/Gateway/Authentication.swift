@@ -14,7 +14,7 @@ extension Gateway {
 
   /// Identifies the caller and counts the request towards the caller's rate limit.
   func authenticate(
-    _ question: Authenticator.Question?, _ credentials: Credentials, _ need: Need, _ exchange: inout Exchange
+    _ question: Authenticator.Question?, _ credentials: Credentials, _ need: Need, _ exchange: inout IncomingRequest
   ) async throws(RecordError) -> Caller {
     guard let question else { return Caller(userRecordName: nil) }
     // Unknown credentials count towards the sender's address, because each guess is a new credential.
@@ -32,7 +32,7 @@ extension Gateway {
   /// Checks that the credentials hold at this moment. Verifying a signature is left to the caller.
   @discardableResult
   func check(
-    _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ exchange: inout Exchange
+    _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ exchange: inout IncomingRequest
   ) async throws(RecordError) -> Caller {
     let reply = try await state.authenticator.answer(to: question, from: share)
     exchange.allowedOrigins = reply.allowedOrigins
@@ -60,7 +60,7 @@ extension Gateway {
 
   /// - Throws: `authenticationFailed` for every kind of bad signature; `tryAgainLater` while the share service can't
   ///   say whether the signature was used before.
-  private func verify(_ signature: RequestSignature, _ exchange: Exchange) async throws(RecordError) {
+  private func verify(_ signature: RequestSignature, _ exchange: IncomingRequest) async throws(RecordError) {
     guard let key = exchange.authentication?.reply.publicKey,
       let proof = signature.proof(for: exchange.request, by: P256PublicKey(der: key), now: wallClock.now)
     else {
@@ -74,7 +74,7 @@ extension Gateway {
   // MARK: Sessions
 
   /// The next token of a session, which successful answers carry; nil when the token stays.
-  func successor(_ exchange: Exchange) async -> String? {
+  func successor(_ exchange: IncomingRequest) async -> String? {
     guard let (question, reply) = exchange.authentication else { return nil }
     return await state.authenticator.successor(of: question, reply, from: share)
   }

@@ -54,7 +54,7 @@ extension Gateway {
       }
       return .ask { await asked(question, credentials, need, address, request, limit) }
     } catch {
-      return .refuse(refusal(error, showsCKErrorCode: Exchange.isMirror(request)))
+      return .refuse(refusal(error, showsCKErrorCode: IncomingRequest.isMirror(request)))
     }
   }
 
@@ -69,7 +69,7 @@ extension Gateway {
     _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ address: Address, _ request: HTTPRequest, _ limit: Int
   ) async -> HTTPBodyIntake {
     let uuid = random.uuid()
-    var exchange = Exchange(request: request, uuid: uuid, traceID: request.clientTraceID ?? uuid)
+    var exchange = IncomingRequest(request: request, uuid: uuid, traceID: request.clientTraceID ?? uuid)
     do throws(RecordError) {
       if limiter.isActive, state.authenticator.known(question) == nil { try take(.address(request.remoteAddress)) }
       let caller = try await check(question, credentials, need, &exchange)

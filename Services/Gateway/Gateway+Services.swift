@@ -10,7 +10,7 @@ import ServiceKit
 import WebServices
 
 extension Gateway {
-  func database(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+  func database(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     guard let route = match.databaseRoute, let container = address.container, let environment = address.environment, let scope = address.scope else {
       throw RecordError(.internalError, "The route has no database")
     }
@@ -46,7 +46,7 @@ extension Gateway {
 
   /// `/admin/1/zone/{container}/{environment}/{owner}/{zone}/{call}`: asks the worker that holds the owner's shard. The
   /// owner `public` stands for the public database.
-  func operatorZone(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+  func operatorZone(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     guard let route = match.databaseRoute, let container = address.container, let environment = address.environment, let owner = match.names.first else {
       throw RecordError(.internalError, "The route has no zone")
     }
@@ -61,7 +61,7 @@ extension Gateway {
 
   /// `POST /admin/1/zone/{container}/{environment}/{owner}/{zone}/unshare`: deletes a share as its owner would. The
   /// body names the share's record; `{}` stands for the share of the whole zone.
-  func unshare(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+  func unshare(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment, match.names.count == 2, match.names[0] != DatabaseScope.public.rawValue else {
       throw RecordError(.badRequest, "Zones of private databases are shared")
     }
@@ -109,7 +109,7 @@ extension Gateway {
   private static let views: Set<String> = ["status", "workers", "shards", "stores", "zones", "events", "quarantine"]
   private static let viewLimit = Duration.seconds(4)
 
-  func operatorCall(_ exchange: Exchange) async throws(RecordError) -> HTTPResponse {
+  func operatorCall(_ exchange: IncomingRequest) async throws(RecordError) -> HTTPResponse {
     let request = exchange.request
     let message = OperatorRequest(method: request.method.rawValue, path: request.pathSegments, query: Self.query(of: request))
     let answer: Answer<OperatorRequest.Reply>
@@ -139,7 +139,7 @@ extension Gateway {
   }
 
   /// The idempotency key: the client's, prefixed with the user so that users can't collide, or a generated one.
-  static func requestID(_ exchange: Exchange, _ caller: Caller) throws(RecordError) -> String {
+  static func requestID(_ exchange: IncomingRequest, _ caller: Caller) throws(RecordError) -> String {
     guard let own = exchange.request.header("x-request-id") else { return "gateway:" + exchange.uuid }
     guard HTTPRequest.isTraceID(own) else {
       throw RecordError(.badRequest, "X-Request-ID has 1 to 128 printable characters without spaces")

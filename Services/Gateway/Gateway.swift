@@ -75,11 +75,11 @@ struct Gateway: HTTPHandler {
   func respond(to request: HTTPRequest) async -> HTTPResponse {
     if request.method == .options { return Self.preflight(request) }
     let uuid = random.uuid()
-    let exchange = Exchange(request: request, uuid: uuid, traceID: request.clientTraceID ?? uuid)
+    let exchange = IncomingRequest(request: request, uuid: uuid, traceID: request.clientTraceID ?? uuid)
     return await RequestTrace.$id.withValue(exchange.traceID) { await respond(in: exchange) }
   }
 
-  private func respond(in exchange: Exchange) async -> HTTPResponse {
+  private func respond(in exchange: IncomingRequest) async -> HTTPResponse {
     var exchange = exchange
     let request = exchange.request
     let start = state.timing.now()
@@ -134,7 +134,7 @@ struct Gateway: HTTPHandler {
     return response
   }
 
-  private func answer(_ exchange: inout Exchange) async throws(RecordError) -> HTTPResponse {
+  private func answer(_ exchange: inout IncomingRequest) async throws(RecordError) -> HTTPResponse {
     let request = exchange.request
     let match: RouteMatch
     switch table.outcome(of: request.method, request.pathSegments) {
@@ -161,7 +161,7 @@ struct Gateway: HTTPHandler {
     return response
   }
 
-  private func respond(_ exchange: Exchange, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+  private func respond(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     let request = exchange.request
     let user = caller.userRecordName ?? ""
     switch match.route.target {
@@ -197,7 +197,7 @@ struct Gateway: HTTPHandler {
 }
 
 /// The facts about a request that is being answered.
-struct Exchange: Sendable {
+struct IncomingRequest: Sendable {
   let request: HTTPRequest
   /// Drawn by the gateway, so it is unique. The directory recognises repetitions of a request by it.
   let uuid: String
@@ -225,7 +225,7 @@ struct Exchange: Sendable {
   }
 
   /// A copy for streams that check credentials again later, and must not keep the request's place.
-  var withoutPlace: Exchange {
+  var withoutPlace: IncomingRequest {
     var exchange = self
     exchange.place = nil
     return exchange

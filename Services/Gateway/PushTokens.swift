@@ -15,7 +15,7 @@ extension Gateway {
 
   /// - Parameter isNew: true for `create`, which also registers. `register` makes the user's courier deliver this
   ///   container's notifications too, and adds this client to those that poll it.
-  func pushToken(_ exchange: Exchange, isNew: Bool, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
+  func pushToken(_ exchange: IncomingRequest, isNew: Bool, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
     let request = exchange.request
     guard let container = address.container, let environment = address.environment else { throw RecordError(.internalError, "The route has no container") }
     let document = try JSONValue.request(request.body)

@@ -20,7 +20,7 @@ struct RequestLog: Sendable {
   /// Slower requests get a line, unless the client asked to be held.
   private static let slowLimit = Duration.seconds(2)
 
-  func tell(of exchange: Exchange, status: Int, took duration: Duration) {
+  func tell(of exchange: IncomingRequest, status: Int, took duration: Duration) {
     let isHeld = exchange.request.query("wait") != nil
     metrics.count(route: exchange.route, status: status, took: duration, isHeld: isHeld)
     func facts() -> KeyValuePairs<String, Log.Fact> {

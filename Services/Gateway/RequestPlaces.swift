@@ -109,7 +109,7 @@ final class RequestPlaces: Sendable {
 extension Gateway {
   /// Takes a place for a request whose caller is known; nil for operators, who repair things and need no limit.
   /// - Throws: `throttled`.
-  func place(for caller: Caller, _ exchange: Exchange, _ match: RouteMatch, _ address: Address) throws(RecordError) -> RequestPlaces.Place? {
+  func place(for caller: Caller, _ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address) throws(RecordError) -> RequestPlaces.Place? {
     guard !caller.isOperator, let container = address.container else { return nil }
     let name = caller.userRecordName ?? "\(exchange.authentication?.question.apiToken ?? "") \(exchange.request.remoteAddress)"
     switch places.take(Requester(container: container, name: name), isHeld: Self.isHeld(exchange.request, match)) {

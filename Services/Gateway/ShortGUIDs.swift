@@ -11,7 +11,7 @@ import WebServices
 extension Gateway {
   /// - Throws: `BAD_REQUEST` off the public path. A fault of one short GUID becomes that item's result.
   func resolve(
-    _ exchange: Exchange, _ purpose: ResolveShortGUIDs.Purpose, _ address: Address, _ caller: Caller
+    _ exchange: IncomingRequest, _ purpose: ResolveShortGUIDs.Purpose, _ address: Address, _ caller: Caller
   ) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment, address.scope == .public else {
       throw RecordError(.badRequest, "records/\(purpose.rawValue) is asked on the path of the public database")

@@ -19,7 +19,7 @@ extension Gateway {
   /// `after`, else with the oldest event kept.
   /// - Throws: the refusal of the first page.
   func eventStream(
-    _ request: DatabaseRequest, ofStore store: String, _ exchange: Exchange, recheck: @escaping StoreEvents.Recheck
+    _ request: DatabaseRequest, ofStore store: String, _ exchange: IncomingRequest, recheck: @escaping StoreEvents.Recheck
   ) async throws(RecordError) -> HTTPResponse {
     guard request.query["resultType"] == nil, request.query["wait"] == nil else {
       throw RecordError(.badRequest, "A stream takes neither resultType nor wait")

@@ -175,14 +175,14 @@ private func accessCallback(
   _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?
 ) -> MHD_Result {
   guard let core = object(cls, as: ServerCore.self), let connection, let context, let byteCount else { return .NO }
-  if let exchange = object(context.pointee, as: Exchange.self) {
+  if let exchange = object(context.pointee, as: HTTPExchange.self) {
     guard byteCount.pointee > 0 else { return exchange.proceed() ? .YES : .NO }
     let piece = UnsafeRawBufferPointer(start: data, count: byteCount.pointee)
     byteCount.pointee = 0
     return exchange.receive(piece) ? .YES : .NO
   }
   guard let link = object(aquifer_mhd_socket_context(connection), as: Link.self), let method, let version else { return .NO }
-  let exchange = Exchange(link, ConnectionHandle(pointer: connection), core)
+  let exchange = HTTPExchange(link, ConnectionHandle(pointer: connection), core)
   context.pointee = Unmanaged.passRetained(exchange).toOpaque()
   return exchange.begin(method: String(cString: method), isHTTP10: strcmp(version, MHD_HTTP_VERSION_1_0) == 0) ? .YES : .NO
 }
@@ -193,5 +193,5 @@ private func completedCallback(
 ) {
   guard let context, let pointer = context.pointee else { return }
   context.pointee = nil
-  Unmanaged<Exchange>.fromOpaque(pointer).takeRetainedValue().complete()
+  Unmanaged<HTTPExchange>.fromOpaque(pointer).takeRetainedValue().complete()
 }

@@ -33,7 +33,7 @@ final class Link: Sendable {
   private static let nextID = Atomic<UInt64>(1)
 
   private struct State {
-    var exchange: Exchange?
+    var exchange: HTTPExchange?
     /// The target of the request whose headers are being read; nil when it is not UTF-8.
     var target: String?
     var hasHungUp = false
@@ -106,7 +106,7 @@ final class Link: Sendable {
 
   /// Begins a request whose headers are complete.
   /// - Returns: whether the peer has hung up already.
-  func begin(_ exchange: Exchange, expectsBody: Bool) -> Bool {
+  func begin(_ exchange: HTTPExchange, expectsBody: Bool) -> Bool {
     idle.store(.max, ordering: .relaxed)
     if expectsBody { startPace() } else { deadline.store(.max, ordering: .relaxed) }
     return state.withLock { state in

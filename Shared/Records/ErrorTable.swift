@@ -104,7 +104,7 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
         429, 7, retry: true, "The caller sends too much; retry after the given time.",
         client: "Wait for `retryAfter` seconds, and send less.",
         operators:
-          "`aquifer_http_requests_throttled_total`; `--rate-limit`, `--user-requests`, `--user-waits`, `--container-requests`, `--user-uploads`, `--user-devices`, `--connections-per-address`."
+          "`aquifer_http_requests_throttled_total`, `aquifer_http_clients_refused_total`, `aquifer_shared_requests_refused_total`; `--rate-limit`, `--user-requests`, `--user-waits`, `--container-requests`, `--user-uploads`, `--user-devices`, `--connections-per-address`."
       )
     case .tryAgainLater:
       Row(

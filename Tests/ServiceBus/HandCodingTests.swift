@@ -25,7 +25,9 @@ private func requests() throws -> [DatabaseRequest] {
 
 private let replies = [
   DatabaseRequest.Reply(status: 200), DatabaseRequest.Reply(status: 503, contentType: "text/plain", retryAfter: 30, mayWait: false),
-  DatabaseRequest.Reply(status: 200, mayWait: true),
+  DatabaseRequest.Reply(status: 200, mayWait: true), DatabaseRequest.Reply(status: 404, error: RecordError(.notFound, "There is no store")),
+  DatabaseRequest.Reply(
+    status: 410, retryAfter: 7, error: RecordError(.badRequest, "ø", retryAfter: 7, cocoaErrorCode: .historyTokenExpired, httpStatus: 410, specialCKErrorCode: 21)),
 ]
 
 /// Maps have no order, so values are compared instead of bytes.
@@ -84,11 +86,20 @@ private func tree(_ value: MessagePackValue) -> String {
     #expect(throws: MessagePackError.self) { try DatabaseRequest.decodedReply(from: MessagePackEncoder().encode(["status": "200"])) }
   }
 
+  @Test func `an error arrives whole, and a worker of an earlier release tells its status`() throws {
+    let refused = try #require(replies.last)
+    #expect(try DatabaseRequest.decodedReply(from: DatabaseRequest.encoded(refused)).error == refused.error)
+    #expect(refused.error?.specialCKErrorCode == 21 && refused.error?.retryAfter == 7)
+    #expect(DatabaseRequest.Reply(status: 200).error == nil)
+    let earlier = DatabaseRequest.Reply(status: 503, retryAfter: 2)
+    #expect(earlier.error?.retryAfter == 2 && earlier.error?.code == .internalError)
+  }
+
   @Test func `a field that is added is added to the hand-written coding`() throws {
     let request = try request(caller: Caller(userRecordName: "_a", standing: UserStanding(roles: [], quotaByteCount: 1)))
     let standing = try #require(request.caller.standing)
     let counts = [request, request.database, request.caller, standing, replies[0]].map { Mirror(reflecting: $0).children.count }
-    #expect(counts == [8, 3, 3, 2, 4], "DatabaseRequest+Coding.swift writes and reads every field by name")
+    #expect(counts == [8, 3, 3, 2, 5], "DatabaseRequest+Coding.swift writes and reads every field by name")
   }
 }
 
@@ -124,6 +135,15 @@ private func tree(_ value: MessagePackValue) -> String {
     writer.string("changes")
     writer.arrayHeader(0)
     #expect(try PushZoneChanges.decoded(from: writer.bytes).changes.isEmpty)
+  }
+
+  @Test func `an error arrives whole, and a worker of an earlier release tells its status`() throws {
+    let refused = try #require(replies.last)
+    #expect(try DatabaseRequest.decodedReply(from: DatabaseRequest.encoded(refused)).error == refused.error)
+    #expect(refused.error?.specialCKErrorCode == 21 && refused.error?.retryAfter == 7)
+    #expect(DatabaseRequest.Reply(status: 200).error == nil)
+    let earlier = DatabaseRequest.Reply(status: 503, retryAfter: 2)
+    #expect(earlier.error?.retryAfter == 2 && earlier.error?.code == .internalError)
   }
 
   @Test func `a field that is added to a change is added to its hand-written coding`() throws {

@@ -89,7 +89,7 @@ private struct Relay: Message {
     configuration.runningCount = 1
     configuration.waitingCount = 1
     let peer = { (name: String) in Peer(name: name, role: .worker, incarnation: 1, endpoint: "memory://" + name, isReady: true) }
-    var exchange = Exchange(
+    var exchange = MessageExchange(
       peer: peer("a"), served: [Relay.name: ServedMessage(senders: [.worker]), NestedEcho.name: ServedMessage(lane: .nested, senders: [.worker])],
       configuration: configuration, now: 0)
     let link = LinkID(number: 1)

@@ -97,7 +97,9 @@ final class SharedWorld: Sendable {
       await first?()
       let fault = fault(of: path, owner)
       let silence = RecordError(.tryAgainLater, "The service did not answer in time", retryAfter: 1)
-      if case .refused(let error) = fault { return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: error.mirrorDictionary(uuid: "uuid")) }
+      if case .refused(let error) = fault {
+        return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, error: error, body: error.mirrorDictionary(uuid: "uuid"))
+      }
       var isLost = state.withLock { $0.away.contains(owner) }
       if case .before = fault { isLost = true }
       guard let plane = plane.withLock({ $0 }), let shard = SharedWorld.users.firstIndex(of: owner), !isLost else { throw silence }
@@ -115,7 +117,7 @@ final class SharedWorld: Sendable {
         return answer
       } catch let error as RecordError {
         if error == silence { throw error }
-        return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: error.mirrorDictionary(uuid: "uuid"))
+        return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, error: error, body: error.mirrorDictionary(uuid: "uuid"))
       } catch {
         throw RecordError(.internalError, "\(error)")
       }

@@ -127,7 +127,7 @@ struct SharedDatabase: Sendable {
       defer { holding.shrink(by: expected) }
       let answer = try await forwarding.forward(asked(of: owner, suffix: suffix), body: body)
       // A fault of one owner's data is no fault of the request.
-      if answer.reply.status >= 500 || answer.reply.status == RecordError(.throttled, "").status { return .away(Self.error(of: answer)) }
+      if answer.reply.status >= 500 || answer.reply.status == RecordError(.throttled, "").status { return .away(answer.reply.error ?? Self.silence) }
       guard (200..<300).contains(answer.reply.status) else { return .refused(answer) }
       try holding.grow(by: answer.body.count)
       // Dropped because a worker with an unreadable answer is as good as away.
@@ -138,12 +138,7 @@ struct SharedDatabase: Sendable {
     }
   }
 
-  private static func error(of answer: Answer<DatabaseRequest.Reply>) -> RecordError {
-    let dictionary = try? JSONValue(parsing: answer.body)
-    return RecordError(
-      dictionary?["serverErrorCode"]?.string.flatMap(ServerErrorCode.init(rawValue:)) ?? .tryAgainLater,
-      dictionary?["reason"]?.string ?? "The owner's data can't be reached at the moment", retryAfter: answer.reply.retryAfter)
-  }
+  private static let silence = RecordError(.tryAgainLater, "The owner's data can't be reached at the moment")
 
   /// The answer that stands for the whole request, if a worker refused it; nil when the parts are to be merged.
   /// - Throws: the first failure when all failed.

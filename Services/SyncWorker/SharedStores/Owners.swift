@@ -84,8 +84,8 @@ package final class OwnersByBus: Owners {
     }
     if !away.withLock({ $0.isEmpty }) { away.withLock { $0[database] = nil } }
     return PlaneAnswer(
-      status: answer.reply.status, contentType: answer.reply.contentType, retryAfter: answer.reply.retryAfter, mayWait: answer.reply.mayWait ?? false,
-      body: answer.body)
+      status: answer.reply.status, contentType: answer.reply.contentType, retryAfter: answer.reply.retryAfter,
+      mayWait: answer.reply.mayWait ?? false, error: answer.reply.error, body: answer.body)
   }
 
   package func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] {
@@ -129,7 +129,8 @@ struct NoOwners: Owners {
 
 extension PlaneAnswer {
   package var onBus: Answer<DatabaseRequest.Reply> {
-    let reply = DatabaseRequest.Reply(status: status, contentType: contentType, retryAfter: retryAfter, mayWait: mayWait ? true : nil)
+    let reply = DatabaseRequest.Reply(
+      status: status, contentType: contentType, retryAfter: retryAfter, mayWait: mayWait ? true : nil, error: error)
     return Answer(reply, body: body)
   }
 }

@@ -115,26 +115,17 @@ extension PlaneAnswer {
   /// - Throws: the refusal that the answer carries.
   func json() throws(RecordError) -> JSONValue {
     try check()
-    return try Self.parsed(body)
-  }
-
-  func check() throws(RecordError) {
-    if status == 200 { return }
-    let error = try Self.parsed(body)
-    let code = (error["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)) ?? .internalError
-    let number = (error["ckErrorCode"]?.int64).flatMap { Int(exactly: $0) }
-    throw RecordError(
-      code, error["reason"]?.string ?? "", retryAfter: retryAfter,
-      cocoaErrorCode: (error["cocoaErrorCode"]?.int64).flatMap { Int(exactly: $0) }.flatMap(CocoaErrorCode.init(rawValue:)),
-      httpStatus: status == code.row.httpStatus ? nil : status, specialCKErrorCode: number == code.row.ckErrorCode ? nil : number)
-  }
-
-  private static func parsed(_ body: [UInt8]) throws(RecordError) -> JSONValue {
     do {
       return try JSONValue(parsing: body)
     } catch {
       throw RecordError(.internalError, "A worker's answer can't be read")
     }
+  }
+
+  /// - Throws: the refusal that the answer carries.
+  func check() throws(RecordError) {
+    if let error { throw error }
+    guard status == 200 else { throw RecordError(.internalError, "A worker answered with status \(status)") }
   }
 }
 

@@ -329,7 +329,7 @@ public final class Worker: Sendable {
   /// The one place that renders errors of whole requests.
   private static func refusal(_ error: RecordError, of request: DatabaseRequest) -> PlaneAnswer {
     let body = request.plane == .object ? error.mirrorDictionary(uuid: request.uuid) : error.dictionary(uuid: request.uuid)
-    return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, body: body)
+    return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, error: error, body: body)
   }
 }
 

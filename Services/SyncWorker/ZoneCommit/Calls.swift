@@ -12,11 +12,15 @@ package struct PlaneAnswer: Sendable {
   package var contentType: String?
   package var retryAfter: Int?
   package var mayWait = false
+  /// The error that the body tells; nil for an answer that is none.
+  package var error: RecordError?
   package var body: [UInt8]
 
   package init(
-    status: Int = 200, contentType: String? = nil, retryAfter: Int? = nil, mayWait: Bool = false, body: [UInt8]
+    status: Int = 200, contentType: String? = nil, retryAfter: Int? = nil, mayWait: Bool = false, error: RecordError? = nil,
+    body: [UInt8]
   ) {
+    self.error = error
     self.status = status
     self.contentType = contentType
     self.retryAfter = retryAfter

@@ -68,7 +68,7 @@ extension DatabaseRequest {
 
   public static func encoded(_ reply: Reply) throws -> [UInt8] {
     var writer = MessagePackWriter(reservingByteCount: 64)
-    writer.mapHeader(1 + (reply.contentType == nil ? 0 : 1) + (reply.retryAfter == nil ? 0 : 1) + (reply.mayWait == nil ? 0 : 1))
+    writer.mapHeader(1 + [reply.contentType != nil, reply.retryAfter != nil, reply.mayWait != nil, reply.refusal != nil].count { $0 })
     writer.string("status")
     writer.integer(Int64(reply.status))
     if let contentType = reply.contentType { writer.member("contentType", contentType) }
@@ -80,6 +80,10 @@ extension DatabaseRequest {
       writer.string("mayWait")
       writer.bool(mayWait)
     }
+    if let refusal = reply.refusal {
+      writer.string("refusal")
+      refusal.encode(to: &writer)
+    }
     return writer.bytes
   }
 
@@ -87,7 +91,29 @@ extension DatabaseRequest {
     let map = try MessagePackValue(parsing: bytes)
     return Reply(
       status: try map.required("status") { $0.int64.flatMap(Int.init(exactly:)) }, contentType: try map.optional("contentType", \.string),
-      retryAfter: try map.optional("retryAfter") { $0.int64.flatMap(Int.init(exactly:)) }, mayWait: try map.optional("mayWait", \.bool))
+      retryAfter: try map.optional("retryAfter") { $0.int64.flatMap(Int.init(exactly:)) }, mayWait: try map.optional("mayWait", \.bool),
+      refusal: try map.optional("refusal", Refusal.init(decoding:)))
+  }
+}
+
+extension Refusal {
+  fileprivate func encode(to writer: inout MessagePackWriter) {
+    writer.mapHeader(2 + [cocoaErrorCode, httpStatus, ckErrorCode].count { $0 != nil })
+    writer.member("code", code)
+    writer.member("reason", reason)
+    for (name, number) in [("cocoaErrorCode", cocoaErrorCode), ("httpStatus", httpStatus), ("ckErrorCode", ckErrorCode)] {
+      guard let number else { continue }
+      writer.string(name)
+      writer.integer(Int64(number))
+    }
+  }
+
+  fileprivate init?(decoding map: MessagePackValue) throws {
+    func number(_ name: String) throws -> Int? { try map.optional(name) { $0.int64.flatMap(Int.init(exactly:)) } }
+    self.init(
+      code: try map.required("code", \.string), reason: try map.required("reason", \.string),
+      cocoaErrorCode: try number("cocoaErrorCode"), httpStatus: try number("httpStatus"),
+      ckErrorCode: try number("ckErrorCode"))
   }
 }
 

@@ -60,12 +60,28 @@ public struct DatabaseRequest: Message {
     /// The gateway may wait for the next change of `DatabaseRequest.database` and ask again: the answer is an import
     /// page without changes.
     public let mayWait: Bool?
+    /// The error of which the body is the text; nil for an answer that is none, and from a worker of an earlier release.
+    let refusal: Refusal?
 
-    public init(status: Int, contentType: String? = nil, retryAfter: Int? = nil, mayWait: Bool? = nil) {
+    public init(
+      status: Int, contentType: String? = nil, retryAfter: Int? = nil, mayWait: Bool? = nil, error: RecordError? = nil
+    ) {
+      self.init(
+        status: status, contentType: contentType, retryAfter: retryAfter, mayWait: mayWait, refusal: error.map(Refusal.init))
+    }
+
+    init(status: Int, contentType: String?, retryAfter: Int?, mayWait: Bool?, refusal: Refusal?) {
       self.status = status
       self.contentType = contentType
       self.retryAfter = retryAfter
       self.mayWait = mayWait
+      self.refusal = refusal
+    }
+
+    /// The error of a refused request; nil for one that was answered.
+    public var error: RecordError? {
+      if let refusal { return refusal.error(retryAfter: retryAfter) }
+      return (200..<300).contains(status) ? nil : RecordError(.internalError, "A worker refused with status \(status)", retryAfter: retryAfter)
     }
   }
 

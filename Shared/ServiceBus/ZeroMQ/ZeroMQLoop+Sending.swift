@@ -4,7 +4,7 @@ extension ZeroMQLoop {
   func perform() {
     // Sending may find a dead link, which adds actions.
     while !exchange.actions.isEmpty {
-      var actions: [Exchange.Action] = []
+      var actions: [MessageExchange.Action] = []
       swap(&actions, &spareActions)
       exchange.exchangeActions(&actions)
       defer { spareActions = actions }

@@ -35,7 +35,7 @@ final class ZeroMQLoop {
   let queue: CommandQueue
   let executor: LoopExecutor
   let front: BusFront
-  var exchange: Exchange
+  var exchange: MessageExchange
   var dealers: [Dealer] = []
   /// Connections to peers without a known key.
   var awaited: [BusConnection] = []
@@ -51,7 +51,7 @@ final class ZeroMQLoop {
   /// order, then the ZAP handler's.
   private var items: [pollfd] = []
   private var commands: [Command] = []
-  var spareActions: [Exchange.Action] = []
+  var spareActions: [MessageExchange.Action] = []
 
   /// Set in links over the ROUTER, which are numbered by their routes.
   static let routeFlag: UInt64 = 1 << 32
@@ -68,7 +68,7 @@ final class ZeroMQLoop {
     self.queue = queue
     self.executor = executor
     self.front = front
-    exchange = Exchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: front.now)
+    exchange = MessageExchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: front.now)
     updateItems()
   }
 

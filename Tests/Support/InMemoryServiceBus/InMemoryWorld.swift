@@ -29,7 +29,7 @@ struct InMemoryWorld {
     let name: String
     let endpoint: String
     let front: BusFront
-    var exchange: Exchange
+    var exchange: MessageExchange
     /// Endpoints that the node keeps connected.
     var wanted: Set<String> = []
     var isPaused = false
@@ -72,7 +72,7 @@ struct InMemoryWorld {
     lastNode += 1
     lastIncarnation = max(lastIncarnation, peer.incarnation)
     let id = NodeID(number: lastNode)
-    let exchange = Exchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: now)
+    let exchange = MessageExchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: now)
     nodes[id] = Node(name: peer.name, endpoint: peer.endpoint, front: front, exchange: exchange)
     bound[peer.endpoint] = id
     for caller in nodes.keys.sorted() where nodes[caller]?.wanted.contains(peer.endpoint) == true { plug(caller, peer.endpoint) }
@@ -160,7 +160,7 @@ struct InMemoryWorld {
     perform(actions, of: id, front)
   }
 
-  private mutating func perform(_ actions: [Exchange.Action], of id: NodeID, _ front: BusFront) {
+  private mutating func perform(_ actions: [MessageExchange.Action], of id: NodeID, _ front: BusFront) {
     for action in actions {
       switch action {
       case .send(let frame, let link): transmit(frame, link, from: id)

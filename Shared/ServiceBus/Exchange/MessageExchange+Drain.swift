@@ -1,6 +1,6 @@
 // A process's departure: it tells its peers, finishes its work, and ends once every peer has read its last frames.
 
-extension Exchange {
+extension MessageExchange {
   /// The time at which a drain ends everything that still runs; nil without a drain.
   var drainLimit: Int64? {
     switch phase {

@@ -2,7 +2,7 @@
 
 import Queues
 
-extension Exchange {
+extension MessageExchange {
   mutating func requested(_ frame: Frame, on link: LinkID) {
     let id = IncomingID(link: link, correlation: frame.correlation)
     guard let caller = links[link]?.peer.peer, incoming[id] == nil else { return malformed() }

@@ -3,7 +3,7 @@
 internal import CMicroHTTPD
 internal import Synchronization
 
-extension Exchange {
+extension HTTPExchange {
   /// The most room that is reserved for a body before its first byte arrives.
   private static let expectedByteCount = 256 * 1024
 

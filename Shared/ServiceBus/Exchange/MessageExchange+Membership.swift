@@ -16,7 +16,7 @@ extension Announcement {
   }
 }
 
-extension Exchange {
+extension MessageExchange {
   /// A link that this process keeps was established, or established again.
   package mutating func linkUp(_ link: LinkID) {
     upLinks.insert(link)

@@ -2,7 +2,7 @@
 
 import Queues
 
-extension Exchange {
+extension MessageExchange {
   /// Starts a call. It completes exactly once, at the latest by its deadline.
   mutating func call(_ request: CallRequest) {
     statistics.calls += 1

@@ -4,7 +4,7 @@
 internal import CMicroHTTPD
 internal import Synchronization
 
-final class Exchange: Sendable {
+final class HTTPExchange: Sendable {
   enum Phase {
     /// Suspended before the body, until the handler decides about it.
     case asking(Task<Void, Never>)

@@ -6,13 +6,13 @@ import Testing
 @testable import ServiceBus
 @testable import ServiceBusPeer
 
-@Suite struct ExchangeTests {
+@Suite struct MessageExchangeTests {
   private static func peer(_ name: String, incarnation: UInt64 = 1) -> Peer {
     Peer(name: name, role: .worker, incarnation: incarnation, endpoint: "memory://" + name, isReady: true)
   }
 
-  private func exchange() -> Exchange {
-    Exchange(peer: Self.peer("a"), served: ["test.echo/1": ServedMessage(senders: [.worker])], configuration: BusConfiguration(), now: 0)
+  private func exchange() -> MessageExchange {
+    MessageExchange(peer: Self.peer("a"), served: ["test.echo/1": ServedMessage(senders: [.worker])], configuration: BusConfiguration(), now: 0)
   }
 
   private func announcement(_ name: String) -> Frame { Frame(kind: .announce, arguments: Announcement(peer: Self.peer(name), isDraining: nil).encoded()) }
@@ -22,14 +22,14 @@ import Testing
       correlation: correlation, destination: .peer("b"), name: "test.echo/1", key: "", arguments: [], body: [], deadline: deadline, reply: PendingReply())
   }
 
-  private func sent(_ exchange: inout Exchange) -> [(UInt64, UInt64)] {
+  private func sent(_ exchange: inout MessageExchange) -> [(UInt64, UInt64)] {
     exchange.takeActions().compactMap { action in
       if case .send(let frame, let link) = action, frame.kind == .request { return (frame.correlation, link.number) }
       return nil
     }
   }
 
-  private func outcomes(_ exchange: inout Exchange) -> [Outcome] {
+  private func outcomes(_ exchange: inout MessageExchange) -> [Outcome] {
     exchange.takeActions().compactMap { action in
       if case .settle(_, let outcome) = action { return outcome }
       return nil
@@ -136,7 +136,7 @@ import Testing
   }
 
   @Test func `a message from a process of another role than its senders' is refused, counted and not executed`() throws {
-    var exchange = Exchange(
+    var exchange = MessageExchange(
       peer: Self.peer("a"), served: [PublishClusterMap.name: ServedMessage(senders: PublishClusterMap.senders)], configuration: BusConfiguration(), now: 0)
     for (number, role) in [Role.worker, .gateway, .notifier, .share].enumerated() {
       let link = LinkID(number: UInt64(number + 1))

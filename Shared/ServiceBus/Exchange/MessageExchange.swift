@@ -7,7 +7,7 @@ import Queues
 ///
 /// A shell passes it commands, frames and the time, then carries out its actions in order. It never blocks and keeps no
 /// reference to the shell. Times are milliseconds of a clock that never goes back.
-package struct Exchange {
+package struct MessageExchange {
   package enum Action {
     case send(Frame, LinkID)
     case settle(PendingReply, Outcome)
@@ -39,7 +39,7 @@ package struct Exchange {
   let heartbeat: Int64
   let liveness: Int64
 
-  // Membership (Exchange+Membership).
+  // Membership (MessageExchange+Membership).
   var me: PeerState
   var announcement: [UInt8]
   /// Links that the shell reports as up, with or without an announcement.
@@ -49,14 +49,14 @@ package struct Exchange {
   var membershipVersion: UInt64 = 0
   var lastBeat: Int64
 
-  // Calls to others (Exchange+Outgoing).
+  // Calls to others (MessageExchange+Outgoing).
   var outgoing: [UInt64: Outgoing] = [:]
   var wheel: TimerWheel<Outgoing>
   /// Bytes of the calls in backlogs.
   var heldOutgoingByteCounts = PerLane(0)
   var nextChoice = 0
 
-  // Requests from others (Exchange+Incoming).
+  // Requests from others (MessageExchange+Incoming).
   var incoming: [IncomingID: Incoming] = [:]
   var incomingLanes = PerLane(IncomingLane())
 
