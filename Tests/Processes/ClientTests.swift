@@ -27,6 +27,10 @@ struct ClientTests {
     try await Installation.run { installation in try await run("openapi_client.py", against: installation) }
   }
 
+  @Test func `every example of the description is answered as the description says`() async throws {
+    try await Installation.run { installation in try await run("openapi_examples.py", against: installation) }
+  }
+
   @Test func `aquifer.py repeats, imports, is pinged, uploads and shares`() async throws {
     try await Installation.run { installation in try await run("thin_client.py", against: installation) }
   }
