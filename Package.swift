@@ -66,7 +66,7 @@ let layers: [Target] = [
 ]
 
 let services: [Target] = [
-  service("Gateway", ["COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
+  service("Gateway", ["CDeflate", "COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
   worker(
     "ZoneCommit",
     [
@@ -171,7 +171,10 @@ let testTargets: [Target] = [
   tests("Authentication", ["InMemoryServiceBus", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
   tests(
     "Gateway",
-    ["InMemoryServiceBus", "Gateway", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
+    [
+      "InMemoryServiceBus", "Gateway", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto",
+      "CDeflate",
+    ]),
   tests(
     "SyncWorker",
     [

@@ -17,7 +17,7 @@ extension Gateway {
         """
         Aquifer \(Release.version): a CloudKit of your own, with the mirroring of NSPersistentCloudKitContainer.
 
-        /openapi.json                 every call of the record plane, for people and for generators of clients
+        /openapi.json                 every call of both planes, for people and for generators of clients
         /database/1/{container}/…     the record plane: CloudKit Web Services
         /mirror/1/{container}/…       the object plane: stores of managed objects
 

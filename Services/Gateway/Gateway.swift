@@ -43,6 +43,7 @@ struct Gateway: HTTPHandler {
   let limiter: RateLimiter
   let places: RequestPlaces
   let parts: PartBudget
+  private let compression: AnswerCompression
   private let requestLog: RequestLog
   let table = RouteTable()
 
@@ -70,6 +71,7 @@ struct Gateway: HTTPHandler {
     limiter = RateLimiter(rate: options.rate, timing: state.timing)
     places = RequestPlaces(options.places)
     parts = PartBudget(options.parts)
+    compression = AnswerCompression(metrics)
   }
 
   func respond(to request: HTTPRequest) async -> HTTPResponse {
@@ -95,6 +97,11 @@ struct Gateway: HTTPHandler {
     if !exchange.isPage { response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins) }
     if (200..<300).contains(response.status), let successor = await successor(exchange) {
       response.headers.append(("X-Apple-CloudKit-Web-Auth-Token", successor))
+    }
+    if !exchange.isPage, response.isCompressible {
+      // Caches must not give a client the answer of another one that accepts other codings.
+      response.headers.append(("Vary", "Accept-Encoding"))
+      if ContentCoding.prefersGzip(request.headers) { await compression.compress(&response, party: exchange.party ?? request.remoteAddress) }
     }
     requestLog.tell(of: exchange, status: response.status, took: state.timing.now() - start)
     return response

@@ -17,6 +17,7 @@ final class GatewayMetrics: Sendable {
   private let durations: Family<Histogram>
   private let holds: Family<Histogram>
   private let throttled: Family<Counter>
+  private let compressible: Family<Counter>
   /// Figures looked up before: assembling their labels again costs more than the count itself.
   private let known = Memo<Ending, (requests: Counter, durations: Histogram)>()
 
@@ -28,9 +29,12 @@ final class GatewayMetrics: Sendable {
       "http_held_request_duration_seconds", "The same of requests that ask to be held (wait=), by route.", labels: ["route"],
       bounds: [0.01, 0.1, 1, 5, 10, 30, 60])
     throttled = metrics.counters("http_requests_throttled_total", "Requests over the rate limit, by what they were counted for.", labels: ["by"])
+    compressible = metrics.counters(
+      "http_compressible_answers_total", "Answers whose clients accept gzip: compressed, or plain without a free lane.", labels: ["outcome"])
   }
 
   func countThrottled(by kind: String) { throttled[kind].increment() }
+  func countCompressible(isCompressed: Bool) { compressible[isCompressed ? "gzip" : "plain"].increment() }
 
   /// - Parameter isHeld: true when the client asked to wait for a change; holds have their own histogram.
   func count(route: String, status: Int, took duration: Duration, isHeld: Bool) {

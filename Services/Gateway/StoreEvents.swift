@@ -193,7 +193,7 @@ struct EventStreamText {
 }
 
 extension Substring {
-  fileprivate func trimmingSpaces() -> Substring {
+  func trimmingSpaces() -> Substring {
     let front = drop { $0 == " " || $0 == "\t" }
     guard let end = front.lastIndex(where: { $0 != " " && $0 != "\t" }) else { return front }
     return front[...end]

@@ -189,6 +189,7 @@ public final class Notifier: Sendable {
     guard let environment = Environment(rawValue: environment) else {
       throw RecordError(.badRequest, "The environment is neither development nor production.")
     }
+    let devices = try Self.devices(of: request)
     let question = Authenticator.Question(request, container, environment)
     let (user, origins) = try await user(of: question)
     let origin = request.header("origin")
@@ -201,7 +202,7 @@ public final class Notifier: Sendable {
     let stream = EventStream(question: question, metrics: metrics) { [weak self] in self?.closed($0) }
     // Connected before the first byte is sent, so that a client that has read that byte misses no later change.
     let scope = PingBoard.Scope(container: container, environment: environment)
-    let id = switchboard.connect(PingBoard.Listener(scope: scope, userRecordName: user, device: request.query("device")), stream)
+    let id = switchboard.connect(PingBoard.Listener(scope: scope, userRecordName: user, devices: devices), stream)
     let isDraining = state.withLock { state in
       state.streams[ObjectIdentifier(stream)] = (stream, id, user)
       return state.isDraining
@@ -211,6 +212,18 @@ public final class Notifier: Sendable {
       status: 200,
       headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")] + CORS.headers(origin: origin, allowed: origins),
       body: .source(stream))
+  }
+
+  /// The stores whose own changes a stream is not told of: an app has one for each of its databases.
+  private static func devices(of request: HTTPRequest) throws(RecordError) -> [String] {
+    var devices: [String] = []
+    for (name, value) in request.query where name == "device" && !devices.contains(value) {
+      guard devices.count < PingBoard.Listener.listLimit else {
+        throw RecordError(.badRequest, "device: a stream has at most \(PingBoard.Listener.listLimit) devices; open another one for further ones.")
+      }
+      devices.append(value)
+    }
+    return devices
   }
 
   private func closed(_ stream: EventStream) {
@@ -302,7 +315,7 @@ public final class Notifier: Sendable {
       state.courierCounts[token.userRecordName] = count + 1
       let courier = Courier(metrics: metrics, now: now)
       let scope = PingBoard.Scope(container: token.container, environment: token.environment)
-      let id = switchboard.connect(PingBoard.Listener(.courier, scope: scope, userRecordName: token.userRecordName, device: token.clientID), courier)
+      let id = switchboard.connect(PingBoard.Listener(.courier, scope: scope, userRecordName: token.userRecordName, devices: [token.clientID]), courier)
       if state.isDraining { courier.release() }
       state.couriers[text] = CourierEntry(courier: courier, id: id, token: token)
       return (courier, id)

@@ -21,18 +21,19 @@ struct PingBoard: Sendable {
     /// One at first; a courier may be registered for others.
     fileprivate(set) var scopes: [Scope]
     let userRecordName: String
-    /// Identifiers of the listener itself, whose own changes it is not told of: a store's identifier, or clients of a
+    /// Identifiers of the listener itself, whose own changes it is not told of: identifiers of stores, or clients of a
     /// courier.
     fileprivate(set) var devices: [String]
 
     /// Bounds each of a listener's lists, because clients choose names and containers.
     static let listLimit = 32
 
-    init(_ kind: Kind = .stream, scope: Scope, userRecordName: String, device: String?) {
+    /// - Parameter devices: different ones, at most `listLimit`.
+    init(_ kind: Kind = .stream, scope: Scope, userRecordName: String, devices: [String]) {
       self.kind = kind
       scopes = [scope]
       self.userRecordName = userRecordName
-      devices = device.map { [$0] } ?? []
+      self.devices = devices
     }
   }
 

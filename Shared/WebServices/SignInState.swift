@@ -10,7 +10,7 @@ public struct SignInState: Hashable, Sendable {
   /// The origin of the page that asked, as its API token allows it; nil if no page asked.
   public let origin: String?
   /// The callback URL of the API token; nil if it has none.
-  public let callbackURL: String?
+  public var callbackURL: String?
   /// Milliseconds since 1970; the state is refused from then on.
   public let expiry: Int64
   /// The directory's name of the API token; empty if the directory gave none.

@@ -18,6 +18,15 @@ KNOWN = {
     "fieldName": ["title", "n", "file"],
     "subscriptionID": ["s1", "Fuzz", "Trips"],
     "recordChangeTag": ["1", "2", "3"],
+    "modelHash": [os.environ["FUZZ_MODEL"]],
+    "entity": ["Tag"],
+    "objectID": ["tag", "other"],
+}
+PATHS = {
+    "id": ["fuzz", "fuzz", "trips"],
+    "zone": ["Fuzz", "com.apple.coredata.cloudkit.zone", "Trips"],
+    "objectID": ["tag", "other"],
+    "number": ["1", "2"],
 }
 
 
@@ -36,6 +45,10 @@ def before_call(context, case, kwargs):
     case.query = {**(case.query if isinstance(case.query, dict) else {}), **CREDENTIALS}
     if CHANCE.random() < 0.7 and isinstance(case.path_parameters, dict) and "database" in case.path_parameters:
         case.path_parameters["database"] = "private"
+    if isinstance(case.path_parameters, dict):
+        for name in PATHS.keys() & case.path_parameters.keys():
+            if CHANCE.random() < 0.8:
+                case.path_parameters[name] = CHANCE.choice(PATHS[name])
     if isinstance(case.body, dict) and CHANCE.random() < 0.8:
         case.body = pointed(case.body)
         if "zoneID" in case.body and CHANCE.random() < 0.5:

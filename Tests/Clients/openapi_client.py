@@ -23,7 +23,10 @@ def generate(folder):
     """Generates the package `made` in a folder."""
     # The generator formats its code with ruff, which is in the folder of this interpreter.
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "openapi_python_client", "generate", "--path", str(DESCRIPTION), "--meta", "none", "--output-path", str(folder / "made")]
+    settings = folder / "settings.json"
+    settings.write_text(json.dumps({"content_type_overrides": {"application/x-ndjson": "text/plain"}}))
+    command = [sys.executable, "-m", "openapi_python_client", "generate", "--path", str(DESCRIPTION), "--meta", "none"]
+    command += ["--config", str(settings), "--output-path", str(folder / "made")]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     equal(ended.returncode, 0, ended.stdout + ended.stderr)
     expect("Warning" not in ended.stdout + ended.stderr, ended.stdout + ended.stderr)

@@ -229,6 +229,72 @@ extension GatewayWorld {
   }
 }
 
+@Suite struct LoopbackCallbackTests {
+  private func visit(_ registered: String?, _ asked: String) async throws -> (form: HTTPResponse, answer: HTTPResponse) {
+    let world = try await GatewayWorld()
+    let query = [("state", try world.state(origin: nil, callback: registered)), ("callbackURL", asked)]
+    let form = await world.respond(.get, "/signin", query: query)
+    let answer = await world.respond(.post, "/signin", query: query, headers: [("sec-fetch-site", "same-origin")], body: "name=alice&password=right")
+    if answer.status != 302 { #expect(world.record.withLock(\.signIns).isEmpty, "no session is made for a refused address") }
+    return (form, answer)
+  }
+
+  @Test(
+    arguments: [
+      ("http://127.0.0.1/done", "http://127.0.0.1:51234/done", "http://127.0.0.1:51234"), ("http://127.0.0.1/done", "http://127.0.0.1/done", "http://127.0.0.1"),
+      ("http://127.0.0.1:8080/done", "http://127.0.0.1:1/done", "http://127.0.0.1:1"), ("http://127.0.0.1:8080/", "http://127.0.0.1:65535/", "http://127.0.0.1:65535"),
+      ("http://127.0.0.1", "http://127.0.0.1:9", "http://127.0.0.1:9"), ("http://127.0.0.1/a?b=c", "http://127.0.0.1:9/a?b=c", "http://127.0.0.1:9"),
+      ("http://[::1]/done", "http://[::1]:51234/done", "http:"), ("http://[::1]:7/done", "http://[::1]/done", "http:"),
+    ])
+  func `a program that is registered with a loopback address is called back at the port that it asks for`(
+    registered: String, asked: String, source: String
+  ) async throws {
+    let (form, answer) = try await visit(registered, asked)
+    #expect(form.status == 200 && form.text.contains("<form"))
+    #expect(form.header("Content-Security-Policy")?.contains("form-action 'self' \(source);") == true)
+    #expect(answer.status == 302)
+    #expect(answer.header("Location") == "\(asked)\(asked.contains("?") ? "&" : "?")ckWebAuthToken=ses_new&ckSession=ses_new")
+  }
+
+  @Test(arguments: [
+    "http://localhost:51234/done", "http://localhost/done", "http://LOCALHOST/done", "https://127.0.0.1:51234/done", "HTTP://127.0.0.1:51234/done",
+    "//127.0.0.1/done",
+    "http://127.0.0.1:51234/other", "http://127.0.0.1:51234/done/", "http://127.0.0.1:51234/done/../x", "http://127.0.0.1:51234/done?next=https://evil.example",
+    "http://127.0.0.1:51234/done#x", "http://127.0.0.1:51234/DONE", "http://127.0.0.1:51234/%64one", "http://127.0.0.1:51234//done", "http://127.0.0.1:51234",
+    "http://127.0.0.1.evil.example/done", "http://127.0.0.1:51234.evil.example/done", "http://127.0.0.1evil.example/done", "http://127.0.0.11/done",
+    "http://127.0.0.1@evil.example/done", "http://127.0.0.1:51234@evil.example/done", "http://user@127.0.0.1:51234/done", "http://user:pass@127.0.0.1/done",
+    "http://127.0.0.1:80:90/done", "http://127.0.0.1:/done", "http://127.0.0.1:0/done", "http://127.0.0.1:080/done", "http://127.0.0.1:65536/done",
+    "http://127.0.0.1:100000/done", "http://127.0.0.1:+80/done", "http://127.0.0.1:-1/done", "http://127.0.0.1:8a/done", "http://127.0.0.1:\u{661}/done",
+    "http://127.0.0.1:80\\evil.example/done", "http://127.0.0.1\\@evil.example/done", "http://127.0.0.1:80 /done", "http://127.0.0.1:80/done\r\nSet-Cookie: a=b",
+    "http://127.0.0.2/done", "http://127.1/done", "http://2130706433/done", "http://0x7f.0.0.1/done", "http://0.0.0.0/done", "http://[::1]:51234/done",
+    "http://[::ffff:127.0.0.1]/done", "http://127.0.0.1./done", "http://evil.example/?http://127.0.0.1/done", "http://evil.example/done", "javascript:alert(1)", "",
+  ])
+  func `every other address is refused, and no token is made for it`(asked: String) async throws {
+    for registered in ["http://127.0.0.1/done", "http://127.0.0.1:8080/done"] {
+      let (form, answer) = try await visit(registered, asked)
+      for response in [form, answer] {
+        #expect(response.status == 400 && !response.text.contains("<form") && response.header("Location") == nil, "\(registered) \(asked)")
+        #expect(response.text.contains("an address that it is not registered with") && !response.text.contains("ses_new"))
+      }
+    }
+  }
+
+  @Test(
+    arguments: [
+      (nil, "http://127.0.0.1:51234/done"), ("https://app.example/done", "http://127.0.0.1:51234/done"), ("https://app.example/done", "https://app.example:8443/done"),
+      ("http://app.example/done", "http://app.example:8080/done"), ("myapp://done", "http://127.0.0.1/done"), ("myapp://done", "myapp://done"),
+      ("http://localhost/done", "http://localhost:51234/done"), ("https://127.0.0.1/done", "https://127.0.0.1:51234/done"),
+      ("http://[::1]/done", "http://127.0.0.1/done"),
+      ("http://[::1]/done", "http://[::1]x/done"), ("http://[::1]/done", "http://[::2]/done"), ("http://[::1]/done", "http://[0:0:0:0:0:0:0:1]/done"),
+      ("http://[::1]/done", "http://[::1%25lo]/done"), ("http://[::1]/done", "http://[::1]@evil.example/done"),
+      ("http://127.0.0.1@evil.example/done", "http://127.0.0.1@evil.example/done"), ("http://127.0.0.1.evil.example/", "http://127.0.0.1.evil.example:80/"),
+    ] as [(String?, String)])
+  func `an app that is registered with anything else can't ask for an address`(registered: String?, asked: String) async throws {
+    let (form, answer) = try await visit(registered, asked)
+    #expect(form.status == 400 && answer.status == 400 && answer.header("Location") == nil)
+  }
+}
+
 @Suite struct RotationTests {
   private func header(_ token: String, _ world: GatewayWorld, path: String = caller, status: Int = 200) async -> String? {
     let response = await world.respond(.get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", token)])

@@ -11,8 +11,8 @@ import WebServices
 struct EventStreamTests {
   @Test func `a ping reaches the user's other devices and nobody else`() async throws {
     let world = try await NotifierWorld()
-    let origin = try await world.listen("ann", device: "A1")
-    let other = try await world.listen("ann", device: "A2")
+    let origin = try await world.listen("ann", devices: ["A1"])
+    let other = try await world.listen("ann", devices: ["A2"])
     let participant = try await world.listen("bob")
     let stranger = try await world.listen("cid")
     let elsewhere = try await world.listen("ann", container: "iCloud.b")
@@ -32,6 +32,35 @@ struct EventStreamTests {
     }
     #expect(try await world.metric("aquifer_held_connections{kind=\"events\"}") == 6)
     #expect(try await world.metric("aquifer_pings_sent_total{kind=\"events\"}") == 8)
+    await world.stop()
+  }
+
+  @Test func `one stream serves several stores, and none of them hears of its own changes`() async throws {
+    let world = try await NotifierWorld()
+    let both = try await world.listen("ann", devices: ["private", "shared", "private"])
+    let other = try await world.listen("ann", devices: ["elsewhere"])
+    for (sequence, origin) in [(1, "private"), (2, "shared")] as [(Int64, String)] {
+      try await world.push(owner: "ann", zone: "Trips", sequence: sequence, origin: origin)
+      #expect(try await other.ping() == "1 Trips ann t\(sequence)")
+    }
+    // What another store changes comes first, because nothing came before.
+    try await world.push(owner: "ann", zone: "Notes", sequence: 3, origin: "elsewhere")
+    #expect(try await both.ping() == "1 Notes ann t3")
+    await world.stop()
+  }
+
+  @Test func `a stream has at most 32 devices, and a further one is refused`() async throws {
+    let world = try await NotifierWorld()
+    let names = (0..<32).map { "D\($0)" }
+    let full = try await world.listen("ann", devices: names + names)
+    for name in [names[0], names[31]] { try await world.push(owner: "ann", zone: "Own", origin: name) }
+    try await world.push(owner: "ann", zone: "Others", sequence: 9, origin: "D32")
+    #expect(try await full.ping() == "1 Others ann t9")
+    let refused = try await world.client.send("GET", world.pingsURL("ann", devices: names + ["D32"]))
+    let error = try JSONValue(parsing: refused.body)
+    #expect(refused.status == 400 && error["serverErrorCode"]?.string == "BAD_REQUEST")
+    #expect(error["reason"]?.string == "device: a stream has at most 32 devices; open another one for further ones.")
+    #expect(try await world.metric("aquifer_held_connections{kind=\"events\"}") == 1)
     await world.stop()
   }
 

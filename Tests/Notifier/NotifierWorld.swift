@@ -118,13 +118,13 @@ final class NotifierWorld: Sendable {
     _ = try await share.call(DirectoryChanged(credentials: true, schemas: []), to: .role(.notifier), within: .seconds(20))
   }
 
-  func pingsURL(_ user: String, container: String = "iCloud.a", environment: String = "development", device: String? = nil) -> String {
-    "\(url)/mirror/1/\(container)/\(environment)/pings?ckAPIToken=api&ckWebAuthToken=token-\(user)" + (device.map { "&device=\($0)" } ?? "")
+  func pingsURL(_ user: String, container: String = "iCloud.a", environment: String = "development", devices: [String] = []) -> String {
+    "\(url)/mirror/1/\(container)/\(environment)/pings?ckAPIToken=api&ckWebAuthToken=token-\(user)" + devices.map { "&device=\($0)" }.joined()
   }
 
   /// A connected device whose first comment has been read.
-  func listen(_ user: String, container: String = "iCloud.a", environment: String = "development", device: String? = nil) async throws -> Events {
-    let events = Events(try await client.stream(pingsURL(user, container: container, environment: environment, device: device)))
+  func listen(_ user: String, container: String = "iCloud.a", environment: String = "development", devices: [String] = []) async throws -> Events {
+    let events = Events(try await client.stream(pingsURL(user, container: container, environment: environment, devices: devices)))
     #expect(try await events.next() == ": connected")
     return events
   }

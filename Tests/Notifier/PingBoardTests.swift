@@ -26,12 +26,12 @@ struct PingBoardTests {
 
     init() throws {
       home = try scope()
-      ann1 = board.connect(.init(scope: home, userRecordName: "ann", device: "A1"))
-      ann2 = board.connect(.init(scope: home, userRecordName: "ann", device: nil))
-      bob = board.connect(.init(scope: home, userRecordName: "bob", device: "B1"))
-      cid = board.connect(.init(scope: home, userRecordName: "cid", device: "C1"))
-      _ = board.connect(.init(scope: try scope("iCloud.a", .production), userRecordName: "dora", device: nil))
-      _ = board.connect(.init(scope: try scope("iCloud.b"), userRecordName: "ann", device: nil))
+      ann1 = board.connect(.init(scope: home, userRecordName: "ann", devices: ["A1"]))
+      ann2 = board.connect(.init(scope: home, userRecordName: "ann", devices: []))
+      bob = board.connect(.init(scope: home, userRecordName: "bob", devices: ["B1"]))
+      cid = board.connect(.init(scope: home, userRecordName: "cid", devices: ["C1"]))
+      _ = board.connect(.init(scope: try scope("iCloud.a", .production), userRecordName: "dora", devices: []))
+      _ = board.connect(.init(scope: try scope("iCloud.b"), userRecordName: "ann", devices: []))
     }
 
     func told(_ owner: String, _ audience: [String], origin: String? = nil, by user: String? = nil) -> [DatabaseScope: [PingBoard.ListenerID]] {
@@ -65,7 +65,7 @@ struct PingBoardTests {
   @Test func `couriers of participants are left to who knows their subscriptions, event streams are told of every zone`() throws {
     var world = try World()
     let home = world.home
-    let couriers = ["ann", "bob"].map { world.board.connect(.init(.courier, scope: home, userRecordName: $0, device: nil)) }
+    let couriers = ["ann", "bob"].map { world.board.connect(.init(.courier, scope: home, userRecordName: $0, devices: [])) }
     var change = change(home, owner: "ann", audience: ["ann", "bob"])
     func told(_ change: ZoneChange) -> [DatabaseScope: [PingBoard.ListenerID]] {
       Dictionary(uniqueKeysWithValues: world.board.deliveries(of: change).map { ($0.databaseScope, $0.listeners) })
@@ -117,7 +117,7 @@ struct PingBoardTests {
     for step in 0..<3000 {
       if next(3) > 0 || plain.isEmpty {
         let (user, device) = ("user\(next(5))", "device\(next(3))")
-        plain.append((board.connect(.init(scope: home, userRecordName: user, device: device)), user, device))
+        plain.append((board.connect(.init(scope: home, userRecordName: user, devices: [device])), user, device))
       } else {
         board.disconnect(plain.remove(at: next(plain.count)).id)
       }

@@ -111,8 +111,8 @@ struct SubscriptionDeliveryTests {
     try await world.open("ann", clientID: "C2")
     try await world.open("ann", clientID: "C3", registering: "C3")
     try await world.open("ann", clientID: "C3", registering: "C1")
-    let own = try await world.listen("ann", device: "C1")
-    let other = try await world.listen("ann", device: "C9")
+    let own = try await world.listen("ann", devices: ["C1"])
+    let other = try await world.listen("ann", devices: ["C9"])
     try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("1", origin: "C1"), try NotifierWorld.notification("2")]))
     for expected in ["2", ""] { #expect(try await world.poll("ann", clientID: "C1") == expected) }
     for expected in ["2", ""] { #expect(try await world.poll("ann", clientID: "C3") == expected) }

@@ -1,4 +1,4 @@
-// Unmodified clients of Apple's service against an installation. Their scripts are in Tests/Clients.
+// Unmodified clients of Apple's service, and those of Clients, against an installation. Scripts are in Tests/Clients.
 
 import Foundation
 import Testing
@@ -25,6 +25,26 @@ struct ClientTests {
 
   @Test func `a client that is made of the description stores and finds records`() async throws {
     try await Installation.run { installation in try await run("openapi_client.py", against: installation) }
+  }
+
+  @Test func `every example of the description is answered as the description says`() async throws {
+    try await Installation.run { installation in try await run("openapi_examples.py", against: installation) }
+  }
+
+  @Test func `aquifer.py repeats, imports, is pinged, uploads and shares`() async throws {
+    try await Installation.run { installation in try await run("thin_client.py", against: installation) }
+  }
+
+  @Test func `aquifer.py does the same over TLS`() async throws {
+    try await Installation.run(tls: true) { installation in try await run("thin_client.py", against: installation) }
+  }
+
+  @Test(.timeLimit(.minutes(3))) func `aquifer.js has the types that it says, and does the same in Chromium`() async throws {
+    try await Installation.run { installation in try await run("web_client.py", against: installation) }
+  }
+
+  @Test(.timeLimit(.minutes(3))) func `load.py measures saves, and finds a loss that is planted`() async throws {
+    try await Installation.run { installation in try await run("load_client.py", against: installation) }
   }
 
   /// Runs a script of Tests/Clients with a container, an API token and two users of its own, and prints its steps.

@@ -59,7 +59,7 @@ private let exemptions = [
   try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
   defer { try? FileManager.default.removeItem(at: folder) }
   // The reader's clone: its own data folder, these scripts, binaries that are built already.
-  for name in ["deploy", "Tests"] {
+  for name in ["deploy", "Tests", "Clients"] {
     try FileManager.default.createSymbolicLink(at: folder.appending(path: name), withDestinationURL: Checkout.root.appending(path: name))
   }
 

@@ -44,6 +44,8 @@ private struct BoundsTable {
     ("steps of a query's page", "Services/SyncWorker/RecordPlane/QuerySearch.swift", "pageCost"),
     ("steps of a query's page", "Services/SyncWorker/RecordPlane/QuerySearch.swift", "costLimit"),
     ("pushes to a subscriber", "Services/SyncWorker/WorkerHost/ConflatedChangePublisher.swift", "notificationLimit"),
+    ("answers that are being compressed", "Services/Gateway/AnswerCompression.swift", "laneCount"),
+    ("devices of an event stream", "Services/Notifier/PingBoard.swift", "listLimit"),
     ("delivery reports", "Services/Notifier/DeliveryReports.swift", "limit"),
     ("password hashes", "Services/ShareService/SignIn/PasswordHasher.swift", "laneCount"),
     ("password hashes", "Services/ShareService/SignIn/PasswordHasher.swift", "waitingLimit"),

@@ -145,6 +145,7 @@ struct BannedCall: CustomTestStringConvertible {
     "deploy/Dockerfile",
     "docs/operating/OPERATING.md", "docs/operating/ERRORS.md", "docs/operating/PERFORMANCE.md", "deploy/bench", "Tests/Load/postgres",
     "deploy/prometheus/prometheus.yml", "deploy/prometheus/alerts.yml", "deploy/prometheus/alerts_test.yml",
+    "Clients/python/aquifer.py", "Clients/python/load.py", "Clients/web/aquifer.js",
   ]
   .compactMap { path in
     (try? Repository.text(path)).map { SourceFile(path: path, text: $0) }

@@ -140,6 +140,43 @@ struct AssetPlaneTests {
     }
   }
 
+  @Test(arguments: [StoreKind.memory, .sqlite])
+  func `an import shows large bytes as links when it is asked to, and texts as themselves`(_ kind: StoreKind) async throws {
+    try await ObjectPlaneWorld.with(kind) { world in
+      try await world.setUp("A")
+      try await world.setUp("B")
+      let content = [UInt8](repeating: 7, count: 900_000)
+      let text = String(repeating: "x", count: 900_000)
+      _ = try await world.save(
+        "A",
+        #"""
+        {"changeType":"insert","entity":"PhotoData","objectID":"large","attributes":{"data":"\#(Data(content).base64EncodedString())"}},
+        {"changeType":"insert","entity":"PhotoData","objectID":"small","attributes":{"data":"BwcH"}},
+        {"changeType":"insert","entity":"Tag","objectID":"text","attributes":{"name":"\#(text)"}}
+        """#, query: ["wait": "export"])
+      func values(_ query: [String: String]) async throws -> [String: JSONValue] {
+        let changes = try await world.get("B/changes", query).json["changes"]?.elements ?? []
+        return Dictionary(
+          uniqueKeysWithValues: changes.compactMap { change in
+            (change["attributes"]?["data"] ?? change["attributes"]?["name"]).map { (change["objectID"]?.string ?? "", $0) }
+          })
+      }
+      for query in [[:], ["assets": "inline"]] {
+        let inline = try await values(query)
+        #expect(inline["large"]?.string == Data(content).base64EncodedString() && inline["small"]?.string == "BwcH" && inline["text"]?.string == text)
+      }
+      let linked = try await values(["assets": "links"])
+      #expect(linked["small"]?.string == "BwcH" && linked["text"]?.string == text)
+      let asset = try #require(linked["large"]?["asset"])
+      #expect(asset["size"]?.int64 == 900_000)
+      let segments = try #require(asset["downloadURL"]?.string).dropFirst("https://host/".count).split(separator: "/").map(String.init)
+      let url = try #require(AssetURL(segments: segments, signedWith: Array("signing key".utf8), now: world.clock.now / 1000))
+      #expect(try world.assets.read(Asset(hash: url.hash, byteCount: 900_000), shard: url.shard) == content)
+      let refused = try await world.get("B/changes", ["assets": "none"])
+      #expect(refused.status == 400 && refused.reason == "assets is inline or links")
+    }
+  }
+
   @Test func `large values of objects are kept for as long as their history`() async throws {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       try await world.setUp("A")

@@ -15,7 +15,7 @@ enum SignInPage {
     case wrong, incomplete, away
     case throttled(seconds: Int)
     /// Problems that end the sign-in: the page shows no form.
-    case badLink, foreignForm, revoked
+    case badLink, foreignForm, foreignCallback, revoked
 
     /// The sentence for the visitor. An unknown name and a wrong password get the same one.
     var sentence: String {
@@ -26,6 +26,7 @@ enum SignInPage {
       case .throttled(let seconds): "Too many attempts. Try again in \(Self.text(seconds))."
       case .badLink: "This sign-in took too long, or its address is not complete. Go back to the app and sign in from there."
       case .revoked: "The app that asked is not known here any more."
+      case .foreignCallback: "The app asked to be called back at an address that it is not registered with."
       case .foreignForm: "This form was not sent by the sign-in page. Go back to the app and sign in from there."
       }
     }
@@ -33,7 +34,7 @@ enum SignInPage {
     var status: Int {
       switch self {
       case .wrong, .foreignForm, .revoked: 403
-      case .incomplete, .badLink: 400
+      case .incomplete, .badLink, .foreignCallback: 400
       case .away: 503
       case .throttled: 429
       }
@@ -128,8 +129,10 @@ enum SignInPage {
     if (window.opener) window.opener.postMessage({errorMessage: document.body.dataset.reason}, '*');
     """
 
-  /// The source expression of a URL in a content security policy: its origin, or the app's own scheme.
+  /// The source expression of a URL in a content security policy: its origin, or its scheme for an app's own scheme and
+  /// for a literal of IPv6, which policies can't spell.
   private static func source(_ url: String) -> String {
-    url.hasPrefix("http://") || url.hasPrefix("https://") ? PageOrigin.origin(of: url) : String(url.prefix { $0 != ":" }) + ":"
+    let isSpelled = url.hasPrefix("http://") && !url.hasPrefix("http://[") || url.hasPrefix("https://") && !url.hasPrefix("https://[")
+    return isSpelled ? PageOrigin.origin(of: url) : String(url.prefix { $0 != ":" }) + ":"
   }
 }

@@ -18,8 +18,12 @@ extension Gateway {
       return SignInPage.ended(.throttled(seconds: seconds))
     }
     let key = try await secrets.signingKey()
-    guard let state = request.query("state").flatMap({ SignInState(text: $0, verifiedWith: key, now: wallClock.now) }) else {
+    guard var state = request.query("state").flatMap({ SignInState(text: $0, verifiedWith: key, now: wallClock.now) }) else {
       return SignInPage.ended(.badLink)
+    }
+    if let asked = request.query("callbackURL") {
+      guard let registered = state.callbackURL, LoopbackCallback.allows(asked, registered: registered) else { return SignInPage.ended(.foreignCallback) }
+      state.callbackURL = asked
     }
     let app = await pageApp(of: state.container)
     guard request.method == .post else { return SignInPage.form(state, app) }

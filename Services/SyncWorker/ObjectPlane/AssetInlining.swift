@@ -10,12 +10,18 @@ import ServiceBus
 import WebServices
 import ZoneCommit
 
+/// How an answer shows bytes that are assets; texts and composites are always read inline.
+enum AssetForm: String {
+  case inline, links
+}
+
 /// Puts the contents of assets back into values.
 struct AssetInliner: Sendable {
   let assets: AssetStore
   let shard: Int
   /// nil when the model is unknown: text and bytes then look alike, so everything stays a link.
   let deserializer: Deserializer?
+  var form = AssetForm.inline
 
   /// Bytes of content in one change or transaction: in base64, behind a page, they stay below the bus's message limit.
   static let byteLimit: Int64 = 3_000_000
@@ -53,6 +59,7 @@ struct AssetInliner: Sendable {
     var result = attributes
     for (index, attribute) in attributes.enumerated() {
       guard case .asset(let asset) = attribute.value, asset.byteCount <= budget else { continue }
+      if form == .links, entity.attribute(named: attribute.name)?.type.isBytes == true { continue }
       // Dropped because the answer carries a link instead, and a request for that link reports the file's fault.
       guard let content = try? assets.read(asset, shard: shard) else { continue }
       budget -= asset.byteCount
@@ -60,6 +67,16 @@ struct AssetInliner: Sendable {
       result[index] = NamedValue(name: attribute.name, value: value)
     }
     return result
+  }
+}
+
+extension AttributeType {
+  /// True for values that answers spell as base64.
+  fileprivate var isBytes: Bool {
+    switch self {
+    case .binary, .transformable: true
+    default: false
+    }
   }
 }
 

@@ -13,6 +13,7 @@ extension StoreCall {
     let token = try token("after", as: .importBatch)
     let limit = try integer("limit", default: Limit.recordsPerResponse, maximum: Self.changesLimit)
     let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
+    guard let form = AssetForm(rawValue: request.query["assets"] ?? AssetForm.inline.rawValue) else { throw RecordError(.badRequest, "assets is inline or links") }
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
     let permissions = schema.permissions(of: request.caller, in: request.database)
@@ -21,7 +22,7 @@ extension StoreCall {
     let entityNames = model.entityNames(inConfiguration: mirror.configuration)
     let importer = Importer(model: model.index, links: model.links, entityNames: entityNames)
     let reader = ImportReader(
-      importer: importer, inliner: AssetInliner(assets: context.assets, shard: store.shard, deserializer: importer.deserializer), permissions: permissions)
+      importer: importer, inliner: AssetInliner(assets: context.assets, shard: store.shard, deserializer: importer.deserializer, form: form), permissions: permissions)
     let values = MirrorValueWriter(assets: assetLinks)
     let started = now
     let start = token?.positions.first?.sequence ?? 0

@@ -135,6 +135,7 @@ extension SharedCall {
       let answers = await askAll(group.map(\.name)) { owner throws(RecordError) in
         var query = ["limit": String(share)]
         if let after = token[owner] { query["after"] = after.text }
+        query["assets"] = call.request.query["assets"]
         let page = try await home.ask(owner, .fetchChanges, query: query).json()
         // Dropped because the guest keeps it until the next import.
         if page["hasKept"]?.bool == true { try? await home.collect(from: owner, into: call.store) }

@@ -19,6 +19,7 @@ extension Exporter {
         if let existing = entry.record { try Self.check(existing, is: entity, change, model) }
         entry.record = try Self.written(change, of: entity, over: entry.record ?? new, serializer)
         entry.isServersDeletion = false
+        if Self.rounds(change, of: entity) { entry.isToldAgain = true }
         return true
       }
       if isDone { return }
@@ -28,6 +29,7 @@ extension Exporter {
     if let existing { try Self.check(existing, is: entity, change, model) }
     entry.record = try Self.written(change, of: entity, over: existing ?? newRecord(of: entity, change), serializer)
     entry.isServersDeletion = false
+    if Self.rounds(change, of: entity) { entry.isToldAgain = true }
     try settle(change, of: entity, over: existing, in: &entry)
     overlay.set(entry, named: change.objectID)
   }
@@ -39,6 +41,16 @@ extension Exporter {
     if record.fields[ReservedName.entityName] == nil { record.fields[ReservedName.entityName] = Field(.string(entity.name)) }
     try serializer.write(change.attributes, of: entity, into: &record)
     return record
+  }
+
+  /// Whether the zone keeps another number than the store sent, which the store is then told: a Decimal with more digits
+  /// than its DOUBLE field has.
+  private static func rounds(_ change: HistoryChange, of entity: EntityDescription) -> Bool {
+    change.attributes.contains { named in
+      guard case .decimal(let text) = named.value, let number = DecimalText.double(text) else { return false }
+      guard let attribute = entity.attribute(named: named.name), attribute.isMirrored, attribute.exactFieldName == nil else { return false }
+      return DecimalText.exact(text) != DecimalText.exact(DecimalText.text(number))
+    }
   }
 
   private func newRecord(of entity: EntityDescription, _ change: HistoryChange) -> Record {
@@ -61,6 +73,7 @@ extension Exporter {
     let before = record
     try serializer.write(change.attributes, of: entity, into: &record)
     entry.record = record
+    if Self.rounds(change, of: entity) { entry.isToldAgain = true }
     if judge != nil { try settle(change, of: entity, over: before, in: &entry) }
     overlay.set(entry, named: change.objectID)
   }

@@ -1,0 +1,195 @@
+"""Clients/python/aquifer.py: retries and errors against a scripted server, then all it can against an installation."""
+
+import http.server
+import itertools
+import json
+import sys
+import threading
+from pathlib import Path
+
+from steps import Steps, Surroundings, equal, expect, raises
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(ROOT / "Clients" / "python"))
+
+from aquifer import AquiferError, Client, delete, insert, new_id, update  # noqa: E402
+
+WORLD = Surroundings.read()
+STEPS = Steps("aquifer.py")
+MODEL = ROOT / "deploy" / "sample" / "Sample.xcdatamodeld" / "Sample.xcdatamodel" / "contents"
+
+
+class Script(http.server.BaseHTTPRequestHandler):
+    """Plays the answers of `script` one after the other; None hangs up instead."""
+
+    protocol_version = "HTTP/1.1"
+    script, requests = [], []
+
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.requests.append((self.command, self.path, dict(self.headers), body))
+        step = self.script.pop(0)
+        if step is None:
+            self.close_connection = True
+            return
+        status, headers, content = step
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if headers.get("Content-Type") == "text/event-stream":
+            self.close_connection = True
+        else:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_DELETE = answer
+
+    def log_message(self, *_):
+        pass
+
+
+def play(*answers):
+    Script.script, Script.requests = list(answers), []
+
+
+def refusal(status, code, **more):
+    return status, {}, json.dumps({"serverErrorCode": code, "reason": "why", **more}).encode()
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Script)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+address = f"http://127.0.0.1:{server.server_port}"
+pauses = []
+scripted = Client(address, "c", "t", notifier=address)
+real_pause = scripted._pause
+scripted._pause = lambda attempt, error=None: pauses.append(real_pause(attempt, error)) or 0
+done = (200, {}, b'{"transactions":[{"transactionNumber":1}]}')
+
+with STEPS.step("a save is sent again under one identifier until it is answered"):
+    play(None, refusal(503, "TRY_AGAIN_LATER", retryAfter=7), (429, {"Retry-After": "9"}, b"busy"), None, done)
+    answer = scripted.store("S").save([insert("Tag", "T", name="tide")], transaction_id="once")
+    equal(answer["transactions"][0]["transactionNumber"], 1)
+    bodies = {body for _, _, _, body in Script.requests}
+    names = {headers["X-Request-ID"] for _, _, headers, _ in Script.requests}
+    expect(len(Script.requests) >= 5 and len(bodies) == 1 and len(names) == 1, f"{Script.requests}")
+    saved = json.loads(bodies.pop())["transactions"][0]
+    equal((saved["transactionID"], saved["changes"][0]["attributes"]), ("once", {"name": "tide"}))
+    expect(7.0 in pauses and 9.0 in pauses, f"the server's own times are kept: {pauses}")
+
+with STEPS.step("pauses double, have a jitter and an end"):
+    drawn = [[real_pause(attempt) for _ in range(50)] for attempt in (0, 3, 100)]
+    expect(all(max(those) <= limit for those, limit in zip(drawn, (1, 8, 300))) and len(set(drawn[1])) > 10, f"{drawn}")
+
+with STEPS.step("a lasting refusal is an error with all that the server said, and is not sent again"):
+    play(refusal(413, "QUOTA_EXCEEDED", cocoaErrorCode=134060, uuid="u"))
+    try:
+        scripted.store("S").status()
+        expect(False, "no error")
+    except AquiferError as error:
+        equal((error.status, error.code, error.reason, error.cocoa_code), (413, "QUOTA_EXCEEDED", "why", 134060))
+        equal((error.retry_after, error.is_temporary, error.body["uuid"]), (None, False, "u"))
+    equal(len(Script.requests), 1)
+
+with STEPS.step("patience has an end, with the last problem and the server's time"):
+    impatient = Client(address, "c", "t", patience=0)
+    play(refusal(503, "TRY_AGAIN_LATER", retryAfter=3))
+    with raises(AquiferError, "TRY_AGAIN_LATER"):
+        impatient.store("S").status()
+    play(None, None)
+    with raises(AquiferError, "NO_ANSWER"):
+        impatient.store("S").status()
+
+with STEPS.step("an idle connection that the server has closed costs no pause"):
+    play(done, None, done)
+    impatient.store("S").status()
+    impatient.store("S").status()
+
+with STEPS.step("a stream goes on after its last event, and says when it is connected"):
+    stream = {"Content-Type": "text/event-stream"}
+    play(
+        (200, stream, b': hello\n\nid: 4\ndata: {"a":1}\n\nid: 5\ndata: {"a":\ndata: 2}\n\ndata: {"cut'),
+        (503, {}, b""),
+        (200, stream, b'data: {"a":3}\n\n'),
+        refusal(404, "NOT_FOUND"),
+    )
+    told = []
+    with raises(AquiferError, "NOT_FOUND"):
+        for event in scripted.store("S").events(after="3"):
+            told.append(event)
+    equal(told, [None, {"a": 1}, {"a": 2}, None, {"a": 3}])
+    equal([headers.get("Last-Event-ID") for _, _, headers, _ in Script.requests], ["3", "5", "5", "5"])
+server.shutdown()
+
+# The installation
+
+operator = Client(WORLD.gateway, WORLD.container, WORLD.operator, ca=WORLD.authority)
+model = operator.call("PUT", f"/mirror/1/{WORLD.container}/development/model", MODEL.read_bytes())["modelHash"]
+alice = Client(WORLD.gateway, WORLD.container, WORLD.alice, notifier=WORLD.notifier, ca=WORLD.authority)
+bob = Client(WORLD.gateway, WORLD.container, WORLD.bob, notifier=WORLD.notifier, ca=WORLD.authority)
+phone, laptop = alice.store(new_id()), alice.store(new_id())
+tag, photo = new_id(), new_id()
+
+with STEPS.step("a device sets up its store, and saves once however often it sends"):
+    equal(phone.set_up(model, device="Phone")["storeIdentifier"], phone.identifier)
+    laptop.set_up(model)
+    first = phone.save([insert("Tag", tag, name="tide")], transaction_id="T-1", wait=True)
+    equal(first["event"]["counts"], {"saved": 1, "deleted": 0})
+    equal(phone.save([insert("Tag", tag, name="tide")], transaction_id="T-1")["transactions"], first["transactions"])
+
+with STEPS.step("another device imports pages to the end, and goes on from its token"):
+    phone.save([insert("Tag", new_id(), name=f"{number}") for number in range(30)], wait=True)
+    pages = list(laptop.changes(limit=10))
+    equal(len({change["objectID"] for page in pages for change in page["changes"]}), 31)
+    expect(len(pages) > 3 and not pages[-1]["moreComing"], f"{len(pages)} pages")
+    phone.save([update("Tag", tag, name="ebb")], after=pages[-1]["importToken"], wait=True)
+    changed = [change for page in laptop.changes(pages[-1]["importToken"]) for change in page["changes"]]
+    equal([(change["objectID"], change["attributes"]["name"]) for change in changed], [(tag, "ebb")])
+
+with STEPS.step("a token of another database is refused with status 410"):
+    other = bob.store(new_id())
+    other.set_up(model)
+    try:
+        list(other.changes(pages[-1]["importToken"]))
+        expect(False, "no error")
+    except AquiferError as error:
+        equal((error.status, error.is_temporary), (410, False))
+
+with STEPS.step("a large value is uploaded, imported as a link, and downloaded"):
+    content = bytes(range(256)) * 8000
+    phone.save([insert("ImageData", photo, data=phone.upload(content, "ImageData", "data", photo))], wait=True)
+    linked = {change["objectID"]: change for page in laptop.changes(assets="links") for change in page["changes"]}
+    value = linked[photo]["attributes"]["data"]
+    equal(value["asset"]["size"], len(content))
+    expect(alice.download(value) == content, "the content differs")
+    equal(laptop.object(photo)["syncState"], "clean")
+
+with STEPS.step("a refusal names its place, and stores nothing"):
+    with raises(AquiferError, "BAD_REQUEST", "Tag.nam: the model has no such attribute"):
+        phone.save([delete("Tag", tag), insert("Tag", new_id(), nam="x")])
+    equal(laptop.object(tag)["attributes"]["name"], "ebb")
+
+with STEPS.step("a ping says that a zone changed, and events tell of exports"):
+    pings = alice.pings(laptop, alice.store(new_id(), "shared"))
+    equal(next(pings), None)
+    phone.save([update("Tag", tag, name="flow")])
+    ping = next(pings)
+    equal((ping["zoneName"], ping["scope"]), ("com.apple.coredata.cloudkit.zone", "private"))
+    pings.close()
+    kinds = (event["type"] for event in phone.events() if event and event["endDate"])
+    equal([kind for kind in itertools.islice(kinds, 3)][0], "setup")
+    phone_status = phone.status()
+    expect("pendingUploads" in phone_status, f"{phone_status}")
+
+with STEPS.step("an object graph is shared, accepted and imported by somebody else"):
+    shared = phone.share([tag], title="Tides", publicPermission="READ_WRITE")
+    guest = bob.store(new_id(), "shared")
+    guest.set_up(model)
+    results = guest.accept(shared["share"]["shortGUID"])
+    equal(results[0]["participantStatus"], "ACCEPTED")
+    objects = {
+        change["objectID"]: change for page in guest.changes() for change in page["changes"] if "entity" in change
+    }
+    equal(objects[tag]["attributes"]["name"], "flow")
+
+STEPS.done()

@@ -1,0 +1,188 @@
+"""Clients/web/aquifer.js: its types, then all it can in headless Chromium, on a page from another origin."""
+
+import http.server
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from steps import Steps, Surroundings, equal, expect
+from webdriver import BrowserError, browser, until
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(ROOT / "Clients" / "python"))
+
+from aquifer import Client, insert, new_id  # noqa: E402
+
+WORLD = Surroundings.read()
+STEPS = Steps("aquifer.js")
+SCRIPT = ROOT / "Clients" / "web" / "aquifer.js"
+MODEL = ROOT / "deploy" / "sample" / "Sample.xcdatamodeld" / "Sample.xcdatamodel" / "contents"
+PASSWORD = "correct horse battery staple"
+PAGE = b"""<!doctype html><meta charset="utf-8"><button id="signin">Sign in</button><script type="module">
+import * as aquifer from "/aquifer.js";
+window.aquifer = aquifer;
+window.told = [];
+document.getElementById("signin").onclick = async () => {
+  try { await app.signIn(window.redirectURL); told.push("signed in"); } catch (error) { told.push(String(error)); }
+};
+</script>"""
+
+
+class Pages(http.server.BaseHTTPRequestHandler):
+    """Serves the page and the module."""
+
+    def do_GET(self):
+        is_script = self.path == "/aquifer.js"
+        content = SCRIPT.read_bytes() if is_script else PAGE
+        self.send_response(200)
+        self.send_header("Content-Type", "text/javascript" if is_script else "text/html")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+def refused(page, script, *parts):
+    try:
+        page.run(script)
+    except BrowserError as error:
+        for part in parts:
+            expect(part in str(error), str(error))
+        return
+    raise AssertionError(f"{script}: no error")
+
+
+with STEPS.step("its types hold"):
+    compiler = shutil.which("tsc")
+    expect(compiler, "tsc is missing: deploy/install test")
+    options = ["--checkJs", "--allowJs", "--noEmit", "--strict", "--target", "es2022", "--module", "es2022"]
+    checked = subprocess.run(
+        [compiler, *options, "--lib", "es2022,dom,dom.iterable", SCRIPT], capture_output=True, text=True, check=False
+    )
+    equal(checked.returncode, 0, checked.stdout)
+
+operator = Client(WORLD.gateway, WORLD.container, WORLD.operator)
+model = operator.call("PUT", f"/mirror/1/{WORLD.container}/development/model", MODEL.read_bytes())["modelHash"]
+operator.call("POST", "/admin/1/users", {"name": "carol", "password": PASSWORD})
+bob = Client(WORLD.gateway, WORLD.container, WORLD.bob)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+
+with browser() as page:
+    page.open(f"http://127.0.0.1:{server.server_port}/")
+    until(lambda: page.run("return Boolean(window.aquifer)"), "the module is loaded")
+
+    with STEPS.step("a user signs in through the window that the page opens"):
+        settings = {"url": WORLD.gateway, "notifier": WORLD.notifier, "container": WORLD.container}
+        settings["apiToken"] = WORLD.api_token
+        page.run(
+            "window.app = new aquifer.Client({...given[0], onToken: token => { window.kept = token }});"
+            "window.model = given[1];"
+            "window.phone = app.store(aquifer.newID()); window.laptop = app.store(aquifer.newID());"
+            "try { await phone.setUp(model) } catch (error) { window.redirectURL = error.redirectURL }",
+            settings, model)  # fmt: skip
+        own = page.window
+        page.click("#signin")
+        page.window = until(
+            lambda: next((handle for handle in page.windows if handle != own), None), "the sign-in window opens"
+        )
+        page.type("#name", "carol")
+        page.type("#password", PASSWORD)
+        page.click("#submit")
+        page.window = own
+        until(lambda: page.run("return told.includes('signed in')"), "the page has its token")
+        equal(page.run("return window.kept === app.webAuthToken && kept.startsWith('ses_')"), True)
+
+    with STEPS.step("a save whose answers are lost is sent again, and stored once"):
+        saved = page.run("""
+            await phone.setUp(model, {device: {name: "Phone"}}); await laptop.setUp(model);
+            const real = window.fetch, sent = [];
+            let lost = 2;
+            app.pause = () => 0;
+            window.fetch = async (url, init) => {
+                const answer = await real(url, init);
+                sent.push([init.body, init.headers["X-Request-ID"]].join());
+                if (lost-- > 0) throw new TypeError("lost");
+                return answer;
+            };
+            window.tag = aquifer.newID();
+            const answer = await phone.save([aquifer.insert("Tag", tag, {name: "tide"})], {wait: true});
+            window.fetch = real;
+            delete app.pause;
+            return [sent.length, new Set(sent).size, answer.transactions[0].transactionNumber];""")
+        equal(saved, [3, 1, 1])
+
+    with STEPS.step("another device imports pages to the end, and goes on from its token"):
+        counts = page.run("""
+            const more = () => phone.save([aquifer.insert("Tag", aquifer.newID(), {name: "more"})], {wait: true});
+            for (let i = 0; i < 5; i++) await more();
+            let pages = 0, names = new Set();
+            for await (const page of laptop.changes(undefined, {limit: 2})) {
+                pages++;
+                for (const change of page.changes) names.add(change.objectID);
+                window.token = page.importToken;
+            }
+            await phone.save([aquifer.update("Tag", tag, {name: "ebb"})], {wait: true});
+            const next = [];
+            for await (const {changes} of laptop.changes(token)) next.push(...changes.map(it => it.attributes.name));
+            return [pages >= 3, names.size, next];""")
+        equal(counts, [True, 6, ["ebb"]])
+
+    with STEPS.step("refusals are errors with a code and a place"):
+        wrong = "await phone.save([aquifer.insert('Tag', aquifer.newID(), {nam: 1})])"
+        refused(page, wrong, "BAD_REQUEST (400)", "Tag.nam")
+        refused(page, "for await (const page of laptop.changes('nonsense')) {}", "(4")
+        busy = "const error = new aquifer.AquiferError(503, {retryAfter: 7});"
+        equal(page.run(busy + "return [error.isTemporary, app.pause(0, error)]"), [True, 7000])
+
+    with STEPS.step("one stream of pings serves two stores, and events tell of exports"):
+        page.run("""
+            window.pings = []; window.events = [];
+            window.ends = [
+                app.pings([laptop, app.store("other", "shared")], ping => pings.push(ping)),
+                phone.events(event => events.push(event))];""")
+        begun = "return pings.length && events.some(event => event?.type === 'setup')"
+        until(lambda: page.run(begun), "both are connected")
+        page.run("await laptop.save([aquifer.insert('Tag', aquifer.newID(), {name: 'own'})], {wait: true})")
+        page.run("await phone.save([aquifer.update('Tag', tag, {name: 'flow'})], {wait: true})")
+        heard = "return pings.length > 1 && events.some(event => event?.type === 'export' && event.endDate)"
+        until(lambda: page.run(heard), "both tell")
+        told = page.run("ends.forEach(end => end()); return pings.map(it => it && it.zoneName + ' ' + it.scope)")
+        equal(told, [None, "com.apple.coredata.cloudkit.zone private"])
+
+    with STEPS.step("a large value is uploaded, imported as a link, and downloaded"):
+        same = page.run("""
+            const bytes = new Uint8Array(2_000_000).map((_, place) => place * 7);
+            const photo = aquifer.newID();
+            const data = await phone.upload(bytes, "ImageData", "data", photo);
+            await phone.save([aquifer.insert("ImageData", photo, {data})], {wait: true});
+            for await (const page of laptop.changes(undefined, {assets: "links"})) {
+                const found = page.changes.find(change => change.objectID === photo);
+                if (!found) continue;
+                const content = new Uint8Array(await app.download(found.attributes.data));
+                return [content.length, content.every((byte, place) => byte === bytes[place])];
+            }""")
+        equal(same, [2_000_000, True])
+
+    with STEPS.step("an object graph is shared by one user, and joined by another"):
+        shared = page.run("return await phone.share([tag], {title: 'Tides', publicPermission: 'READ_WRITE'})")
+        guest = bob.store(new_id(), "shared")
+        guest.set_up(model)
+        equal(guest.accept(shared["share"]["shortGUID"])[0]["participantStatus"], "ACCEPTED")
+        mine, own = bob.store(new_id()), new_id()
+        mine.set_up(model)
+        mine.save([insert("Tag", own, name="bob's")], wait=True)
+        offered = mine.share([own], publicPermission="READ_ONLY")
+        joined = page.run(
+            "const guest = app.store(aquifer.newID(), 'shared'); await guest.setUp(model);"
+            "const results = await guest.accept(given[0]); const names = [];"
+            "for await (const {changes} of guest.changes()) names.push(...changes.map(it => it.attributes?.name));"
+            "return [results[0].participantStatus, names.includes(\"bob's\")]",
+            offered["share"]["shortGUID"])  # fmt: skip
+        equal(joined, ["ACCEPTED", True])
+
+STEPS.done()
