@@ -12,7 +12,7 @@ extension Console {
     let name = invocation.value("name") ?? ""
     guard !name.isEmpty, !name.contains(where: \.isWhitespace) else { throw UsageError("--name is a process's name, without spaces", path: invocation.command.path) }
     do {
-      guard access(path, F_OK) != 0 else { throw SystemProblem(giving: "\(path) is there already: a key is never replaced in its file, make another one") }
+      guard access(path, F_OK) != 0 else { throw SystemProblem(giving: "\(path) exists already. `bus-key add` replaces no key: name another file") }
       let pair = try BusKeyPair.generate()
       let line = KnownPeer(role: role, name: name, publicKey: pair.publicKey)
       let peers = try invocation.value("peers").map { (path: $0, text: try Self.peers($0, adding: line)) }

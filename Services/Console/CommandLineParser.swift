@@ -45,10 +45,10 @@ enum CommandLineParser {
   }
 
   static let globalOptions: [Command.Option] = [
-    .optional("server", "URL", "the gateway; else AQUIFER_SERVER, else http://127.0.0.1:8080. AQUIFER_CERTIFICATE_AUTHORITY: a PEM file of what to trust"),
-    .optional("operator-token", "T", "the operator's token; else AQUIFER_OPERATOR_TOKEN"),
+    .optional("server", "URL", "the gateway (default $AQUIFER_SERVER or http://127.0.0.1:8080); AQUIFER_CERTIFICATE_AUTHORITY names a PEM file to trust"),
+    .optional("operator-token", "T", "the operator token (default $AQUIFER_OPERATOR_TOKEN)"),
     .flag("json", "print exactly one JSON object"),
-    .flag("help", "this text, at every level"),
+    .flag("help", "print this help; every command has its own"),
   ]
 }
 
@@ -114,7 +114,7 @@ private struct Reader {
     case "json" where isGlobal: globals.isJSON = true
     default:
       if case .value = option.kind, options[option.name] != nil {
-        throw UsageError("--\(option.name) may be given once only", path: path)
+        throw UsageError("--\(option.name) may be given only once", path: path)
       }
       options[option.name, default: []].append(try Self.checked(value, of: option, path))
     }

@@ -5,62 +5,63 @@ extension Command {
 
   private static let container = Option.required("container", "ID", "the container, such as iCloud.org.example.photos")
   private static let environment = Option.required("environment", "E", "development or production")
-  private static let development = Option.optional("environment", "E", "development (as without it) or production")
+  private static let development = Option.optional("environment", "E", "development (the default) or production")
 
-  private static let onlyContainer = Option.optional("container", "ID", "only of this container")
+  private static let onlyContainer = Option.optional("container", "ID", "only in this container")
 
   private static let trial = [
-    Option.flag("dry-run", "say what would change, and change nothing"), Option.flag("print-schema", "answer with the whole schema"),
+    Option.flag("dry-run", "show the changes and make none"), Option.flag("print-schema", "print the whole schema, too"),
   ]
-  private static let changeTypes = Option.flag("change-types", "also change types of fields that records have: objects with values of before are hidden")
+  private static let changeTypes = Option.flag("change-types", "also change the types of fields that records have; objects with old values become hidden")
 
   private static let running: [Command] = [
     Command(
       "dev", [],
       [
-        .required("data", "DIR", "the folder of everything that lasts; made when it is missing"),
-        .optional("http-port", "PORT", "of the gateway, 8080 without it; 0: any free port"),
-        .optional("ping-port", "PORT", "of the notifier, 8081 without it; 0: any free port"),
-        .optional("workers", "N", "how many workers, 1 without it"),
-        .optional("user-quota", "BYTES", "what each private database may hold, such as 500MB, unless the user has a quota of his own; 0, as without it: any number"),
-        .optional("user-devices", "N", "how many of one user's devices may listen, and ask at a time; 256 and 128 without it"),
-        .optional("encryption-key", "FILE", "the keys that encrypted values rest under; without it DIR/encryption-key, made when it is missing"),
-        .optional("tls-certificate", "FILE", "PEM: gateway and notifier speak TLS with this certificate"), .optional("tls-key", "FILE", "PEM: its private key"),
-        .optional("log-level", "LEVEL", "the least important lines of all processes' logs: debug, info (as without it), warning or error"),
-        .optional("ready-file", "FILE", "written when everything answers, and whenever a process was replaced"),
-        .optional("restart-pause", "MS", "the longest pause before a process that keeps ending is started again, 5000 without it"),
+        .required("data", "DIR", "the data folder; created if it is missing"),
+        .optional("http-port", "PORT", "the gateway's port (default 8080; 0: any free port)"),
+        .optional("ping-port", "PORT", "the notifier's port (default 8081; 0: any free port)"),
+        .optional("workers", "N", "the number of workers (default 1)"),
+        .optional("user-quota", "BYTES", "the quota of users without their own, for each private database, such as 500MB (default 0: no limit)"),
+        .optional("user-devices", "N", "the number of one user's devices that may listen (default 256), and of their requests at a time (default 128)"),
+        .optional("encryption-key", "FILE", "the keys that encrypt values on disk (default DIR/encryption-key, created if it is missing)"),
+        .optional("tls-certificate", "FILE", "a PEM file: the certificate of gateway and notifier for TLS"), .optional("tls-key", "FILE", "a PEM file: its private key"),
+        .optional("log-level", "LEVEL", "the lowest level that all processes log: debug, info (the default), warning or error"),
+        .optional("ready-file", "FILE", "a file to write when all processes answer, and after each replacement of a process"),
+        .optional("restart-pause", "MS", "the longest pause before a process starts again, in milliseconds (default 5000)"),
       ] + PassedOption.table.map(\.option),
       summary: "Run all four services on this machine",
       discussion: """
-        Starts the share service, the workers, the notifier and the gateway as processes of their own, starts one again that dies, and stops
-        them all on Ctrl-C or SIGTERM. Prints where they are, an operator token, and commands to go on with. Their logs are in DIR/log; `source
-        DIR/env` tells a shell where they are and who the operator is. Variables of the environment reach the services, too (AQUIFER_TRUSTED_PROXIES
-        for --trusted-proxies); an operator token among them holds in place of the one in DIR/operator-token, and is said to.
+        Starts the share service, the workers, the notifier and the gateway as separate processes, restarts a process that dies, and stops them
+        all on Ctrl-C or SIGTERM. Prints their addresses, an operator token, and the next commands. The logs are in DIR/log. `source DIR/env` sets
+        the addresses and the operator token in a shell. The services read environment variables, too (AQUIFER_TRUSTED_PROXIES for
+        --trusted-proxies). An operator token in the environment replaces the one in DIR/operator-token; a message says so.
         """,
       examples: ["aquifer dev --data ./data", "aquifer dev --data /tmp/trial --http-port 0 --ping-port 0 --workers 2 --ready-file ready.json"], action: .dev),
     Command(
       "health", [Argument(name: "URL", explanation: "an admin address, such as http://127.0.0.1:9100/readyz")], summary: "Ask a process whether it is ready",
-      discussion: "Exit code 0 when it answers 200, 1 otherwise: for health checks of containers.", examples: ["aquifer health http://127.0.0.1:9100/readyz"],
+      discussion: "The exit code is 0 if the process answers 200, else 1. Containers use it as a health check.",
+      examples: ["aquifer health http://127.0.0.1:9100/readyz"],
       action: .health),
     Command(
-      "encryption-key add", [Argument(name: "FILE", explanation: "the file that workers and gateways read as --encryption-key; made when it is missing")],
-      [.flag("unless-present", "leave a file with a key as it is")],
+      "encryption-key add", [Argument(name: "FILE", explanation: "the file that workers and gateways read as --encryption-key; created if it is missing")],
+      [.flag("unless-present", "change nothing if the file has a key")],
       summary: "Add a key for encrypted values",
       discussion: """
-        The new key seals from the next start of the processes on; the earlier ones stay in the file, as they are needed to open what they
-        sealed. Give all workers and gateways the same file. Without it nobody can read those values: keep a copy apart from the data.
+        The processes use the new key after their next start. The earlier keys stay in the file, because they open the values that they sealed.
+        Give all workers and gateways the same file. Nobody can read the values without it: keep a copy apart from the data.
         """,
       examples: ["aquifer encryption-key add /etc/aquifer/encryption-key"], action: .addEncryptionKey),
     Command(
-      "bus-key add", [Argument(name: "FILE", explanation: "the file that one process reads as --bus-key; there must be none yet")],
+      "bus-key add", [Argument(name: "FILE", explanation: "the file that one process reads as --bus-key; it must not exist yet")],
       [
         .required("role", "ROLE", "gateway, worker, share or notifier"), .required("name", "NAME", "the process's --name"),
-        .optional("peers", "PEERS", "the file that all processes read as --bus-peers, which the new line is added to; made when it is missing"),
+        .optional("peers", "PEERS", "the file that all processes read as --bus-peers; gets the new line, created if it is missing"),
       ],
       summary: "Make a process's key for the bus between machines",
       discussion: """
-        FILE holds a secret and is readable by its owner only; it stays on its machine. What is printed is the line that tells the others whom
-        the key belongs to: every process's --bus-peers must have it. They find a new line within a second or two, without a restart.
+        FILE holds a secret. Only its owner can read it, and it stays on its machine. The command prints the line that tells the other processes
+        whose key this is: every process's --bus-peers must have it. The processes read a new line within two seconds, without a restart.
         """,
       examples: ["aquifer bus-key add /etc/aquifer/worker-2.key --role worker --name worker-2 --peers /etc/aquifer/bus-peers"], action: .addBusKey),
     Command(
@@ -73,56 +74,57 @@ extension Command {
     Command(
       "user create", [Argument(name: "NAME", explanation: "the operator's name for the user, unique")],
       [
-        .optional("email", "E", "for sharing by e-mail address"), .optional("phone", "P", "for sharing by telephone number"),
-        .optional("given-name", "G", "as others see it"),
-        .optional("family-name", "F", "as others see it"), .flag("discoverable", "other users may find this one by e-mail address or record name"),
+        .optional("email", "E", "the e-mail address, for sharing"), .optional("phone", "P", "the telephone number, for sharing"),
+        .optional("given-name", "G", "the name that others see"),
+        .optional("family-name", "F", "the name that others see"), .flag("discoverable", "let other users find this one by e-mail address or record name"),
         .flag("password-stdin", "read a password for the sign-in page from standard input"),
       ],
-      summary: "Create a user and a web-auth token", discussion: "The token is shown once; the directory keeps only its hash.",
+      summary: "Create a user and a web-auth token", discussion: "The command shows the token once: the directory keeps only its hash.",
       examples: ["aquifer user create alice --given-name Alice", "aquifer --json user create bob | jq -r .webAuthToken"], action: .call(.createUser)),
     Command(
       "user update", [Argument(name: "NAME", explanation: "the user's name")],
       [
-        .optional("email", "E", "for sharing by e-mail address"), .optional("phone", "P", "for sharing by telephone number"),
-        .optional("given-name", "G", "as others see it"),
-        .optional("family-name", "F", "as others see it"), .optional("discoverable", "yes|no", "whether other users may find this one"),
+        .optional("email", "E", "the e-mail address, for sharing"), .optional("phone", "P", "the telephone number, for sharing"),
+        .optional("given-name", "G", "the name that others see"),
+        .optional("family-name", "F", "the name that others see"), .optional("discoverable", "yes|no", "whether other users may find this one"),
       ],
-      summary: "Change what is known of a user", discussion: "What is not given stays as it is.", examples: ["aquifer user update alice --discoverable yes"],
+      summary: "Change a user's names, addresses and visibility", discussion: "Values that you do not give stay as they are.",
+      examples: ["aquifer user update alice --discoverable yes"],
       action: .call(.updateUser)),
     Command(
       "user password", [Argument(name: "NAME", explanation: "the user's name")],
-      [.flag("password-stdin", "read the password from standard input: never an argument, which every process could read")],
-      summary: "Set a user's password for the sign-in page", discussion: "Ends the user's sessions; tokens made by the operator go on.",
+      [.flag("password-stdin", "read the password from standard input, because every process could read an argument")],
+      summary: "Set a user's password for the sign-in page", discussion: "The user's sessions end; tokens that the operator made stay valid.",
       examples: ["aquifer user password alice --password-stdin"], action: .call(.setPassword)),
     Command(
-      "user list", [], [onlyContainer], summary: "List users, and what their databases hold",
-      discussion: "With --container those who have something in it, and what that is.",
+      "user list", [], [onlyContainer], summary: "List users and the contents of their databases",
+      discussion: "With --container, lists the users who have data in it, and counts only that data.",
       examples: ["aquifer user list", "aquifer user list --container iCloud.org.example.photos"], action: .call(.listUsers)),
     Command(
-      "user show", [Argument(name: "NAME", explanation: "the user's name, or record name")], summary: "Show what there is of a user",
-      discussion: "Databases with bytes, records and zones, shares, zones of others that they have access to, tokens, sessions and quota.",
+      "user show", [Argument(name: "NAME", explanation: "the user's name, or record name")], summary: "Show all that the installation stores of a user",
+      discussion: "Lists databases with bytes, records and zones; shares; access to others' zones; tokens, sessions and quota.",
       examples: ["aquifer user show alice"], action: .call(.showUser)),
     Command(
       "user delete", [Argument(name: "NAME", explanation: "the user's name, or record name")],
-      [.flag("yes", "really: without it is said what would go, and nothing goes")], summary: "Delete a user with everything that is theirs",
+      [.flag("yes", "delete; without it the command only lists what it would delete")], summary: "Delete a user and all of their data",
       discussion: """
-        At once: sign-ins, tokens, sessions, roles and server keys that act as the user; name and e-mail address are free again. Then, shard after
-        shard, also after a restart: their databases with records, assets, devices' stores, history and subscriptions. What they shared ends for
-        everybody, as if they had deleted it; they leave what others shared with them. What they wrote into others' zones and into public
-        databases stays: it is others' and the app's. After a quarter of an hour the shards are looked through once more.
-        `user show` says how far it is; then nobody is known by the name. Backups from before still have the data.
+        These go at once: sign-ins, tokens, sessions, roles, and server keys that act as the user. The name and the e-mail address are free again.
+        These go shard after shard, even after a restart: the user's databases with records, assets, devices' stores, history and subscriptions.
+        The user's shares end for everybody, and the user leaves others' shares. Records that the user wrote into others' zones and into public
+        databases stay: they belong to others and to the app. The shards are searched once more a quarter of an hour later.
+        `user show` shows the progress, and forgets the name at the end. Earlier backups still have the data.
         """,
       examples: ["aquifer user delete alice", "aquifer user delete alice --yes"], action: .deleteUser),
     Command(
       "user disable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Refuse a user's tokens from now on",
       examples: ["aquifer user disable alice"], action: .call(.disableUser)),
     Command(
-      "user enable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Take a user's tokens again after `user disable`",
-      discussion: "The user's sessions have ended, and so have web couriers that they asked for.", examples: ["aquifer user enable alice"],
+      "user enable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Accept a user's tokens again after `user disable`",
+      discussion: "The user's sessions and web couriers have ended and do not come back.", examples: ["aquifer user enable alice"],
       action: .call(.enableUser)),
     Command(
-      "user token", [Argument(name: "NAME", explanation: "the user's name")], summary: "Make a further web-auth token, for one more device",
-      discussion: "Such tokens live until they are revoked and may be used any number of times, in parallel.", examples: ["aquifer user token alice"],
+      "user token", [Argument(name: "NAME", explanation: "the user's name")], summary: "Make another web-auth token, for one more device",
+      discussion: "The token is valid until it is revoked. Several devices may use it at the same time.", examples: ["aquifer user token alice"],
       action: .call(.createUserToken)),
     Command(
       "user quota",
@@ -130,13 +132,13 @@ extension Command {
         Argument(name: "NAME", explanation: "the user's name"),
         Argument(
           name: "BYTES",
-          explanation: "what each of the user's databases may hold, such as 500MB, 1.5GB or 2GiB; 0: any number; default: what the workers are configured with"),
+          explanation: "the limit of each of the user's databases, such as 500MB, 1.5GB or 2GiB; 0: no limit; default: the workers' --user-quota"),
       ], summary: "Limit the bytes of a user's records and assets",
-      discussion: "Over it, saves that grow are refused with QUOTA_EXCEEDED; deletions and saves that shrink go on.",
+      discussion: "Above the limit the server refuses saves that add bytes with QUOTA_EXCEEDED. It still takes deletions and saves that free bytes.",
       examples: ["aquifer user quota alice 10GB", "aquifer user quota alice default"], action: .call(.setUserQuota)),
     Command(
       "role grant", [], [container, environment] + member, summary: "Give a user a custom role of the schema",
-      discussion: "The role is declared by CREATE ROLE, and what it may by GRANTs; see `aquifer schema import`.",
+      discussion: "CREATE ROLE declares the role, and GRANTs give its permissions: see `aquifer schema import`.",
       examples: ["aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators"],
       action: .call(.grantRole)),
     Command(
@@ -144,13 +146,13 @@ extension Command {
       examples: ["aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role moderators"],
       action: .call(.revokeRole)),
     Command(
-      "role list", [], [.optional("container", "ID", "only of this container")], summary: "List who has which custom role",
+      "role list", [], [.optional("container", "ID", "only in this container")], summary: "List the users' custom roles",
       examples: ["aquifer role list", "aquifer role list --container iCloud.org.example.photos"], action: .call(.listRoles)),
     Command(
-      "session list", [], [.optional("user", "NAME", "only this user's"), onlyContainer], summary: "List who is signed in by the sign-in page",
+      "session list", [], [.optional("user", "NAME", "only this user's sessions"), onlyContainer], summary: "List the sessions of the sign-in page",
       examples: ["aquifer session list", "aquifer session list --user alice"], action: .call(.listSessions)),
     Command(
-      "session revoke", [Argument(name: "SESSION", explanation: "as it is listed")], summary: "End a session now",
+      "session revoke", [Argument(name: "SESSION", explanation: "the session's name, from `session list`")], summary: "End a session now",
       examples: ["aquifer session revoke 0f4b1c1e7e574c40"], action: .call(.revokeSession)),
   ]
 
@@ -163,22 +165,22 @@ extension Command {
     Command(
       "container set", [Argument(name: "ID", explanation: "the container")],
       [
-        .optional("display-name", "NAME", "what the app is called to people; '' forgets it"),
-        .optional("app-url", "URL", "where people find the app, https or a scheme of its own; '' forgets it"),
+        .optional("display-name", "NAME", "the app's name for people; '' removes it"),
+        .optional("app-url", "URL", "the app's address, https or a scheme of its own; '' removes it"),
       ],
-      summary: "Say what an app is called, and where people find it",
-      discussion: "The sign-in page and the pages of shares name the app and lead back to it. What is not given stays as it is.",
+      summary: "Set an app's name and address",
+      discussion: "The sign-in page and the share pages show the name and link to the address. Values that you do not give stay as they are.",
       examples: ["aquifer container set iCloud.org.example.photos --display-name Photos --app-url https://photos.example.org"],
       action: .call(.setContainer)),
     Command("container list", summary: "List containers and their apps", examples: ["aquifer container list"], action: .call(.listContainers)),
     Command(
-      "container delete", [Argument(name: "ID", explanation: "the container")], [.flag("yes", "really: everything in it becomes unreachable")],
+      "container delete", [Argument(name: "ID", explanation: "the container")], [.flag("yes", "delete it; all data in it become unreachable")],
       summary: "Delete a container", examples: ["aquifer container delete iCloud.org.example.photos --yes"], action: .call(.deleteContainer)),
     Command(
       "token create", [],
       [
-        container, environment, .repeated("allowed-origin", "O", "a web page's origin that may use it; without one: any"),
-        .optional("callback-url", "URL", "where the sign-in page sends the browser with the token, for apps that open it in no window of theirs"),
+        container, environment, .repeated("allowed-origin", "O", "the origin of a web page that may use the token (default: any)"),
+        .optional("callback-url", "URL", "the URL to which the sign-in page sends the browser with the token, for apps that do not open the page in a window of theirs"),
       ],
       summary: "Create an API token for an app", examples: ["aquifer token create --container iCloud.org.example.photos --environment development"],
       action: .call(.createToken)),
@@ -190,7 +192,7 @@ extension Command {
       "key add", [],
       [
         container, .required("public-key", "FILE.pem", "an ECDSA P-256 public key"), .optional("name", "N", "for people"),
-        .optional("user", "NAME", "the user whose the server's writes are; without it a user is made for the key"),
+        .optional("user", "NAME", "the user who makes the server's changes (default: a new user for the key)"),
       ], summary: "Add a server-to-server key", examples: ["aquifer key add --container iCloud.org.example.photos --public-key eckey.pem"], action: .call(.addKey)),
     Command("key list", [], [onlyContainer], summary: "List server-to-server keys", examples: ["aquifer key list"], action: .call(.listKeys)),
     Command(
@@ -204,17 +206,18 @@ extension Command {
     Command(
       "model validate", [path], [.optional("configuration", "C", "only the entities of this configuration")],
       summary: "Check a Core Data model against every rule of mirroring, without a server",
-      discussion: "Prints all problems at once and exits with 1: for CI.", examples: ["aquifer model validate Photos.xcdatamodeld"], action: .validateModel),
+      discussion: "Prints all problems at once. The exit code is 1 if there are any, for CI.", examples: ["aquifer model validate Photos.xcdatamodeld"],
+      action: .validateModel),
     Command(
       "model push", [path],
       [
         container, environment, .optional("configuration", "C", "only the entities of this configuration"), changeTypes,
-        .flag("yes", "really: production takes it at once, and gives nothing back"),
+        .flag("yes", "push to production, which takes the model at once and removes nothing later"),
       ] + trial, summary: "Make a container's schema fit a Core Data model",
       discussion: """
-        Says what is added, and what becomes of values saved so far: fields of another type are refused unless --change-types says that it is
-        meant, because objects with values of before don't fit and are hidden; fields that the model has no more keep their values, which
-        a renamingIdentifier does not move. Production is better given what was tried in development, by `aquifer schema promote`.
+        Prints the additions and their effect on stored values. A field that changes its type is refused without --change-types, because objects
+        with old values do not fit and become hidden. A field that the model no longer has keeps its values; a renamingIdentifier does not move
+        them. For production, try the model in development first and use `aquifer schema promote`.
         """,
       examples: ["aquifer model push Photos.xcdatamodeld --container iCloud.org.example.photos --environment development"], action: .pushModel),
   ]
@@ -226,115 +229,116 @@ extension Command {
     Command(
       "schema import", [Argument(name: "FILE", explanation: "a schema text")], [container, development, changeTypes] + trial, summary: "Replace the development schema",
       discussion: """
-        Prints what changes: + added, - gone, ~ of another type and how many records have it, * a new index or grant; with --dry-run it is only
-        printed. Production takes what only adds. What is gone from the schema stays in the records.
+        Prints the changes: + added, - removed, ~ another type with the number of records that have it, * a new index or grant. With --dry-run
+        it changes nothing. Production takes only additions. Values of removed fields stay in the records.
         """,
       examples: ["aquifer schema import photos.ckdb --container iCloud.org.example.photos"], action: .call(.importSchema)),
     Command(
-      "schema promote", [], [container] + trial, summary: "Add to production what development has more",
+      "schema promote", [], [container] + trial, summary: "Add development's new types, fields, indexes and grants to production",
       examples: ["aquifer schema promote --container iCloud.org.example.photos"], action: .call(.promoteSchema)),
     Command(
-      "schema reset", [], [container, .flag("yes", "really: without it the records are counted, and nothing is dropped")],
+      "schema reset", [], [container, .flag("yes", "drop them; without it the command only counts the records")],
       summary: "Drop the development schema and its records",
-      discussion: "Schema, models, rules, records, devices' stores and subscriptions of development go; devices begin anew. Production stays as it is.",
+      discussion: "Drops development's schema, models, rules, records, devices' stores and subscriptions; devices start again. Production does not change.",
       examples: ["aquifer schema reset --container iCloud.org.example.photos", "aquifer schema reset --container iCloud.org.example.photos --yes"],
       action: .resetSchema),
     Command(
-      "schema diff", [], [container], summary: "Show what development has more than production",
+      "schema diff", [], [container], summary: "Show the differences between development and production",
       examples: ["aquifer schema diff --container iCloud.org.example.photos"], action: .call(.diffSchema)),
   ]
 
   private static let rules: [Command] = [
     Command(
-      "rules export", [], [container, development], summary: "Print what is unique in an environment, as `rules import` takes it",
+      "rules export", [], [container, development], summary: "Print an environment's uniqueness rules, as `rules import` reads them",
       examples: ["aquifer rules export --container iCloud.org.example.photos"], action: .call(.exportRules)),
     Command(
       "rules import", [Argument(name: "FILE", explanation: "the rules as JSON")],
-      [container, development, .flag("dry-run", "check the rules, and change nothing")], summary: "Declare what is unique, and what becomes of duplicates",
+      [container, development, .flag("dry-run", "check the rules and change nothing")], summary: "Replace an environment's uniqueness rules",
       discussion: """
-        FILE has the rules for all models of the environment; a rule holds if one of them has its entity and attributes.
-        FILE is {"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"}]}, all rules of the environment. Policies:
-        merge-lowest-uuid  duplicates in a zone become the one with the lowest record name, also those that are there already
-        reject             a save that would make a duplicate is refused with UNIQUE_FIELD_ERROR
-        report             duplicates are listed by `aquifer duplicates list`
+        A rule says which attributes are unique and how the server treats duplicates. FILE has all rules of the environment, for all of its models:
+        {"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"}]}. A rule applies if a model has its entity and attributes.
+        merge-lowest-uuid  merges duplicates in a zone, old and new ones, into the record with the lowest name
+        reject             refuses a save that would make a duplicate with UNIQUE_FIELD_ERROR
+        report             lists duplicates in `aquifer duplicates list`
         """, examples: ["aquifer rules import rules.json --container iCloud.org.example.photos"], action: .call(.importRules)),
     Command(
-      "duplicates list", [], [onlyContainer], summary: "List objects that share what is declared to be unique",
-      discussion: "Of each group some names, with how many there are; `merging` are those that wait to be removed because another stands for them.",
+      "duplicates list", [], [onlyContainer], summary: "List objects that are duplicates by a rule",
+      discussion: "Shows the number of duplicates in each group, and some of their names. `merging` are duplicates that the server is about to remove.",
       examples: ["aquifer duplicates list"], action: .call(.listDuplicates)),
   ]
 
-  private static let watch = Option.count("watch", "SECONDS", standard: 2, "show it again and again, every 2 seconds unless said otherwise, until Ctrl-C")
+  private static let watch = Option.count("watch", "SECONDS", standard: 2, "refresh every SECONDS (default 2) until Ctrl-C")
 
   private static let looking: [Command] = [
     Command(
-      "status", [], [watch], summary: "Say whether all is well, and if not, what to do",
+      "status", [], [watch], summary: "Show problems of the installation and their remedies",
       discussion: """
-        The first line says whether all is well, or what is wrong and what to do; the tables below have everybody, what is odd first and marked
-        by an exclamation mark. `to export` are saved transactions that are not mirrored yet, `oldest` is how long the first of them waits;
-        `held back` are objects that can't be exported; `queue` are writes that wait for a disk; `not open` are shards that serve nobody.
-        docs/operating/OPERATING.md goes on from there.
+        The first lines name each problem and its remedy, or say that all is well. The tables below have all processes and stores, problems first
+        and marked by an exclamation mark. `to export` counts saved transactions that are not mirrored yet, and `oldest` is the age of the first.
+        `held back` counts objects that can't be exported, `queue` writes that wait for a disk, `not open` shards that serve nobody.
+        docs/operating/OPERATING.md tells more.
         """, examples: ["aquifer status", "aquifer status --watch", "aquifer --json status"], action: .call(.status)),
     Command(
-      "workers", [], [watch], summary: "List the workers and what they hold", discussion: "A worker that does not answer within 2 s is SILENT.",
+      "workers", [], [watch], summary: "List the workers and their shards", discussion: "A worker that does not answer within 2 s is SILENT.",
       examples: ["aquifer workers", "aquifer workers --watch 5"], action: .call(.workers)),
     Command(
-      "shards", [], [watch], summary: "List who holds which shards", discussion: "With --json one object a shard.", examples: ["aquifer shards"],
+      "shards", [], [watch], summary: "List the shards and their workers", discussion: "--json prints one object for each shard.", examples: ["aquifer shards"],
       action: .call(.shards)),
     Command(
-      "shards accept", [Argument(name: "WHAT", explanation: "the number of a shard, data or assets for the folder of that name, or all")],
-      summary: "Take data that workers refuse for the installation's from now on",
+      "shards accept", [Argument(name: "WHAT", explanation: "a shard's number, `data` or `assets` for the folder of that name, or `all`")],
+      summary: "Make workers accept data that they refuse",
       discussion: """
-        For shards and folders that are missing or older than they were, when nothing newer is left: what is there is served, and a shard whose file is
-        missing begins empty. Stop every process that still uses the folder with the newer data first.
+        For shards and folders that are missing or older than before, when no newer copy exists. Workers then serve the data that they find, and
+        a shard without a file begins empty. First stop every process that still uses a folder with newer data.
         """, examples: ["aquifer shards accept 3", "aquifer shards accept all"], action: .call(.acceptData)),
     Command(
-      "stores", [], [onlyContainer, watch], summary: "List the devices' stores, those with most to export first", examples: ["aquifer stores", "aquifer stores --watch"],
+      "stores", [], [onlyContainer, watch], summary: "List the devices' stores, those with the most to export first",
+      examples: ["aquifer stores", "aquifer stores --watch"],
       action: .call(.stores)),
     Command("zones", [], [onlyContainer], summary: "List the zones", examples: ["aquifer zones"], action: .call(.zones)),
     Command(
-      "subscriptions", [], [onlyContainer], summary: "List what users have subscribed to", examples: ["aquifer subscriptions"], action: .call(.subscriptions)),
+      "subscriptions", [], [onlyContainer], summary: "List the users' subscriptions", examples: ["aquifer subscriptions"], action: .call(.subscriptions)),
     Command(
-      "events", [], [onlyContainer, .flag("follow", "go on printing new ones, a line each"), watch], summary: "List setups, imports and exports, the latest first",
-      discussion: "Up to 20 of each store; those that failed are marked, with their first error.",
+      "events", [], [onlyContainer, .flag("follow", "keep printing new events, one line each"), watch], summary: "List setups, imports and exports, latest first",
+      discussion: "Shows up to 20 events of each store, and marks failed ones with their first error.",
       examples: ["aquifer events", "aquifer events --follow", "aquifer events --watch"], action: .followEvents),
     Command(
       "explain", [Argument(name: "OBJECT", explanation: "the object's ID, which is its record name")],
-      [container, environment, .required("user", "NAME", "whose stores"), .flag("public", "in the public database, and not in his private one")],
-      summary: "Say where an object stands in each of a user's stores, and why",
+      [container, environment, .required("user", "NAME", "whose stores"), .flag("public", "in the public database instead of the private one")],
+      summary: "Explain an object's state in each of a user's stores",
       examples: ["aquifer explain 0B1C2D3E-4F50-4678-9ABC-DEF012345678 --container iCloud.org.example.photos --environment production --user alice"],
       action: .call(.explain)),
     Command(
-      "quarantine list", [], [onlyContainer, watch], summary: "List objects whose export is held back, and why",
-      discussion: "Those that nothing tries again by itself are marked.", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),
+      "quarantine list", [], [onlyContainer, watch], summary: "List objects whose export is held back, with the reasons",
+      discussion: "Marks objects that the server does not try again by itself.", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),
     Command(
       "quarantine retry", [],
       [
-        .optional("container", "ID", "only of this container"), .optional("environment", "E", "only of this environment"),
+        .optional("container", "ID", "only in this container"), .optional("environment", "E", "only in this environment"),
         .optional("user", "NAME", "only of this user's stores, by name or record name"),
       ], summary: "Try held-back exports again", examples: ["aquifer quarantine retry", "aquifer quarantine retry --container iCloud.org.example.photos"],
       action: .call(.retryQuarantine)),
     Command(
-      "backup", [Argument(name: "DIR", explanation: "a folder that is not there yet")], summary: "Back the installation up while it runs",
+      "backup", [Argument(name: "DIR", explanation: "a folder that does not exist yet")], summary: "Back the installation up while it runs",
       discussion:
-        "The share service and the workers write the folder; all must see it under this path. Assets are second names of the installation's files where both are on one file system. Encryption keys and the operator token are not in it: keep the key file elsewhere. A shard that can't be copied is left out and named; the exit code is 3 then.",
+        "The share service and the workers write the folder; all must see it under this path. On the installation's own file system, assets are hard links to its files. The backup has no encryption keys and no operator token: keep the key file elsewhere. If a shard can't be copied, the command names it, goes on, and exits with 3.",
       examples: ["aquifer backup /var/backups/aquifer"], action: .runJob(.backup)),
     Command(
       "restore", [Argument(name: "DIR", explanation: "a backup")],
       [
-        .required("data", "DIR", "an empty data folder, for `aquifer dev` or the workers"),
-        .optional("directory", "DIR", "the share service's data folder; as without it the same"),
-        .optional("missing-from", "DIR", "an earlier backup of the installation: shards that this one lacks are taken from it"),
-        .flag("without-missing", "leave shards empty that the backup lacks: what was in them is lost"),
+        .required("data", "DIR", "an empty data folder for `aquifer dev` or the workers"),
+        .optional("directory", "DIR", "the share service's data folder (default: DIR of --data)"),
+        .optional("missing-from", "DIR", "an earlier backup of the installation, to take missing shards from"),
+        .flag("without-missing", "leave missing shards empty; their data are lost"),
       ], summary: "Restore a backup onto an empty data folder",
-      discussion: "Needs no server, and none may use the folders. Clients are told to begin anew, because the backup may lack what they have seen.",
+      discussion: "Needs no server; no process may use the folders meanwhile. Clients must start again, because the backup may lack changes that they have seen.",
       examples: ["aquifer restore /var/backups/aquifer --data ./data"], action: .restoreBackup),
     Command(
       "scrub", [],
-      [.flag("assets", "read the contents of all files, too"), .flag("mend-links", "delete link records that lead nowhere, for every device")],
-      summary: "Look over everything that is stored, while it is served",
+      [.flag("assets", "also read the contents of all files"), .flag("mend-links", "delete link records that lead nowhere, on every device")],
+      summary: "Check all stored data while the server runs",
       discussion:
-        "Shard after shard: pages, indexes, every record's checksum, counters. Prints what is wrong, and exits with 1 if anything is. Says how many link records lead nowhere: one of their objects is not there, nothing that is held back will make it, and they are a day old. They do no harm but that every new device imports them; --mend-links deletes them, and every device imports that.",
+        "Checks the pages, indexes, checksums and counters of each shard. Prints the problems, and exits with 1 if there are any. Counts link records that lead nowhere: an object of theirs is missing, nothing that is held back will make it, and they are a day old. They only cost every new device their import. --mend-links deletes them, and every device imports the deletions.",
       examples: ["aquifer scrub", "aquifer scrub --assets", "aquifer scrub --mend-links"], action: .runJob(.scrub)),
   ]
 }

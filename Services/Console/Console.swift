@@ -78,23 +78,23 @@ public struct Console: Sendable {
     let path: String?
     switch kind {
     case .deleteContainer:
-      guard invocation.flag("yes") else { throw UsageError("Everything in the container becomes unreachable: say --yes", path: invocation.command.path) }
+      guard invocation.flag("yes") else { throw UsageError("All data in the container would become unreachable. To delete it, add --yes", path: invocation.command.path) }
       path = nil
     case .purgeZone, .resetEncryptedZone:
-      guard invocation.flag("yes") else { throw UsageError("The zone's records go: say --yes", path: invocation.command.path) }
+      guard invocation.flag("yes") else { throw UsageError("The zone would lose its records. To go on, add --yes", path: invocation.command.path) }
       path = nil
     case .stopShare:
-      guard invocation.flag("yes") else { throw UsageError("Everybody but the owner loses access: say --yes", path: invocation.command.path) }
+      guard invocation.flag("yes") else { throw UsageError("Everybody but the owner would lose access. To go on, add --yes", path: invocation.command.path) }
       path = nil
     case .setContainer:
       guard invocation.value("display-name") != nil || invocation.value("app-url") != nil else {
-        throw UsageError("Nothing changes: say --display-name, --app-url or both", path: invocation.command.path)
+        throw UsageError("The command has nothing to change. Give --display-name, --app-url or both", path: invocation.command.path)
       }
       return []
     case .createUser: return invocation.flag("password-stdin") ? password() : []
     case .setPassword:
       guard invocation.flag("password-stdin") else {
-        throw UsageError("The password is read from standard input: say --password-stdin", path: invocation.command.path)
+        throw UsageError("The command reads the password from standard input. Add --password-stdin", path: invocation.command.path)
       }
       return password()
     case .updateUser:
@@ -165,7 +165,7 @@ public struct Console: Sendable {
     do throws(HTTPSender.Failure) {
       answer = try await http.send(call, to: server, token: invocation.globals.operatorToken ?? environment["AQUIFER_OPERATOR_TOKEN"], within: limit)
     } catch {
-      let hint = error.hint(for: server) ?? "Is it running, and not hung? `aquifer dev --data ./data` starts one."
+      let hint = error.hint(for: server) ?? "Check that the server runs; `aquifer dev --data ./data` starts one."
       terminal.problem("aquifer: \(server) can't be reached: \(error.reason). \(hint)")
       return ExitCode.refused
     }

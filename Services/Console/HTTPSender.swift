@@ -19,12 +19,12 @@ struct HTTPSender: Sendable {
     func hint(for server: String) -> String? {
       switch security {
       case .untrusted:
-        return "Its certificate is not trusted. If it is your own, name it, or the authority that signed it: AQUIFER_CERTIFICATE_AUTHORITY=FILE.pem"
-      case .badAuthorities: return "AQUIFER_CERTIFICATE_AUTHORITY names a file that can't be read as certificates in PEM"
+        return "Its certificate is not trusted. If it is your own, name it or its authority: AQUIFER_CERTIFICATE_AUTHORITY=FILE.pem"
+      case .badAuthorities: return "AQUIFER_CERTIFICATE_AUTHORITY must name a file of certificates in PEM"
       case .noTLS where server.hasPrefix("https://"):
-        return "It may speak no TLS: say http://\(server.dropFirst("https://".count)) (--server, AQUIFER_SERVER)"
+        return "If it does not speak TLS, use http://\(server.dropFirst("https://".count)) (--server, AQUIFER_SERVER)"
       case nil where isLost && server.hasPrefix("http://"):
-        return "If it speaks TLS, say https://\(server.dropFirst("http://".count)) (--server, AQUIFER_SERVER)"
+        return "If it speaks TLS, use https://\(server.dropFirst("http://".count)) (--server, AQUIFER_SERVER)"
       default: return nil
       }
     }

@@ -12,7 +12,7 @@ enum Help {
     """
     aquifer: runs and operates an Aquifer installation
 
-    Start everything on this machine, then look around:
+    Start all services on this machine and look at their state:
       aquifer dev --data ./data
       aquifer status
 

@@ -19,7 +19,7 @@ enum KeyFile {
       do throws(KeyFileError) {
         _ = try KeyRing(parsing: text)
       } catch {
-        throw SystemProblem(giving: "\(path) is no key file: \(error.reason)")
+        throw SystemProblem(giving: "\(path) is not a key file: \(error.reason)")
       }
       if unlessPresent { return false }
       if !text.hasSuffix("\n") { text += "\n" }
@@ -34,7 +34,7 @@ extension Console {
     let path = invocation.arguments[0]
     do throws(SystemProblem) {
       let isAdded = try KeyFile.addKey(to: path, unlessPresent: invocation.flag("unless-present"))
-      if isAdded { terminal.output("\(path) has a new key. Start workers and gateways again for it to be used, and keep a copy apart from the data.") }
+      if isAdded { terminal.output("\(path) has a new key. Restart workers and gateways to use it, and keep a copy apart from the data.") }
       return ExitCode.done
     } catch {
       terminal.problem("aquifer: \(error.reason)")

@@ -40,7 +40,7 @@ extension Console {
     let code = await send(AdminCall.pushModel(invocation, contents: contents, isTrial: !isMeant), invocation) { showModel($0, invocation) }
     guard !isMeant, code == ExitCode.done else { return code }
     terminal.problem(
-      "aquifer: Nothing was changed: production takes a model at once, for every device, and never gives a field back. Try it in development and `aquifer schema promote --container \(invocation.value("container") ?? "")`, or say --yes"
+      "aquifer: Nothing changed. Production takes a model at once, for every device, and never removes a field. Try it in development and `aquifer schema promote --container \(invocation.value("container") ?? "")`, or say --yes"
     )
     return ExitCode.refused
   }

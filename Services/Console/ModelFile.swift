@@ -14,7 +14,7 @@ enum ModelFile {
     var path = path
     while path.count > 1, path.hasSuffix("/") { path.removeLast() }
     var isDirectory = false
-    guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else { throw Problem(reason: "There is nothing at \(path)") }
+    guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else { throw Problem(reason: "\(path) does not exist") }
     guard isDirectory else { return try read(path) }
     if path.hasSuffix(".xcdatamodel") { return try read(path + "/contents") }
     guard path.hasSuffix(".xcdatamodeld") else { throw Problem(reason: "\(path) is a folder, but neither an .xcdatamodeld nor an .xcdatamodel") }

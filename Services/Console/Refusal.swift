@@ -7,7 +7,7 @@ enum Refusal {
   static func text(status: Int, body: [UInt8], server: String) -> String {
     // Dropped because a body that is no JSON, such as a proxy's page, has no reason to show.
     guard let answer = try? JSONValue(parsing: body), let code = answer["serverErrorCode"]?.string else {
-      return "\(server) answered \(status), and not as Aquifer does"
+      return "\(server) answered \(status), but not like Aquifer"
     }
     var lines = [answer["reason"]?.string.map { "\($0) (\(code))" } ?? code]
     lines += problems(answer)

@@ -32,7 +32,7 @@ extension Console {
       }
       guard code == ExitCode.done else { return code }
       terminal.problem(
-        "aquifer: Nothing was dropped. Development of \(container) has \(held); to drop them with schema, models, rules and devices' stores: aquifer schema reset --container \(container) --yes"
+        "aquifer: Nothing was dropped. Development of \(container) has \(held). To drop them with schema, models, rules and devices' stores: aquifer schema reset --container \(container) --yes"
       )
       return ExitCode.refused
     }
@@ -45,7 +45,7 @@ extension Console {
 
   /// `12 records in 3 users' databases and 4 in the public one`.
   static func holdings(_ usage: JSONValue?) -> String {
-    guard let usage, let records = usage["records"]?.int64, let databases = usage["databases"]?.int64 else { return "records that nobody could count" }
+    guard let usage, let records = usage["records"]?.int64, let databases = usage["databases"]?.int64 else { return "an unknown number of records" }
     let publicRecords = usage["publicRecords"]?.int64 ?? 0
     let atLeast = usage["isPartial"]?.bool == true ? "at least " : ""
     let inPublic = publicRecords > 0 ? " and \(publicRecords) in the public one" : ""

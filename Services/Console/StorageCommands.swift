@@ -34,7 +34,7 @@ extension Console {
     }
     let missing = answer["missing"]?.elements ?? []
     for shard in missing {
-      terminal.problem("aquifer: the backup is without shard \(shard["shard"]?.int64 ?? -1): \(shard["reason"]?.string ?? "")")
+      terminal.problem("aquifer: the backup lacks shard \(shard["shard"]?.int64 ?? -1): \(shard["reason"]?.string ?? "")")
     }
     var members = ["shards", "records", "bytes", "assets"].compactMap { name in answer[name]?.int64.map { (name, $0) } }
     // Usually 0, so they are shown only when there are any.
@@ -44,7 +44,7 @@ extension Console {
     if !missing.isEmpty { members.append(("missing", Int64(missing.count))) }
     tellJob(invocation, members, problemCount: problems.count)
     if !missing.isEmpty {
-      terminal.problem("aquifer: the backup is PARTIAL: it lacks \(Units.count(Int64(missing.count), "shard")). Keep the one before it: restore takes them from there")
+      terminal.problem("aquifer: the backup is PARTIAL: it lacks \(Units.count(Int64(missing.count), "shard")). Keep the previous backup: restore takes them from there")
       return ExitCode.partial
     }
     return problems.isEmpty ? ExitCode.done : ExitCode.refused
@@ -78,7 +78,7 @@ extension Console {
       let manifest = try restore.run()
       let keys = Set(manifest.shards.flatMap(\.neededKeys)).sorted()
       if !keys.isEmpty {
-        terminal.problem("restore: the encryption keys \(keys.joined(separator: ", ")) are needed to read some of it; they are in no backup")
+        terminal.problem("restore: the encryption keys \(keys.joined(separator: ", ")) are needed to read encrypted values; no backup has them")
       }
       tellJob(
         invocation, [("shards", Int64(manifest.shardCount)), ("records", Int64(manifest.recordCount)), ("bytes", manifest.byteCount)],

@@ -14,7 +14,7 @@ extension Console {
       going = (try? JSONValue(parsing: body)).map(Self.holdings(ofUser:)) ?? "an unknown number of databases"
     }
     guard code == ExitCode.done else { return code }
-    terminal.problem("aquifer: Nobody was deleted. \(name) has \(going). All of it goes: aquifer user delete \(name) --yes")
+    terminal.problem("aquifer: Nothing was deleted. \(name) has \(going). To delete all of it: aquifer user delete \(name) --yes")
     return ExitCode.refused
   }
 
@@ -22,7 +22,8 @@ extension Console {
     // Dropped because an answer that is no JSON is shown unchanged.
     guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), let recordName = answer["userRecordName"]?.string else { return show(body, invocation) }
     terminal.output(
-      "\(invocation.arguments[0]) (\(recordName)) is signed out everywhere, and their data are being removed; `aquifer user show \(recordName)` says how far it is")
+      "\(invocation.arguments[0]) (\(recordName)) is signed out everywhere, and the removal of their data has begun; `aquifer user show \(recordName)` shows the progress"
+    )
   }
 
   /// `1.2 MB in 40 records of 2 databases, 3 shares with 5 others, access to 1 zone of others, 2 tokens, 1 session and

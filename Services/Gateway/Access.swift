@@ -108,7 +108,7 @@ enum Access {
     case .operatorToken:
       guard reply.isOperator else { throw RecordError(.accessDenied, "This call needs an operator token") }
     case .user:
-      if reply.isOperator { throw RecordError(.authenticationFailed, "This is an operator's token; the call needs the token of a user of the app") }
+      if reply.isOperator { throw RecordError(.authenticationFailed, "The call needs the token of a user of the app, not an operator's token") }
       guard reply.userRecordName != nil else {
         throw RecordError(.authenticationRequired, "request needs authorization")
       }

@@ -34,7 +34,7 @@ struct AssetDownloads: Sendable {
   }
 
   func response(to request: HTTPRequest, of url: AssetURL) throws(RecordError) -> HTTPResponse {
-    guard let directory else { throw RecordError(.notFound, "This gateway serves no assets") }
+    guard let directory else { throw RecordError(.notFound, "This gateway does not serve assets") }
     // The path consists of hexadecimal digits, so it can't leave the folder.
     let path = "\(directory)/\(Asset(hash: url.hash, byteCount: 0).relativePath(inShard: url.shard))"
     guard let file = try find(path) else { throw RecordError(.notFound, "The asset does not exist") }

@@ -53,8 +53,8 @@ struct AssetUploads: Sendable {
     self.freeByteCount = freeByteCount
     book = SharedUploadBook(limits.book)
     self.log = log
-    uploads = metrics.counters("asset_uploads_total", "Uploads that ended, by how.", labels: ["outcome"])
-    bytes = metrics.counter("asset_upload_bytes_total", "Bytes of content that was taken.")
+    uploads = metrics.counters("asset_uploads_total", "Finished uploads, by outcome.", labels: ["outcome"])
+    bytes = metrics.counter("asset_upload_bytes_total", "Bytes of uploaded content.")
     let writers = writers
     metrics.collect("asset_uploads", "Uploads under way.") { [Metrics.Sample(Double(writers.uploadCount))] }
   }
@@ -123,7 +123,7 @@ struct AssetUploads: Sendable {
 
   var existingStore: AssetStore {
     get throws(RecordError) {
-      guard let store else { throw RecordError(.notFound, "This gateway takes no assets") }
+      guard let store else { throw RecordError(.notFound, "This gateway does not take assets") }
       try checkFolder()
       return store
     }
@@ -133,7 +133,7 @@ struct AssetUploads: Sendable {
   ///   then, and uploaded content would be lost.
   func checkFolder() throws(RecordError) {
     if obstacle() == nil { return }
-    throw RecordError(.tryAgainLater, "Assets are out of service; the server's operator has been told why", retryAfter: RecordError.noSpace.retryAfter)
+    throw RecordError(.tryAgainLater, "Assets are out of service; the server's log has the reason for its operator", retryAfter: RecordError.noSpace.retryAfter)
   }
 }
 
@@ -223,8 +223,8 @@ fileprivate final class SharedUploadBook: Sendable {
           space.giveBack()
           book.withLock { $0.end(user, byteCount: byteCount, now: wallClock.now / 1000) }
         })
-    case .slots: .failure(RecordError(.throttled, "You have as many uploads under way as you may", retryAfter: RetryPlan.retryAfterSeconds))
-    case .bytes(let seconds): .failure(RecordError(.throttled, "You have uploaded as much as you may within a day", retryAfter: seconds))
+    case .slots: .failure(RecordError(.throttled, "You have too many uploads under way", retryAfter: RetryPlan.retryAfterSeconds))
+    case .bytes(let seconds): .failure(RecordError(.throttled, "You have reached the limit of uploads in a day", retryAfter: seconds))
     }
   }
 }
@@ -266,7 +266,7 @@ extension Gateway {
 
   /// Answers the upload itself; the content has already arrived in the request's sink.
   func upload(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
-    guard let sink = request.sink as? AssetUploadSink else { throw RecordError(.internalError, "The content went astray") }
+    guard let sink = request.sink as? AssetUploadSink else { throw RecordError(.internalError, "The content got lost on its way") }
     let receipt = try await uploads.receipt(of: sink)
     let key = try await secrets.signingKey()
     var writer = JSONWriter()

@@ -15,14 +15,14 @@ extension Gateway {
     body: .bytes(
       Array(
         """
-        Aquifer \(Release.version): a CloudKit of your own, with the mirroring of NSPersistentCloudKitContainer.
+        Aquifer \(Release.version): your own CloudKit, with the mirroring of NSPersistentCloudKitContainer.
 
         /openapi.json                 every call of both planes, for people and for generators of clients
         /database/1/{container}/…     the record plane: CloudKit Web Services
         /mirror/1/{container}/…       the object plane: stores of managed objects
 
-        The documents are in the repository of this release. Begin with README.md. docs/guide is for those who write clients,
-        docs/protocol describes both planes, docs/architecture.md and docs/design say how the server works.
+        The documents are in the repository of this release. Begin with README.md. docs/guide is for authors of clients,
+        docs/protocol describes both planes, docs/architecture.md and docs/design explain how the server works.
         docs/operating/OPERATING.md and docs/operating/ERRORS.md are for operators.
 
         """.utf8)))

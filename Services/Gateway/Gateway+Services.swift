@@ -63,7 +63,7 @@ extension Gateway {
   /// body names the share's record; `{}` stands for the share of the whole zone.
   func unshare(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment, match.names.count == 2, match.names[0] != DatabaseScope.public.rawValue else {
-      throw RecordError(.badRequest, "Zones of private databases are shared")
+      throw RecordError(.badRequest, "Only zones of private databases can be shared")
     }
     let body = try JSONValue.request(exchange.request.body)
     guard body["share"]?.isNull ?? true || body["share"]?.string != nil else { throw RecordError(.badRequest, "share is the name of the share's record") }
@@ -120,7 +120,7 @@ extension Gateway {
         guard error.code == .tryAgainLater else { throw error }
         throw RecordError(
           .tryAgainLater,
-          "The share service does not answer. Saves and imports of users that are known here go on with the last cluster map; see to aquifer-share and its log",
+          "The share service does not answer. Saves and imports of known users go on with the last cluster map. Check aquifer-share and its log",
           retryAfter: error.retryAfter)
       }
     } else {

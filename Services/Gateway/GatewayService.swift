@@ -14,38 +14,41 @@ public struct GatewayService: Service {
 
   public static let options: [Option] =
     [
-      Option("http", .address, default: "127.0.0.1:8080", help: "Where clients are served."),
-      Option("public-url", .url, help: "How clients reach this gateway, when it is not at the address it listens on: behind a proxy, in a container."),
-      Option("notifier-url", .url, default: "http://127.0.0.1:8081", help: "How clients reach the notifier, for the addresses of web couriers."),
+      Option("http", .address, default: "127.0.0.1:8080", help: "The address where the gateway serves clients."),
+      Option("public-url", .url, help: "The gateway's URL for clients, if it differs from the address it listens on: behind a proxy, in a container."),
+      Option("notifier-url", .url, default: "http://127.0.0.1:8081", help: "The notifier's URL for clients, for the addresses of web couriers."),
       Option(
         "assets", .path,
         help:
-          "The folder of asset files, the workers' <data>/assets: on one file system with theirs, and writable by this process, which has to run as the workers' user. Without it no assets are taken or served."
+          "The folder of asset files, the workers' <data>/assets. It is on their file system, and the gateway runs as their user, to write it. Without it the gateway neither takes nor serves assets."
       ),
       EncryptionKeys.option,
-      Option("asset-limit", .integer(1...10_000), default: "50", help: "The longest asset that is taken, in megabytes (of 1,000,000 bytes)."),
-      Option("user-uploads", .integer(1...512), default: "16", help: "How many uploads one user may have under way; a further one is THROTTLED."),
+      Option("asset-limit", .integer(1...10_000), default: "50", help: "The largest asset that the gateway takes, in megabytes (of 1,000,000 bytes)."),
+      Option("user-uploads", .integer(1...512), default: "16", help: "The limit of one user's uploads under way; the gateway answers more with THROTTLED."),
       Option(
         "user-upload-limit", .integer(0...1_000_000_000), default: "10000",
-        help: "Megabytes that one user may upload within a day, which is how long content waits for its record. 0: any number."),
+        help: "Megabytes that one user may upload in a day, the time that content waits for its record. 0: no limit."),
       Option(
         "upload-reserve", .integer(0...1_000_000_000), default: "1000",
-        help: "Megabytes of the assets' file system that uploads leave free; with less, they are refused (TRY_AGAIN_LATER). 0: none."),
+        help: "Megabytes of the assets' file system that uploads leave free; with less free, the gateway refuses uploads (TRY_AGAIN_LATER). 0: none."),
       Option(
-        "user-requests", .integer(0...1_000_000), default: "64", help: "How many requests one user may have under way; a further one is THROTTLED. 0: any number."),
+        "user-requests", .integer(0...1_000_000), default: "64", help: "The limit of one user's requests under way; the gateway answers more with THROTTLED. 0: no limit."
+      ),
       Option(
         "user-waits", .integer(0...1_000_000), default: "128",
-        help: "How many requests one user may have that wait for changes (wait=, streams of events); a further one is THROTTLED. 0: any number."),
+        help: "The limit of one user's requests that wait for changes (wait=, event streams); the gateway answers more with THROTTLED. 0: no limit."),
       Option(
         "container-requests", .integer(0...1_000_000), default: "1024",
         help:
-          "How many requests of one container may be under way; a further one is THROTTLED. The last quarter is for users who have fewer than four. 0: any number."
+          "The limit of one container's requests under way; the gateway answers more with THROTTLED. The last quarter is for users with fewer than four. 0: no limit."
       ),
-      Option("request-deadline", .seconds(0.1...300), default: "10", help: "How long a request is tried again before its client is told to come later."),
+      Option("request-deadline", .seconds(0.1...300), default: "10", help: "The longest time that the gateway repeats a request before it answers TRY_AGAIN_LATER."),
       Option(
         "rate-limit", .integer(0...1_000_000), default: "0",
-        help: "Requests a second of one credential (API and user token, server key; of one address, of tries to sign in); more are answered THROTTLED. 0: no limit."),
-      Option("rate-burst", .integer(1...10_000_000), help: "How many may come at once after a pause; without it ten seconds' worth."),
+        help:
+          "The limit of requests a second for one credential (API and user token, server key; for one address, of tries to sign in); the gateway answers more with THROTTLED. 0: no limit."
+      ),
+      Option("rate-burst", .integer(1...10_000_000), help: "The limit of such requests at once after a pause (default: the requests of ten seconds)."),
     ] + ClientListening.options
 
   public static let examples = ["aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"]
@@ -64,7 +67,7 @@ public struct GatewayService: Service {
     let keys = try EncryptionKeys.ring(context.options)
     let state = GatewayState(cluster: context.cluster, timing: context.timing)
     state.serve(on: &handlers)
-    context.metrics.collect("long_polls", "Imports that wait for a change.") { [Metrics.Sample(Double(await state.waiters.count))] }
+    context.metrics.collect("long_polls", "Imports that wait for changes.") { [Metrics.Sample(Double(await state.waiters.count))] }
     let metrics = GatewayMetrics(context.metrics)
     let folder = context.options.text("assets")
     if let folder { context.metrics.addDisk(of: folder) }
@@ -118,10 +121,10 @@ public struct GatewayService: Service {
     } catch {
       throw ExitError(.configuration, "--http: \(error.description)")
     }
-    context.metrics.collect("rate_limit_buckets", "Credentials and addresses whose requests are counted.") { [limiter = gateway.limiter] in
+    context.metrics.collect("rate_limit_buckets", "Credentials and addresses with a count of requests.") { [limiter = gateway.limiter] in
       [Metrics.Sample(Double(limiter.count))]
     }
-    context.metrics.collect("requests_under_way", "Requests of known callers that are answered at the moment, and those that wait for changes.") {
+    context.metrics.collect("requests_under_way", "Requests of known callers under way, and requests that wait for changes.") {
       [places = gateway.places] in
       let counts = places.counts
       return [Metrics.Sample(Double(counts.underWay), labels: [("state", "working")]), Metrics.Sample(Double(counts.held), labels: [("state", "held")])]
@@ -134,8 +137,8 @@ public struct GatewayService: Service {
   }
 
   private static func addParts(of parts: PartBudget, to metrics: Metrics) {
-    let held = Metrics.Description("shared_request_bytes", "Bytes in hand of requests to several owners, parts and answers.")
-    let refused = Metrics.Description("shared_requests_refused_total", "Parts of such requests for which there was no room.", .counter)
+    let held = Metrics.Description("shared_request_bytes", "Bytes in memory for requests to several owners, parts and answers.")
+    let refused = Metrics.Description("shared_requests_refused_total", "Parts of requests to several owners that the gateway refused for lack of room.", .counter)
     metrics.collect([held, refused]) { [parts] in
       var readings = Metrics.Readings()
       let counts = parts.counts

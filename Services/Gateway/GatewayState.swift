@@ -41,7 +41,7 @@ struct GatewayState: Sendable {
 extension Cluster {
   /// The reason why some databases can't be served; nil when all can.
   var obstacle: String? {
-    guard let map = current, map.shardCount > 0 else { return "no cluster map from the share service yet" }
+    guard let map = current, map.shardCount > 0 else { return "the share service has sent no cluster map yet" }
     let orphans = map.holders.count { $0 == nil }
     return orphans == 0 ? nil : "\(orphans) of \(map.shardCount) shards \(orphans == 1 ? "has" : "have") no worker"
   }

@@ -87,6 +87,6 @@ struct Couriers: Sendable {
       }
       return await group.contains(true)
     }
-    if isFull { throw RecordError(.throttled, "You have as many web couriers as you may; one that is not polled any more is forgotten", retryAfter: 60) }
+    if isFull { throw RecordError(.throttled, "You have too many web couriers; the notifier forgets a courier that nobody polls", retryAfter: 60) }
   }
 }

@@ -136,9 +136,9 @@ extension Gateway {
 
   private static func reason(_ refusal: PlaceBook.Refusal) -> String {
     switch refusal {
-    case .user: "You have as many requests under way as you may"
-    case .held: "You have as many requests waiting for changes as you may"
-    case .container: "The container has as many requests under way as it may"
+    case .user: "You have too many requests under way"
+    case .held: "You have too many requests that wait for changes"
+    case .container: "The container has too many requests under way"
     }
   }
 }

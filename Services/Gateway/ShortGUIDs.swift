@@ -14,7 +14,7 @@ extension Gateway {
     _ exchange: IncomingRequest, _ purpose: ResolveShortGUIDs.Purpose, _ address: Address, _ caller: Caller
   ) async throws(RecordError) -> HTTPResponse {
     guard let container = address.container, let environment = address.environment, address.scope == .public else {
-      throw RecordError(.badRequest, "records/\(purpose.rawValue) is asked on the path of the public database")
+      throw RecordError(.badRequest, "records/\(purpose.rawValue) is a call of the public database")
     }
     let references = try ShortGUIDReference.references(of: try JSONValue.request(exchange.request.body))
     var places: [Int: [Int]] = [:]

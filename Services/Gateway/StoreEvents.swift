@@ -22,7 +22,7 @@ extension Gateway {
     _ request: DatabaseRequest, ofStore store: String, _ exchange: IncomingRequest, recheck: @escaping StoreEvents.Recheck
   ) async throws(RecordError) -> HTTPResponse {
     guard request.query["resultType"] == nil, request.query["wait"] == nil else {
-      throw RecordError(.badRequest, "A stream takes neither resultType nor wait")
+      throw RecordError(.badRequest, "An event stream takes neither resultType nor wait")
     }
     let after = exchange.request.header("last-event-id") ?? request.query["after"]
     let events = StoreEvents(request, ofStore: store, forwarding: forwarding, place: exchange.place, recheck: recheck)

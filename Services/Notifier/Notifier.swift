@@ -83,7 +83,7 @@ public final class Notifier: Sendable {
     self.log = log
     switchboard = Switchboard(random: random)
     authenticator = Authenticator(timing: timing)
-    metrics.collect("held_connections", "Devices that are connected, by kind.") { [weak self] in
+    metrics.collect("held_connections", "Connected devices, by kind.") { [weak self] in
       let (streams, couriers) = self?.counts ?? (0, 0)
       return [Metrics.Sample(Double(streams), labels: [("kind", "events")]), Metrics.Sample(Double(couriers), labels: [("kind", "courier")])]
     }
@@ -102,7 +102,7 @@ public final class Notifier: Sendable {
   var executor: (any TaskExecutor)? { directoryBox.withLock { $0?.executor } }
 
   private func directory() throws(RecordError) -> Directory {
-    guard let directory = directoryBox.withLock({ $0 }) else { throw RecordError(.tryAgainLater, "The service is starting.", retryAfter: 1) }
+    guard let directory = directoryBox.withLock({ $0 }) else { throw RecordError(.tryAgainLater, "The notifier is starting.", retryAfter: 1) }
     return directory
   }
 
@@ -117,7 +117,7 @@ public final class Notifier: Sendable {
     case .container: throw RecordError(.notFound, "The container does not exist.")
     case nil: break
     }
-    guard let user = reply.userRecordName else { throw RecordError(.authenticationRequired, "Pings go to a signed-in user.") }
+    guard let user = reply.userRecordName else { throw RecordError(.authenticationRequired, "Only signed-in users get pings.") }
     return (user, reply.allowedOrigins)
   }
 
@@ -193,7 +193,7 @@ public final class Notifier: Sendable {
     let question = Authenticator.Question(request, container, environment)
     let (user, origins) = try await user(of: question)
     let origin = request.header("origin")
-    guard CORS.allows(origin, allowed: origins) else { throw RecordError(.authenticationFailed, "The API token does not allow this origin.") }
+    guard CORS.allows(origin, allowed: origins) else { throw RecordError(.authenticationFailed, "The API token does not allow the page's origin.") }
     try state.withLock { state throws(RecordError) in
       let count = state.streamCounts[user, default: 0]
       guard count < limits.streamsPerUser else { throw RecordError(.throttled, "The user has \(count) event streams; close one first.", retryAfter: 60) }
@@ -310,7 +310,7 @@ public final class Notifier: Sendable {
       if let known = state.couriers[text] { return (known.courier, known.id) }
       let count = state.courierCounts[token.userRecordName, default: 0]
       guard count < limits.couriersPerUser else {
-        throw RecordError(.throttled, "The user has \(count) couriers; one that is not polled any more is forgotten.", retryAfter: 60)
+        throw RecordError(.throttled, "The user has \(count) couriers; the notifier forgets a courier that nobody polls.", retryAfter: 60)
       }
       state.courierCounts[token.userRecordName] = count + 1
       let courier = Courier(metrics: metrics, now: now)

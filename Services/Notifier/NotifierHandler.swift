@@ -31,9 +31,9 @@ struct NotifierHandler: HTTPHandler {
     let route = isStream ? "pings" : isCourier ? "courier" : "unknown"
     do throws(RecordError) {
       guard isStream || isCourier else {
-        throw RecordError(.notFound, "The notifier has /mirror/1/{container}/{environment}/pings and /courier/1/{token}.")
+        throw RecordError(.notFound, "The notifier serves only /mirror/1/{container}/{environment}/pings and /courier/1/{token}.")
       }
-      guard request.method == .get else { throw RecordError(.badRequest, "Only GET is answered here.", httpStatus: 405) }
+      guard request.method == .get else { throw RecordError(.badRequest, "The notifier answers only GET.", httpStatus: 405) }
       let response = isStream ? try await notifier.openStream(request, container: path[2], environment: path[3]) : try await notifier.poll(path[2])
       notifier.metrics.count(route: route, status: response.status)
       return response

@@ -21,12 +21,12 @@ struct NotifierMetrics: Sendable {
 
   init(_ metrics: Metrics) {
     sent = metrics.counters("pings_sent_total", "Pings handed to a connection, by kind.", labels: ["kind"])
-    coalesced = metrics.counter("pings_coalesced_total", "Pings merged with one of the same zone or subscription that had not been sent yet.")
-    dropped = metrics.counter("pings_dropped_total", "Pings forgotten because too many waited for a device.")
-    changes = metrics.counter("zone_changes_total", "Changed zones that workers told of.")
-    notifications = metrics.counters("notifications_total", "Subscriptions' notifications that workers pushed, by outcome.", labels: ["outcome"])
+    coalesced = metrics.counter("pings_coalesced_total", "Pings merged with an unsent ping of the same zone or subscription.")
+    dropped = metrics.counter("pings_dropped_total", "Pings dropped because too many waited for a device.")
+    changes = metrics.counter("zone_changes_total", "Changed zones that workers reported.")
+    notifications = metrics.counters("notifications_total", "Subscriptions' notifications from workers, by outcome.", labels: ["outcome"])
     requests = metrics.counters("http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
-    refused = metrics.counters("pings_refused_total", "Connections that were refused, by error code.", labels: ["code"])
+    refused = metrics.counters("pings_refused_total", "Refused connections, by error code.", labels: ["code"])
   }
 
   func count(route: String, status: Int) { known.value(of: Ending(route: route, status: status)) { requests[route, String(status)] }.increment() }

@@ -9,16 +9,16 @@ extension Notifier {
   /// The options of `aquifer-notifier` besides those of every process.
   public static let options: [Option] =
     [
-      Option("http", .address, default: "127.0.0.1:8081", help: "Where devices connect: event streams and the web courier. Port 0: any free one."),
-      Option("public-url", .url, help: "How devices reach it, when that is not the address it listens on; shown in the ready file."),
+      Option("http", .address, default: "127.0.0.1:8081", help: "The address where devices connect, for event streams and the web courier. Port 0: any free port."),
+      Option("public-url", .url, help: "The notifier's URL for devices, if it differs from the address it listens on; the ready file shows it."),
       Option(
         "connections", .integer(1...1_000_000), default: "20000",
-        help: "How many devices may be connected at a time; further ones are TRY_AGAIN_LATER. Fewer where memory or open files allow fewer."),
-      Option("courier-hold", .seconds(0.1...300), default: "50", help: "How long a web courier's poll is held before it is answered without a notification."),
+        help: "The limit of connected devices; the notifier answers more with TRY_AGAIN_LATER. Memory and open files may lower the limit."),
+      Option("courier-hold", .seconds(0.1...300), default: "50", help: "The time that the notifier holds a web courier's poll before it answers without a notification."),
       Option(
         "user-devices", .integer(1...1_000_000), default: "256",
-        help: "How many of one user's devices may listen: event streams that are open, and as many web couriers; further ones are THROTTLED."),
-      Option("heartbeat", .seconds(0.1...3600), default: "25", help: "How often an event stream that has nothing to tell shows that it lives."),
+        help: "The limit of one user's open event streams, and of their web couriers; the notifier answers more with THROTTLED."),
+      Option("heartbeat", .seconds(0.1...3600), default: "25", help: "The pause between two keep-alive comments of a silent event stream."),
     ] + ClientListening.options
 
   /// Makes the notifier from the process's options.

@@ -6,17 +6,17 @@ public import ServiceKit
 extension ShareService {
   /// The options of `aquifer-share` besides those of every process.
   public static let options = [
-    Option("data", .path, isRequired: true, help: "The folder of everything that lasts; made when it is missing."),
+    Option("data", .path, isRequired: true, help: "The data folder; created if it is missing."),
     Option(
       "shards", .integer(DirectoryFormat.shardCountRange),
-      help: "Into how many shards users are spread; settled when the installation is created (\(DirectoryFormat.defaultShardCount) without it)."),
-    Option("operator-token", .secret, help: "What operators present; without it the one in <data>/operator-token, made at first start."),
+      help: "The number of shards for the users' data, fixed when the installation is created (default \(DirectoryFormat.defaultShardCount))."),
+    Option("operator-token", .secret, help: "The token that operators present (default: the one in <data>/operator-token, created at the first start)."),
     Option(
       "token-rotation", .seconds(0...86_400), default: "300",
-      help: "The age from which answers hand out the successor of a sign-in's token (X-Apple-CloudKit-Web-Auth-Token); 0: with every answer."),
+      help: "The age at which an answer brings the successor of a sign-in's token (X-Apple-CloudKit-Web-Auth-Token); 0: every answer does."),
     Option(
       "token-grace", .seconds(0...86_400), default: "300",
-      help: "How long a sign-in's token counts after its successor was handed out; 0, and rotation 0: each token is good for one answer."),
+      help: "The time that a sign-in's token stays valid after an answer brought its successor; with 0, and rotation 0, each token is valid for one answer."),
   ]
 
   /// Makes the service from the process's options.
@@ -27,24 +27,24 @@ extension ShareService {
     configuration.tokenGrace = context.options.duration("token-grace")
     try self.init(configuration, clock: context.clock, random: context.random, log: context.log)
     context.metrics.addDisk(of: configuration.dataPath)
-    context.metrics.collect("shared_zones", "Accesses of users to zones of others: those that hold, and those that ended and are remembered.") { [directory] in
+    context.metrics.collect("shared_zones", "Users' accesses to others' zones: active ones, and ended ones that the directory remembers.") { [directory] in
       // Dropped because a scrape reports only known values; the health check tells that the directory can't be read.
       guard let counts = try? await directory.sharedZoneCounts() else { return [] }
       return [
         Metrics.Sample(Double(counts.active), labels: [("state", "active")]), Metrics.Sample(Double(counts.ended), labels: [("state", "ended")]),
       ]
     }
-    context.metrics.collect("departing_users", "Users who were deleted and whose data are still being removed.") { [directory] in
+    context.metrics.collect("departing_users", "Deleted users with data that are still being removed.") { [directory] in
       // Dropped because a scrape reports only known values.
       guard let count = try? await directory.departures().count else { return [] }
       return [Metrics.Sample(Double(count))]
     }
     for kind in StorageJob.Kind.allCases {
-      context.metrics.collect("\(kind.rawValue)_last_success_timestamp_seconds", "When the last \(kind.rawValue) ended that found nothing wrong, since 1970.") {
+      context.metrics.collect("\(kind.rawValue)_last_success_timestamp_seconds", "End of the last \(kind.rawValue) without problems, in seconds since 1970.") {
         [jobs] in await jobs.successTimes[kind].map { [Metrics.Sample(Double($0))] } ?? []
       }
     }
-    context.metrics.collect("scrub_problems_total", "What scrubs found to be other than it was written.", kind: .counter) { [jobs] in
+    context.metrics.collect("scrub_problems_total", "Problems that scrubs found.", kind: .counter) { [jobs] in
       [Metrics.Sample(Double(await jobs.problemCount))]
     }
   }
@@ -61,9 +61,9 @@ extension ShareService {
 extension ShareService {
   /// Adds metrics about the cluster map.
   private static func add(_ publisher: ClusterMapPublisher, to metrics: Metrics) {
-    let version = Metrics.Description("cluster_map_version", "Version of the cluster map that this process goes by.")
-    let shards = Metrics.Description("cluster_shards", "Shards, by whether a worker has them.")
-    let members = Metrics.Description("cluster_members", "Processes, by role and whether they are ready.")
+    let version = Metrics.Description("cluster_map_version", "Version of the cluster map that this process uses.")
+    let shards = Metrics.Description("cluster_shards", "Shards, with and without a worker.")
+    let members = Metrics.Description("cluster_members", "Processes, by role and readiness.")
     metrics.collect([version, shards, members]) { [weak publisher] in
       var readings = Metrics.Readings()
       guard let map = publisher?.current else { return readings }

@@ -184,7 +184,7 @@ def main():
             page.open(share("Bergen", "READ_ONLY", carol))
             expect("You may read it." in page.text("main"), page.text("main"))
             page.type("#decline", "\ue007")
-            expect("The invitation is declined." in page.text("#message"), page.text("main"))
+            expect("You have declined the invitation." in page.text("#message"), page.text("main"))
 
         with STEPS.step("is asked to sign in where it wants another account, and told when a share is for somebody else"):
             page.open(share("Oslo", "READ_ONLY", carol))

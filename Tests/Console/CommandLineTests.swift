@@ -36,7 +36,7 @@ struct CommandLineTests {
     ("container", "needs one of: create, set, list, delete"), ("usr list", "did you mean 'user'"), ("user lst", "did you mean 'list'"),
     ("zzzzzzzzzz", "There is no command 'zzzzzzzzzz'"), ("user create", "NAME is missing"), ("user create a b", "'b' is one argument too many"),
     ("user create a --emial x", "did you mean --email"), ("user create a --email", "--email needs a value"), ("user create a --email --json", "--email needs a value"),
-    ("user create a --email x --email y", "--email may be given once only"), ("status --json=yes", "--json takes no value"),
+    ("user create a --email x --email y", "--email may be given only once"), ("status --json=yes", "--json takes no value"),
     ("token create --environment production", "--container is missing"),
     ("--nonsense status", "There is no option --nonsense"), ("dev", "--data is missing"),
   ])

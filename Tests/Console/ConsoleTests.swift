@@ -88,7 +88,7 @@ struct ConsoleTests {
   @Test func `a proxy's page and a dead server are said to be what they are`() async {
     let proxy = Stage(status: 502, body: "<html>")
     #expect(await proxy.run("status") == 1)
-    #expect(proxy.problems.contains("http://127.0.0.1:8080 answered 502, and not as Aquifer does"))
+    #expect(proxy.problems.contains("http://127.0.0.1:8080 answered 502, but not like Aquifer"))
     let dead = Stage(failure: "connection refused")
     #expect(await dead.run("status") == 1)
     #expect(dead.problems.contains("can't be reached: connection refused"))

@@ -29,7 +29,7 @@ struct UserCommandTests {
     for part in ["a@example.org", "10.0 GB", "1.23 MB in 40 records", "3, with 5 others", "Trip"] { #expect(server.text.contains(part), "\(part)") }
     let gone = ScriptedServer(("GET", 200, #"{"name":"alice","userRecordName":"_a","state":"removing","deleted":1}"#))
     #expect(await gone.run("user show alice") == 0)
-    #expect(gone.text.contains("DELETED, the data are being removed"))
+    #expect(gone.text.contains("DELETED, their data are being removed"))
   }
 
   @Test func `a list has e-mail addresses and what everybody holds, those with most first`() async {
@@ -42,7 +42,7 @@ struct UserCommandTests {
     #expect(server.requests == ["GET http://127.0.0.1:8080/admin/1/users?usage=true&container=C"])
     let lines = server.text.split(separator: "\n").map(String.init)
     #expect(lines.first?.lowercased().contains("e-mail") == true && lines.dropFirst().first { $0.contains("alice") }?.contains("1.23 MB") == true)
-    #expect(lines.last?.hasPrefix("! Not everything was counted") == true)
+    #expect(lines.last?.hasPrefix("! The counts are not complete") == true)
   }
 
   @Test(arguments: [
@@ -78,9 +78,10 @@ struct UserCommandTests {
 
   @Test(arguments: [
     (HTTPSender.Failure(reason: "SSL", security: .untrusted), "https://a", "AQUIFER_CERTIFICATE_AUTHORITY=FILE.pem"),
-    (HTTPSender.Failure(reason: "SSL", security: .badAuthorities), "https://a", "AQUIFER_CERTIFICATE_AUTHORITY names a file that can't be read"),
-    (HTTPSender.Failure(reason: "SSL", security: .noTLS), "https://a:1", "say http://a:1"),
-    (HTTPSender.Failure(reason: "empty", isLost: true), "http://a:1", "say https://a:1"), (HTTPSender.Failure(reason: "refused"), "http://a:1", "Is it running"),
+    (HTTPSender.Failure(reason: "SSL", security: .badAuthorities), "https://a", "AQUIFER_CERTIFICATE_AUTHORITY must name a file of certificates"),
+    (HTTPSender.Failure(reason: "SSL", security: .noTLS), "https://a:1", "use http://a:1"),
+    (HTTPSender.Failure(reason: "empty", isLost: true), "http://a:1", "use https://a:1"),
+    (HTTPSender.Failure(reason: "refused"), "http://a:1", "Check that the server runs"),
   ])
   func `what is wrong with a connection's security says what to set`(failure: HTTPSender.Failure, server: String, part: String) async {
     let stage = ScriptedServer(failure: failure)

@@ -39,7 +39,7 @@ struct VerdictTests {
     let text = Verdict(try status(held: 2, second: #""silent":true"#), now: now).text
     let lines = text.split(separator: "\n")
     #expect(lines.count == 2)
-    #expect(lines[0].hasPrefix("NOT WELL: worker-2 does not answer. If it does not come back by itself, end that process"))
+    #expect(lines[0].hasPrefix("NOT WELL: worker-2 does not answer. If it does not answer soon, end that process"))
     #expect(lines[1].hasPrefix("also: 2 shards have no worker. "))
   }
 
@@ -57,7 +57,7 @@ struct VerdictTests {
     let second = #""silent":false,"problems":[{"shard":2,"problem":"\#(problem)"},{"shard":3,"problem":"\#(problem)"}]"#
     #expect(
       Verdict(try status(second: second), now: now).text
-        == "NOT WELL: shards 2-3 of worker-2: \(problem). If that worker does not answer any more, end it (kill -9): the shards open at once.")
+        == "NOT WELL: shards 2-3 of worker-2: \(problem). If that worker no longer answers, end it (kill -9): the shards then open at once.")
   }
 
   @Test(arguments: [
@@ -118,7 +118,7 @@ struct ViewTests {
     let lines = StoreViews.stores(answer, now: now).split(separator: "\n").map(String.init)
     #expect(lines[1].contains("S2") && lines[1].hasPrefix("!") && lines[1].hasSuffix("7  11 d ago"))
     #expect(lines[2].contains("S1") && lines[2].hasSuffix("0  3 s ago"))
-    #expect(lines[3] == "! Not everything: worker-3 did not answer; see `aquifer status`.")
+    #expect(lines[3] == "! The answer is not complete: worker-3 did not answer; see `aquifer status`.")
   }
 
   @Test func `events are told the latest first, with what a failed one says`() throws {

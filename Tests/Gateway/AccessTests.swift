@@ -109,7 +109,7 @@ struct AccessTests {
 
   @Test func `an operator is no user, and is told so`() throws {
     let error = #expect(throws: RecordError.self) { try caller(Authenticate.Reply(isOperator: true), .user) }
-    #expect(error?.status == 401 && error?.reason.hasPrefix("This is an operator's token") == true)
+    #expect(error?.status == 401 && error?.reason.hasPrefix("The call needs the token of a user of the app") == true)
     #expect(try caller(Authenticate.Reply(isOperator: true), .app).isOperator)
   }
 

@@ -79,7 +79,7 @@ import WebServices
   @Test func `access is asked for`() async throws {
     let world = try await world { _ in Self.result("UNKNOWN", "UNKNOWN") }
     let page = await post(world, "name=alice&password=right")
-    #expect(await post(world, "ticket=\(try ticket(in: page))&action=request").text.contains("The owner was asked."))
+    #expect(await post(world, "ticket=\(try ticket(in: page))&action=request").text.contains("The owner has your request."))
   }
 
   @Test(arguments: [#"{"participantStatus":"REMOVED"}"#, "null"])
@@ -91,7 +91,7 @@ import WebServices
     }
     let page = await post(world, "name=alice&password=right")
     let declined = await post(world, "ticket=\(try ticket(in: page))&action=decline")
-    #expect(declined.status == 200 && declined.text.contains("The invitation is declined.") && !declined.text.contains("<form"))
+    #expect(declined.status == 200 && declined.text.contains("You have declined the invitation.") && !declined.text.contains("<form"))
     #expect(asked.withLock(\.self) == [.resolve, .decline])
   }
 

@@ -88,7 +88,7 @@ import Testing
     let world = try await world()
     for path in [Self.resolve, Self.accept] {
       let response = await world.alice(.post, path.replacing("/public/", with: "/private/"), body: #"{"shortGUIDs":[]}"#)
-      #expect(response.status == 400 && response.text.contains("is asked on the path of the public database"))
+      #expect(response.status == 400 && response.text.contains("is a call of the public database"))
       #expect(await world.alice(.post, path, body: #"{"shortGUIDs":[]}"#).text == #"{"results":[]}"#)
     }
   }

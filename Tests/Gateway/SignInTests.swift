@@ -189,7 +189,7 @@ extension GatewayWorld {
     #expect(response.text.contains("value=\"&lt;b&gt;&quot;al&amp;ice\"") && response.text.contains("checked"))
     #expect(!response.text.contains("wr&lt;ong") && !response.text.contains("wr<ong"))
     let late = await world.post(try world.state(), "name=alice&password=late")
-    #expect(late.status == 403 && late.text.contains("The app that asked is not known here any more.") && !late.text.contains("<form"))
+    #expect(late.status == 403 && late.text.contains("This server no longer knows the app.") && !late.text.contains("<form"))
     #expect(world.record.withLock(\.signIns).allSatisfy { $0.grant == "app" })
     let often = await world.post(try world.state(), "name=alice&password=often")
     #expect(often.status == 429 && often.header("Retry-After") == "120" && often.text.contains("Try again in 2 minutes"))

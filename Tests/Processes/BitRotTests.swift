@@ -194,7 +194,7 @@ import Testing
         let status = try await console.aquifer("status")
         #expect(status.output.contains("shard 0") && status.output.contains("malformed"), "\(status.output)")
         let backup = try await console.aquifer("backup", partial)
-        #expect(backup.code == 3 && backup.problem.contains("without shard 0") && backup.problem.contains("PARTIAL"), "\(backup)")
+        #expect(backup.code == 3 && backup.problem.contains("lacks shard 0") && backup.problem.contains("PARTIAL"), "\(backup)")
       }
       let target = world.processes.folder.path + "/restored"
       let refused = try CommandLineTool.run(["restore", partial, "--data", target])

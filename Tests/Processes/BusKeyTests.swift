@@ -98,7 +98,7 @@ import Testing
     #expect(try FileManager.default.attributesOfItem(atPath: key)[.posixPermissions] as? Int == 0o600)
     let secret = try String(contentsOfFile: key, encoding: .utf8)
     #expect(!added.output.contains(secret.dropLast()))
-    #expect(try CommandLineTool.run(["bus-key", "add", key, "--role", "notifier", "--name", "n"]).problem.contains("is there already"))
+    #expect(try CommandLineTool.run(["bus-key", "add", key, "--role", "notifier", "--name", "n"]).problem.contains("exists already"))
     #expect(try CommandLineTool.run(["bus-key", "add", key + "2", "--role", "worker", "--name", "n", "--peers", peers]).problem.contains("by the name of a notifier"))
     #expect(!FileManager.default.fileExists(atPath: key + "2"))
     #expect(try CommandLineTool.run(["bus-key", "add", key + "2", "--role", "boss", "--name", "n"]).code == 2)

@@ -69,7 +69,7 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
       let after = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 2 && $0.pids["worker"]?.contains(pids[0]) == false }
       #expect(after.pids["worker"]?.contains(pids[1]) == true, "the other one goes on")
       let output = try String(contentsOf: installation.folder.appending(path: "dev.log"), encoding: .utf8)
-      #expect(output.contains("(pid \(pids[0])) does not answer any more and is killed"))
+      #expect(output.contains("(pid \(pids[0])) no longer answers; `aquifer dev` kills it"))
     }
   }
 

@@ -95,6 +95,6 @@ import Testing
     #expect(code == 78 && problem.contains("line 1 is not a key: a key has 64 hexadecimal digits"), "\(problem)")
     #expect(!problem.contains("12ab"))
     let refused = try CommandLineTool.run(["encryption-key", "add", path])
-    #expect(refused.code == 1 && refused.problem.contains("is no key file"))
+    #expect(refused.code == 1 && refused.problem.contains("is not a key file"))
   }
 }

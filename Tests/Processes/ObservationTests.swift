@@ -64,7 +64,7 @@ import Testing
 
       let worker = try #require(installation.ready.pids["worker"]?.last)
       kill(worker, SIGSTOP)
-      let sentence = "is held by another worker: process \(worker). If that worker does not answer any more, end it (kill -9)"
+      let sentence = "is held by another worker: process \(worker). If that worker no longer answers, end it (kill -9)"
       let hanging = try await status(of: installation, untilItSays: sentence)
       #expect(hanging.hasPrefix("NOT WELL: ") && hanging.contains(sentence), "\(hanging)")
       kill(worker, SIGKILL)

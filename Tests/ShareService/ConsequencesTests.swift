@@ -79,11 +79,12 @@ private let mirror = "/mirror/1/\(World.photos)"
     let renamed = modelXML(attributes: ["headline": "String"])
     let guess = try await world.ok("PUT", "\(mirror)/development/model", renamed, query: ["dryRun": "true"])["notes"]?.elements.compactMap(\.string)
     #expect(
-      guess?.count == 1 && guess?.first?.contains("CD_Post.CD_title is in the model no more, and CD_headline is new: its values stay in CD_title (5 records)") == true,
+      guess?.count == 1
+        && guess?.first?.contains("The model no longer has CD_Post.CD_title, and CD_headline is new: the old values stay in CD_title (5 records)") == true,
       "\(guess ?? [])")
     let declared = renamed.replacing("name=\"headline\"", with: "name=\"headline\" elementID=\"title\"")
     let notes = try await world.ok("PUT", "\(mirror)/development/model", declared)["notes"]?.elements.compactMap(\.string)
-    #expect(notes?.count == 1 && notes?.first?.contains("CD_Post.CD_title is called CD_headline now (renamingIdentifier). The server moves no values: 5 records") == true)
+    #expect(notes?.count == 1 && notes?.first?.contains("CD_Post.CD_title is now called CD_headline (renamingIdentifier). The server moves no values: 5 records") == true)
     // A renamed attribute makes another model; a renamingIdentifier alone does not.
     #expect(try await world.schema().models.count == 2)
     try await world.ok("PUT", "\(mirror)/development/model", renamed)

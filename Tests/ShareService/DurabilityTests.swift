@@ -90,7 +90,7 @@ import Testing
     await world.service.close()
     let folder = world.folder
     let problem = #expect(throws: InstallationProblem.self) { try World(in: folder, shardCount: 4) }
-    #expect(problem?.description == "This installation was created with 8 shards, which can't change: start it with --shards 8 or without --shards.")
+    #expect(problem?.description == "This installation has 8 shards, and the number can't change: start it with --shards 8 or without --shards.")
     world = try World(in: folder, shardCount: 8)
     #expect(world.service.directory.shardCount == 8)
     await world.service.close()
@@ -124,7 +124,7 @@ import Testing
     let path = folder.path + "/directory.sqlite"
     try Data("this is no database at all, but a text of some length".utf8).write(to: URL(fileURLWithPath: path))
     let damaged = #expect(throws: InstallationProblem.self) { try World(in: folder) }
-    #expect(damaged?.description.contains("damaged or no directory") == true)
+    #expect(damaged?.description.contains("damaged or not a directory") == true)
     try FileManager.default.removeItem(atPath: path)
     let world = try World(in: folder)
     try await world.service.directory.execute("PRAGMA user_version=99")

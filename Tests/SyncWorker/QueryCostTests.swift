@@ -80,6 +80,6 @@ struct QueryCostTests {
       }
     }
     let error = RecordError(storing: CostBudget.Exceeded(), log: .silent)
-    #expect(error.code == .tryAgainLater && error.retryAfter == 30 && error.reason.contains("more than the server reads for one"))
+    #expect(error.code == .tryAgainLater && error.retryAfter == 30 && error.reason.contains("more than the server allows for one request"))
   }
 }

@@ -182,7 +182,7 @@ private let graph =
       #expect(reply.status == 400, "\(body): \(String(decoding: reply.bytes, as: UTF8.self))")
     }
     let refused = try await world.zone("POST", "restore", Array(#"{"sequence":\#(first)}"#.utf8), as: .owner)
-    #expect(String(decoding: refused.bytes, as: UTF8.self).contains("from \(last) to \(last)"))
+    #expect(String(decoding: refused.bytes, as: UTF8.self).contains("sequences are \(last) to \(last)"))
     #expect(try await world.restore(#""sequence":\#(last)"#) == (0, 0))
     #expect(try await world.zone("POST", "restore", Array(#"{"sequence":1}"#.utf8), zone: "nowhere", as: .owner).status == 404)
     #expect(try await world.liveRecords() == records)

@@ -10,8 +10,8 @@ enum Main {
     await ServiceProcess(
       role: .notifier,
       summary: """
-        The notifier keeps devices' connections (event streams and the web courier's long polls) and tells them, with a silent ping, which zone \
-        changed. It owns nothing that lasts: a device that missed a ping finds what it missed by its change token. Run as many as you like.
+        The notifier keeps devices' connections (event streams and the web courier's long polls). A silent ping tells a device which zone \
+        changed. The notifier stores nothing: after a missed ping, a device finds the changes with its change token. Run as many as you like.
         """,
       options: Notifier.options,
       examples: [

@@ -47,9 +47,9 @@ struct Dev {
       case .changed: writeFiles(supervisor, folder, fleet)
       case .ended(let member, let pid, let status, let pause):
         terminal.problem(
-          "aquifer dev: \(member.name) (pid \(pid)) \(status.text); it is started again in \(Self.milliseconds(pause)) ms, its log is \(folder.log(of: member.name))")
+          "aquifer dev: \(member.name) (pid \(pid)) \(status.text); it starts again in \(Self.milliseconds(pause)) ms; its log is \(folder.log(of: member.name))")
       case .silent(let member, let pid):
-        terminal.problem("aquifer dev: \(member.name) (pid \(pid)) does not answer any more and is killed")
+        terminal.problem("aquifer dev: \(member.name) (pid \(pid)) no longer answers; `aquifer dev` kills it")
       case .gaveUp(let member, _):
         for line in lastLines(of: folder.log(of: member.name)) { terminal.problem("\(member.name): \(line)") }
       }

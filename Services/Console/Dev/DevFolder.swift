@@ -35,7 +35,7 @@ struct DevFolder {
     } else {
       run = try Self.made(inside)
       // Every process that can enter the folder can join the bus.
-      guard chmod(run, 0o700) == 0 else { throw SystemProblem("\(run) can't be closed to others") }
+      guard chmod(run, 0o700) == 0 else { throw SystemProblem("the access of others to \(run) can't be removed") }
       try Self.empty(run)
     }
   }

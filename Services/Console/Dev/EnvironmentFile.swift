@@ -30,9 +30,9 @@ enum OperatorTokenOrigin {
   static func note(_ variables: [String: String], stored: String?, data: String) -> String? {
     if let token = variables["AQUIFER_OPERATOR_TOKEN"], !token.isEmpty {
       if token == stored { return nil }
-      return "the operator token is the environment's (AQUIFER_OPERATOR_TOKEN), and not that of \(data)/operator-token; unset it to use that one"
+      return "the operator token comes from AQUIFER_OPERATOR_TOKEN, not from \(data)/operator-token; unset the variable to use the file"
     }
     guard let path = variables["AQUIFER_OPERATOR_TOKEN_FILE"], !path.isEmpty, path != data + "/operator-token" else { return nil }
-    return "the operator token is that of \(path) (AQUIFER_OPERATOR_TOKEN_FILE), and not that of \(data)/operator-token; unset it to use that one"
+    return "the operator token comes from \(path) (AQUIFER_OPERATOR_TOKEN_FILE), not from \(data)/operator-token; unset the variable to use that file"
   }
 }

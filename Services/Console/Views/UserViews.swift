@@ -29,11 +29,11 @@ enum UserViews {
       if let text = answer[key]?.string { pairs.append((label, TextTable.printable(text))) }
     }
     if let going = answer["state"]?.string {
-      pairs.append(("state", going == "removing" ? "DELETED, the data are being removed" : "DELETED, the data are removed, and looked for once more"))
+      pairs.append(("state", going == "removing" ? "DELETED, their data are being removed" : "DELETED, their data are removed; a last check is to come"))
       return TextTable.text(pairs: pairs)
     }
     pairs.append(("state", state(answer)))
-    pairs.append(("quota", answer["quota"]?.int64.map { $0 == 0 ? "none" : Units.bytes($0) } ?? "as the workers are configured"))
+    pairs.append(("quota", answer["quota"]?.int64.map { $0 == 0 ? "none" : Units.bytes($0) } ?? "the workers' --user-quota"))
     if let bytes = answer["bytes"]?.int64, let records = answer["records"]?.int64 {
       pairs.append(("holds", "\(Units.bytes(bytes)) in \(Units.count(records, "record"))"))
     }
@@ -64,6 +64,6 @@ enum UserViews {
   }
 
   private static func partial(_ answer: JSONValue) -> String {
-    answer["isPartial"]?.bool == true ? "\n\n! Not everything was counted: a worker does not answer, or there is too much; see `aquifer status`." : ""
+    answer["isPartial"]?.bool == true ? "\n\n! The counts are not complete: a worker does not answer, or has too much to count; see `aquifer status`." : ""
   }
 }

@@ -48,17 +48,17 @@ struct Verdict: Hashable, Sendable {
     for worker in workers where worker["silent"]?.bool == true {
       find(
         "\(name(worker)) does not answer",
-        "If it does not come back by itself, end that process (kill -9): its shards then open elsewhere. Its log says what it did last.")
+        "If it does not answer soon, end that process (kill -9): other workers then open its shards. Its log shows its last work.")
     }
     if workers.isEmpty {
-      find("there is no worker", "Start aquifer-worker, or read its log: nothing is saved or imported.")
+      find("there is no worker", "Start aquifer-worker, or read its log: clients can neither save nor import.")
     } else if unheld > 0 {
-      let which = neededFormat.map { " of a release that knows the stored format \($0) (older ones are not given what a newer one has opened)" } ?? ""
+      let which = neededFormat.map { " of a release that knows the stored format \($0) (an older release can't open files of a newer one)" } ?? ""
       find(
         "\(Units.count(unheld, "shard")) \(unheld == 1 ? "has" : "have") no worker",
         "Wait for a worker\(which) to become ready, or start one; `aquifer shards` lists them.")
     }
-    for (role, consequence) in [("notifier", "devices are not pinged and find changes only when they ask"), ("gateway", "clients reach nobody")]
+    for (role, consequence) in [("notifier", "devices get no pings and find changes only when they ask"), ("gateway", "clients reach no server")]
     where !members.contains(where: { $0["role"]?.string == role }) {
       find("there is no \(role)", "Start aquifer-\(role), or read its log: \(consequence).")
     }
@@ -78,19 +78,19 @@ struct Verdict: Hashable, Sendable {
       let which = shards.count == 1 ? "shard" : "shards"
       let remedy =
         problem.contains("held by another worker")
-        ? "If that worker does not answer any more, end it (kill -9): the shards open at once."
+        ? "If that worker no longer answers, end it (kill -9): the shards then open at once."
         : problem.contains("is being opened")
-          ? "Wait a moment; the log of \(name(worker)) says why, if it does not end." : "See the log of \(name(worker)), and docs/operating/OPERATING.md."
+          ? "Wait a moment. If it takes longer, the log of \(name(worker)) says why." : "See the log of \(name(worker)), and docs/operating/OPERATING.md."
       find("\(which) \(Units.ranges(shards)) of \(name(worker)): \(problem)", remedy)
     }
     if let free = worker["diskFree"]?.int64, let size = worker["diskSize"]?.int64, size > 0, Double(free) < Self.leastFree * Double(size) {
-      find("\(name(worker)) has \(Units.bytes(free)) of disk left", "Make room: saves are refused when it is full.")
+      find("\(name(worker)) has \(Units.bytes(free)) of disk left", "Make room: the worker refuses saves when the disk is full.")
     }
     if let longest = worker["longestQueue"]?.int64, longest >= Self.longQueue {
-      find("\(longest) writes wait at one shard of \(name(worker))", "Its disk does not keep up, or one user floods it: compare aquifer_store_sync_duration_seconds.")
+      find("\(longest) writes wait at one shard of \(name(worker))", "Its disk is too slow, or one user sends too much: compare aquifer_store_sync_duration_seconds.")
     }
     if let pings = worker["pendingPings"]?.int64, pings >= Self.manyPings {
-      find("\(pings) pings wait at \(name(worker))", "A notifier or gateway does not take them: see its log.")
+      find("\(pings) pings wait at \(name(worker))", "A notifier or gateway does not read them: see its log.")
     }
   }
 
@@ -99,7 +99,7 @@ struct Verdict: Hashable, Sendable {
       let count = workers.reduce(0) { $0 + ($1["waitingTransactions"]?.int64 ?? 0) }
       find(
         "\(Units.count(count, "saved transaction")) \(count == 1 ? "waits for its" : "wait for their") export, the oldest for \(Units.span((now - oldest) / 1000))",
-        "`aquifer stores` shows whose, `aquifer events` why.")
+        "`aquifer stores` shows the users, `aquifer events` the reasons.")
     }
     let heldBack = workers.reduce(0) { $0 + ($1["quarantined"]?.int64 ?? 0) }
     if heldBack > 0 { notes.append("\(Units.count(heldBack, "object")) \(heldBack == 1 ? "is" : "are") held back (`aquifer quarantine list`)") }

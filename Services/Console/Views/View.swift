@@ -50,6 +50,6 @@ enum View {
   /// A note that names the workers whose rows are missing; empty when all answered.
   static func silence(_ answer: JSONValue) -> String {
     let silent = (answer["silent"]?.elements ?? []).compactMap(\.string)
-    return silent.isEmpty ? "" : "\n\n! Not everything: \(silent.joined(separator: ", ")) did not answer; see `aquifer status`."
+    return silent.isEmpty ? "" : "\n\n! The answer is not complete: \(silent.joined(separator: ", ")) did not answer; see `aquifer status`."
   }
 }

@@ -74,7 +74,7 @@ extension Console {
         let page = try await ask(zoneCall("GET", "export", invocation, query: query), invocation).get()
         var next: [(String, String)]?
         for line in page.split(separator: UInt8(ascii: "\n")) {
-          guard let json = ZoneExport.json(line) else { throw ZoneFolderProblem("The server's answer is no export") }
+          guard let json = ZoneExport.json(line) else { throw ZoneFolderProblem("The server's answer is not an export") }
           if let asset = json["asset"] {
             if let hash = asset["sha256"]?.string, assets.insert(hash).inserted { byteCount += try await download(asset, hash, to: folder) }
           } else if json["more"] != nil {
@@ -106,7 +106,7 @@ extension Console {
 
   /// - Returns: the content's length in bytes.
   private func download(_ asset: JSONValue, _ hash: String, to folder: String) async throws -> Int64 {
-    guard let url = asset["downloadURL"]?.string else { throw ZoneFolderProblem("The server's answer is no export") }
+    guard let url = asset["downloadURL"]?.string else { throw ZoneFolderProblem("The server's answer is not an export") }
     let answer = try await http.exchange("GET", url, [], [], Self.transferLimit).get()
     guard answer.status == 200, Hex.encode(SHA256.hash(answer.body)) == hash else {
       throw ZoneFolderProblem("Content \(hash) can't be fetched: the server answered \(answer.status)")
@@ -171,7 +171,7 @@ extension Console {
 
   func restoreZone(_ invocation: Invocation) async throws(UsageError) -> Int32 {
     let (to, date) = (invocation.value("to"), invocation.value("date"))
-    guard (to == nil) != (date == nil) else { throw UsageError("Say to when: --to SEQUENCE or --date DATE", path: invocation.command.path) }
+    guard (to == nil) != (date == nil) else { throw UsageError("The time is missing: give --to SEQUENCE or --date DATE", path: invocation.command.path) }
     let number = to.flatMap(Int64.init)
     if to != nil, number == nil { throw UsageError("--to is a number, such as an export's sequence", path: invocation.command.path) }
     return await attempt {

@@ -40,7 +40,7 @@ enum ZoneFolder {
   static func readAsset(_ hash: String, byteCount: Int64, in folder: String) throws(ZoneFolderProblem) -> [UInt8] {
     let content = try read(assetPath(hash, in: folder))
     guard Int64(content.count) == byteCount, Hex.encode(SHA256.hash(content)) == hash else {
-      throw ZoneFolderProblem("\(assetPath(hash, in: folder)) is not what it was when it was exported")
+      throw ZoneFolderProblem("\(assetPath(hash, in: folder)) changed after the export")
     }
     return content
   }
@@ -96,9 +96,9 @@ struct ZoneExport {
     let bytes = try ZoneFolder.read(path)
     let lines = bytes.split(separator: UInt8(ascii: "\n"))
     guard let last = lines.last, let end = Self.json(last), end["end"]?.bool == true, let sum = end["sha256"]?.string, let count = end["records"]?.int64 else {
-      throw ZoneFolderProblem("\(path) has no last line: it is not a whole export")
+      throw ZoneFolderProblem("\(path) has no last line: the export is not complete")
     }
-    guard Hex.encode(SHA256.hash(Array(bytes[..<last.startIndex]))) == sum else { throw ZoneFolderProblem("\(path) is not what it was when it was exported") }
+    guard Hex.encode(SHA256.hash(Array(bytes[..<last.startIndex]))) == sum else { throw ZoneFolderProblem("\(path) changed after the export") }
     var known: Set<Asset> = []
     for line in lines.dropLast() {
       guard let json = Self.json(line), let record = json["record"] else { continue }
@@ -111,7 +111,7 @@ struct ZoneExport {
         }
       }
     }
-    guard Int64(records.count) == count else { throw ZoneFolderProblem("\(path) has \(records.count) records, its last line says \(count)") }
+    guard Int64(records.count) == count else { throw ZoneFolderProblem("\(path) has \(records.count) records, but its last line says \(count)") }
   }
 
   /// Dropped because a line that is no JSON is reported as no line of an export.

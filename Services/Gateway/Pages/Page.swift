@@ -100,7 +100,7 @@ struct PageApp: Hashable, Sendable {
 
   /// A button that opens the app; without a link, a sentence.
   var opening: String {
-    guard let url else { return "<p>Go back to <strong>\(Page.escaped(name))</strong>: you find it there.</p>" }
+    guard let url else { return "<p>Go back to <strong>\(Page.escaped(name))</strong> to see it.</p>" }
     return "<p class=\"actions\"><a id=\"open\" class=\"primary\" href=\"\(Page.escaped(url))\">Open \(Page.escaped(name))</a></p>"
   }
 }

@@ -12,7 +12,7 @@ enum SharePage {
     var retryAfter: Int?
 
     static let tooLate = Notice(sentence: "This took too long. Sign in again.", status: 400)
-    static let foreignForm = Notice(sentence: "This form was not sent by this page. Open the share's address and sign in there.", status: 403)
+    static let foreignForm = Notice(sentence: "The form did not come from this page. Open the share's address and sign in there.", status: 403)
 
     init(sentence: String, status: Int = 200, retryAfter: Int? = nil) {
       self.sentence = sentence
@@ -84,7 +84,7 @@ enum SharePage {
       nil,
       """
       <h1>Nothing here for this account</h1>
-      <p>The link may be meant for another account of yours, or it does not work any more. Ask the person who sent it.</p>
+      <p>The link may be for another account of yours, or it no longer works. Ask the person who sent it.</p>
       \(footer(visitor))
       """)
   }
@@ -129,7 +129,7 @@ enum SharePage {
       """
       \(app.map { Page.badge($0.name) } ?? "")
       <h1>You have not joined</h1>
-      <p id="message" role="status">The invitation is declined. Should you change your mind, ask for another one.</p>
+      <p id="message" role="status">You have declined the invitation. If you change your mind, ask for another one.</p>
       \(footer(visitor))
       """)
   }
@@ -140,7 +140,7 @@ enum SharePage {
       """
       \(app.map { Page.badge($0.name) } ?? "")
       <h1>You have asked</h1>
-      <p id="message" role="status">The owner was asked. You have access as soon as they grant it.</p>
+      <p id="message" role="status">The owner has your request. You have access as soon as they grant it.</p>
       \(footer(visitor))
       """)
   }

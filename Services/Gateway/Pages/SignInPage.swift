@@ -22,12 +22,12 @@ enum SignInPage {
       switch self {
       case .wrong: "The name or the password is wrong."
       case .incomplete: "Type your name and your password."
-      case .away: "Signing in does not work at the moment. Try again in a few seconds."
+      case .away: "Sign-in does not work at the moment. Try again in a few seconds."
       case .throttled(let seconds): "Too many attempts. Try again in \(Self.text(seconds))."
       case .badLink: "This sign-in took too long, or its address is not complete. Go back to the app and sign in from there."
-      case .revoked: "The app that asked is not known here any more."
-      case .foreignCallback: "The app asked to be called back at an address that it is not registered with."
-      case .foreignForm: "This form was not sent by the sign-in page. Go back to the app and sign in from there."
+      case .revoked: "This server no longer knows the app."
+      case .foreignCallback: "The app asked for a callback to an address that it is not registered with."
+      case .foreignForm: "The form did not come from the sign-in page. Go back to the app and sign in from there."
       }
     }
 
@@ -76,13 +76,13 @@ enum SignInPage {
       let headers = [(name: "Location", value: "\(callback)\(mark)ckWebAuthToken=\(token)&ckSession=\(token)"), ("Cache-Control", "no-store")]
       return HTTPResponse(status: 302, headers: headers + [("Referrer-Policy", "no-referrer")] + (cookie.map { [("Set-Cookie", $0)] } ?? []))
     }
-    let unreachable = "You are signed in, but the app that asked for it can't be told. Go back to it and sign in from there."
+    let unreachable = "You are signed in, but the page can't tell the app. Go back to the app and sign in from there."
     guard let origin = state.origin else {
       return Page(title: "Sign in", content: "<h1>Signed in</h1>\n<p>\(Page.escaped(unreachable))</p>", cookie: cookie).response
     }
     return Page(
       title: "Sign in", data: [("origin", origin), ("token", token), ("unreachable", unreachable)],
-      content: "<h1>Signed in</h1>\n<p id=\"message\" role=\"status\">You are signed in. This window can be closed.</p>", script: successScript, cookie: cookie
+      content: "<h1>Signed in</h1>\n<p id=\"message\" role=\"status\">You are signed in. You can close this window.</p>", script: successScript, cookie: cookie
     ).response
   }
 

@@ -41,8 +41,8 @@ final class PartBudget: Sendable {
       guard own <= limits.perUser, state.total + count <= limits.total else {
         state.refusedCount += 1
         return own > limits.perUser
-          ? RecordError(.throttled, "You have as many requests of several owners under way as you may", retryAfter: RetryPlan.retryAfterSeconds)
-          : RecordError(.tryAgainLater, "The server has as many requests of several owners in hand as it may", retryAfter: RetryPlan.retryAfterSeconds)
+          ? RecordError(.throttled, "You have too many requests to several owners under way", retryAfter: RetryPlan.retryAfterSeconds)
+          : RecordError(.tryAgainLater, "The server has too many requests to several owners under way", retryAfter: RetryPlan.retryAfterSeconds)
       }
       state.total += count
       state.users[user] = own

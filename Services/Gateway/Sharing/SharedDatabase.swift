@@ -51,7 +51,7 @@ struct SharedDatabase: Sendable {
     let json = try JSONValue.request(body)
     // Without a zone, an empty result could not be told from one without matching records.
     if call == .queryRecords, json["zoneID"]?.isNull ?? true, json["zoneWide"]?.bool == true {
-      throw RecordError(.badRequest, "A query of the shared database names its zone")
+      throw RecordError(.badRequest, "A query of the shared database must name its zone")
     }
     return try await forwarding.forward(asked(of: owner(of: try ZoneReference(of: json))), body: body)
   }
@@ -115,7 +115,7 @@ struct SharedDatabase: Sendable {
         outcomes[index] = outcome
         ask()
       }
-      return owners.indices.map { outcomes[$0] ?? .away(RecordError(.internalError, "An owner was not asked")) }
+      return owners.indices.map { outcomes[$0] ?? .away(RecordError(.internalError, "The gateway asked no worker for an owner")) }
     }
   }
 

@@ -104,7 +104,7 @@ extension SharedDatabase {
     case .away(let error): return Array(repeating: .failure(error), count: count)
     case .refused: return []
     case .answered(let answer):
-      guard answer.items.count == count else { throw RecordError(.internalError, "A worker's answer has other zones than it was asked for") }
+      guard answer.items.count == count else { throw RecordError(.internalError, "A worker's answer has zones that the request did not name") }
       return answer.items.map { .success($0) }
     }
   }

@@ -41,7 +41,7 @@ extension Directory {
   /// - Throws: `notFound` for the user, the container or the role.
   func grantRole(_ role: String, toUser name: String, _ key: EnvironmentKey) throws {
     guard try environment(key).schema.roles.contains(role) else {
-      throw RecordError(.notFound, "The schema of \(key) has no role '\(role)': it is declared with CREATE ROLE")
+      throw RecordError(.notFound, "The schema of \(key) has no role '\(role)': declare it with CREATE ROLE")
     }
     try change {
       let user = try existingUser(name).key

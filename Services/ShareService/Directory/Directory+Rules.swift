@@ -23,7 +23,7 @@ extension Directory {
   func setRules(_ rules: EnvironmentRules, of key: EnvironmentKey, isDryRun: Bool) throws {
     let state = try environment(key)
     if !rules.unique.isEmpty {
-      guard !state.models.isEmpty else { throw RecordError(.badRequest, "\(key) has no model yet: push it first, rules speak of its entities") }
+      guard !state.models.isEmpty else { throw RecordError(.badRequest, "\(key) has no model yet: push one first, because rules name its entities") }
       let problems = rules.problems(in: NamedModel.all(of: state.models, latest: state.latestModelHash))
       guard problems.isEmpty else { throw RecordError(.badRequest, problems.joined(separator: " ")) }
     }

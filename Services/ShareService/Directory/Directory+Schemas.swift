@@ -217,7 +217,7 @@ extension Directory {
     let container = try self.key(of: key.container)
     if key.environment == .production, try !isStored(hash, in: key), try modelCount(in: key) >= Self.productionModelLimit {
       throw RecordError(
-        .badRequest, "Production has \(Self.productionModelLimit) models, each of which devices may still use; no further one can be pushed to it")
+        .badRequest, "Production has \(Self.productionModelLimit) models, which is the limit, because devices may still use each of them")
     }
     try connection.statement(
       SQL("model.set", "INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET contents = excluded.contents, pushed = excluded.pushed")

@@ -10,7 +10,7 @@ extension Directory {
     let copy = try source.beginCopy(to: path)
     while try copy.step() {
       await Task.yield()
-      guard isOpen(source) else { throw InstallationProblem("the directory's file was opened anew while it was copied; try again") }
+      guard isOpen(source) else { throw InstallationProblem("the directory's file was opened again during its copy; try again") }
     }
   }
 

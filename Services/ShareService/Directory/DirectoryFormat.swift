@@ -53,7 +53,7 @@ enum DirectoryFormat: Int64, CaseIterable {
     } catch let error as SQLiteError where error.isBusy {
       throw InstallationProblem("Another process uses \(path): stop it, or choose another folder with --data.")
     } catch let error as SQLiteError where error.isCorruption {
-      throw InstallationProblem("\(path) is damaged or no directory (\(error)): restore it from a backup.")
+      throw InstallationProblem("\(path) is damaged or not a directory (\(error)): restore it from a backup.")
     } catch let error as SQLiteError {
       throw InstallationProblem("\(path) can't be opened (\(error)): check the folder, its owner and its free space.")
     }
@@ -64,10 +64,10 @@ enum DirectoryFormat: Int64, CaseIterable {
       let applicationID = try number("PRAGMA application_id", in: connection)
       let format = try number("PRAGMA user_version", in: connection)
       guard applicationID == Self.applicationID || (applicationID == 0 && format == 0) else {
-        throw InstallationProblem("\(path) is no directory of Aquifer: choose another folder with --data.")
+        throw InstallationProblem("\(path) is not a directory of Aquifer: choose another folder with --data.")
       }
       guard format <= current else {
-        throw InstallationProblem("\(path) has format \(format), this release knows up to \(current): use the release that wrote it, or a newer one.")
+        throw InstallationProblem("\(path) has format \(format), but this release knows only formats up to \(current): use the release that wrote it, or a newer one.")
       }
       for change in allCases where change.rawValue > format {
         try connection.execute(change.statements)
@@ -157,7 +157,7 @@ enum DirectoryFormat: Int64, CaseIterable {
   static func settleShardCount(_ wanted: Int?, in connection: Connection) throws -> Int {
     if let stored = try value("shardCount", in: connection).flatMap({ Int(String(decoding: $0, as: UTF8.self)) }) {
       guard wanted == nil || wanted == stored else {
-        throw InstallationProblem("This installation was created with \(stored) shards, which can't change: start it with --shards \(stored) or without --shards.")
+        throw InstallationProblem("This installation has \(stored) shards, and the number can't change: start it with --shards \(stored) or without --shards.")
       }
       return stored
     }

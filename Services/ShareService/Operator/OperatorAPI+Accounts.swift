@@ -28,7 +28,7 @@ extension OperatorAPI {
     case ("POST", 0):
       let name = try RequestObject(request.body, keys: "container").required("container")
       guard let id = ContainerID(rawValue: name) else {
-        throw RecordError(.badRequest, "'\(name)' is no container ID: 1 to 255 of A-Z a-z 0-9 . _ -, not beginning with a full stop")
+        throw RecordError(.badRequest, "'\(name)' is not a container ID: use 1 to 255 of A-Z a-z 0-9 . _ -, and no full stop at the beginning")
       }
       try await directory.createContainer(id)
       await publish(DirectoryChanged(credentials: true, schemas: Self.environments(of: id)))
@@ -82,7 +82,7 @@ extension OperatorAPI {
       let key = try Self.environment(try object.required("container"), try object.required("environment"))
       let origins = try object.texts("allowedOrigins", limit: Self.originLimit)
       for origin in origins where !Self.isOrigin(origin) {
-        throw RecordError(.badRequest, "'\(origin)' is no origin: scheme, host and port only, such as https://example.org")
+        throw RecordError(.badRequest, "'\(origin)' is not an origin: give only scheme, host and port, such as https://example.org")
       }
       let callbackURL = try object.text("callbackURL", limit: Self.urlByteLimit)
       if let callbackURL, !CallbackURL.isAcceptable(callbackURL) { throw RecordError(.badRequest, "'callbackURL' \(CallbackURL.rule)") }
@@ -124,7 +124,7 @@ extension OperatorAPI {
       let container = try Self.container(try object.required("container"))
       let pem = try object.required("publicKey", limit: Self.pemByteLimit, allowsLines: true)
       guard P256PublicKey(pem: pem) != nil else {
-        throw RecordError(.badRequest, "'publicKey' is no ECDSA P-256 public key in PEM (-----BEGIN PUBLIC KEY-----)")
+        throw RecordError(.badRequest, "'publicKey' is not an ECDSA P-256 public key in PEM (-----BEGIN PUBLIC KEY-----)")
       }
       let (keyID, recordName) = try await directory.addServerKey(container, name: try object.text("name"), pem: pem, userName: try object.text("user"))
       await publish(DirectoryChanged(credentials: true, schemas: []))

@@ -14,7 +14,7 @@ extension OperatorAPI {
     var consequences = try await counted(SchemaConsequences(of: try await directory.difference(model, key)), in: key, and: lost)
     if let latest = state.latestModelHash.flatMap({ state.models[$0] }) {
       consequences.notes += model.index.lostEntities(since: ModelIndex(latest)).map { type, successor in
-        let stay = "Records of \(type) stay, and devices with this model don't see them: the model has no entity of it"
+        let stay = "Records of \(type) stay, but devices with this model don't see them: the model has no such entity"
         return successor.map { stay + " but \($0), which begins empty (renamingIdentifier moves nothing on the server)." } ?? stay + "."
       }
     }
@@ -47,13 +47,13 @@ extension LostAttribute {
     let field = name.field ?? ""
     let place = "\(name.recordType).\(field)"
     guard let successor else {
-      return "\(place) is in the model no more: its values stay (\(records)), and devices with this model neither read nor clear them."
+      return "The model no longer has \(place): its values stay (\(records)), and devices with this model neither read nor clear them."
     }
     if isDeclared {
       return
-        "\(place) is called \(successor) now (renamingIdentifier). The server moves no values: \(records) keep theirs in \(field), which devices with earlier models go on using; \(successor) is empty until a device that migrated its store sets it again."
+        "\(place) is now called \(successor) (renamingIdentifier). The server moves no values: \(records) keep theirs in \(field) for devices with earlier models; \(successor) is empty until a device that migrated its store sets it again."
     }
     return
-      "\(place) is in the model no more, and \(successor) is new: its values stay in \(field) (\(records)), and devices with this model don't read them. If it is a new name, say so by the attribute's renamingIdentifier, or devices' own stores lose the values, too."
+      "The model no longer has \(place), and \(successor) is new: the old values stay in \(field) (\(records)), and devices with this model don't read them. If the attribute only has a new name, set its renamingIdentifier, or devices' own stores lose the values, too."
   }
 }

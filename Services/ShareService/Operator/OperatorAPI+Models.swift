@@ -17,7 +17,7 @@ extension OperatorAPI {
     } catch {
       // An error that names an entity means a model that can't be mirrored; any other error means that the body is no
       // model.
-      guard error.entity != nil else { throw RecordError(.badRequest, "The body is no model: \(error)") }
+      guard error.entity != nil else { throw RecordError(.badRequest, "The body is not a model: \(error)") }
       let body = SchemaAnswer.unreadableModel(error.description, entity: error.entity, property: error.property, uuid: request.uuid)
       return OperatorAnswer(status: Self.unprocessable, body: body)
     }

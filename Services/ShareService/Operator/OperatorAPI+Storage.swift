@@ -24,7 +24,7 @@ extension OperatorAPI {
   func storage(_ request: Request, _ kind: StorageJob.Kind) async throws -> OperatorAnswer {
     switch (request.method, request.rest, kind) {
     case ("GET", [], _):
-      guard let job = await jobs.job(kind) else { throw RecordError(.notFound, "There was no \(kind.rawValue) since the share service was started") }
+      guard let job = await jobs.job(kind) else { throw RecordError(.notFound, "There was no \(kind.rawValue) since the share service started") }
       return job.answer()
     case ("POST", [], .backup):
       guard let directory = try JSONValue.request(request.body)["directory"]?.string else { throw RecordError(.badRequest, "directory is missing") }

@@ -62,8 +62,8 @@ extension OperatorAPI {
   private func newUser(_ body: [UInt8]) async throws -> NewUser {
     let object = try RequestObject(body, keys: "name", "email", "phone", "givenName", "familyName", "password", "discoverable")
     let name = try object.required("name")
-    guard !name.hasPrefix("_") else { throw RecordError(.badRequest, "A user's name does not begin with '_': record names do") }
-    guard name.first != " ", name.last != " " else { throw RecordError(.badRequest, "A user's name does not begin or end with a space: nobody could type it") }
+    guard !name.hasPrefix("_") else { throw RecordError(.badRequest, "A user's name can't begin with '_', because record names do") }
+    guard name.first != " ", name.last != " " else { throw RecordError(.badRequest, "A user's name can't begin or end with a space") }
     var user = NewUser(
       name: name, emailAddress: try Self.emailAddress(object), phoneNumber: try Self.phoneNumber(object), givenName: try object.text("givenName"),
       familyName: try object.text("familyName"), isDiscoverable: try object.flag("discoverable") ?? false)
@@ -82,14 +82,14 @@ extension OperatorAPI {
   private static func emailAddress(_ object: RequestObject) throws(RecordError) -> String? {
     let address = try object.text("email")
     if let address, address.split(separator: "@", omittingEmptySubsequences: false).map(\.isEmpty) != [false, false] {
-      throw RecordError(.badRequest, "'email' is no e-mail address")
+      throw RecordError(.badRequest, "'email' is not an e-mail address")
     }
     return address
   }
 
   private static func phoneNumber(_ object: RequestObject) throws(RecordError) -> PhoneNumber? {
     guard let text = try object.text("phone") else { return nil }
-    guard let number = PhoneNumber(text) else { throw RecordError(.badRequest, "'phone' is no telephone number, such as +44 20 7946 0000") }
+    guard let number = PhoneNumber(text) else { throw RecordError(.badRequest, "'phone' is not a telephone number, such as +44 20 7946 0000") }
     return number
   }
 
@@ -111,7 +111,7 @@ extension OperatorAPI {
       throw RecordError(.throttled, "Too many passwords are being hashed", retryAfter: 5)
     }
     guard let hash else {
-      throw RecordError(.internalError, "There is no memory to hash the password with (\(passwords.cost.byteCount >> 20) MiB); nothing was changed")
+      throw RecordError(.internalError, "The share service lacks the memory to hash the password (\(passwords.cost.byteCount >> 20) MiB); nothing changed")
     }
     return hash
   }

@@ -12,7 +12,7 @@ struct RequestObject {
   init(_ body: [UInt8], keys: String...) throws(RecordError) {
     value = try JSONValue.request(body)
     for member in value.members where !keys.contains(member.key) {
-      throw RecordError(.badRequest, "'\(member.key)' is not known here; known are \(keys.map { "'\($0)'" }.joined(separator: ", "))")
+      throw RecordError(.badRequest, "'\(member.key)' is not a key of this call; its keys are \(keys.map { "'\($0)'" }.joined(separator: ", "))")
     }
   }
 

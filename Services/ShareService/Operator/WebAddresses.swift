@@ -2,7 +2,7 @@
 
 /// Addresses to which a browser may be sent with a token.
 enum CallbackURL {
-  static let rule = "is a URL that a browser can be sent to, such as https://example.org/signed-in, without '#'"
+  static let rule = "must be a URL that a browser can open, such as https://example.org/signed-in, without '#'"
 
   /// True for an address of the web or of an app's own scheme.
   static func isAcceptable(_ text: String) -> Bool { WebAddress.scheme(of: text) != nil && !text.utf8.contains(UInt8(ascii: "#")) }
@@ -10,8 +10,8 @@ enum CallbackURL {
 
 /// The name and the address of an app on the sign-in page and on pages of shares.
 enum AppText {
-  static let nameRule = "is a name of 1 to \(nameCharacterLimit) characters, without control characters and spaces at its ends"
-  static let addressRule = "is where people find the app: an https:// URL, or one of the app's own scheme, such as photos://open"
+  static let nameRule = "must be a name of 1 to \(nameCharacterLimit) characters, without control characters and spaces at its ends"
+  static let addressRule = "must be the app's address: an https:// URL, or a URL of the app's own scheme, such as photos://open"
   private static let nameCharacterLimit = 100
   /// The limit of characters, at four bytes each.
   static let nameByteLimit = 400

@@ -19,7 +19,7 @@ extension StoreCall {
       try Explanation(of: objectID, in: try mirror(in: snapshot), store, mayRead: { permissions?.mayRead($0) ?? true }, in: snapshot)
     }
     guard !explanation.facts.isUnknown else {
-      throw RecordError(.notFound, "Neither this store nor its zone has heard of an object \(objectID.prefix(Limit.nameByteCount))")
+      throw RecordError(.notFound, "Neither this store nor its zone knows an object \(objectID.prefix(Limit.nameByteCount))")
     }
     return PlaneAnswer(body: explanation.answer(lastExport: explanation.lastExport.map(event)).json)
   }

@@ -27,17 +27,17 @@ extension ExportRun {
         problems.append(
           MirroringProblem(
             recordName: loss.objectID, entity: loss.entity, code: .conflict,
-            reason: "\(loss.entity).\(properties) was changed by another device, too: conflict \(number) is to be decided"))
+            reason: "another device changed \(loss.entity).\(properties), too: conflict \(number) waits for a decision"))
       case .lostObject where !loss.isOfEdit(by: mirror.deviceID):
         problems.append(
           MirroringProblem(
             recordName: loss.objectID, entity: loss.entity, code: .conflict,
-            reason: "another device had edited the object that was deleted: conflict \(number) has it"))
+            reason: "another device had edited the deleted object: conflict \(number) keeps the edit"))
       case .lostObject:
         problems.append(
           MirroringProblem(
             recordName: loss.objectID, entity: loss.entity, code: .notFound,
-            reason: "the object was deleted; an edit does not bring it back: conflict \(number) has it", cause: .deleted))
+            reason: "the object was deleted; an edit does not bring it back: conflict \(number) keeps the edit", cause: .deleted))
       case .lostValue, .unexported, .reverted: break
       }
     }

@@ -48,7 +48,7 @@ extension ExportRun {
       return try await attempt(self)
     } catch  where ExportFailure(error) == .poisoned {
       context.log.error(
-        "an export batch failed: what it failed for is left out",
+        "an export batch failed; the export leaves its cause out",
         ["mirror": .integer(mirrorKey), "shard": .integer(Int64(shard)), "error": .text(String(describing: error))])
     }
     var careful = self

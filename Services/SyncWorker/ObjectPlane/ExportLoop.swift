@@ -69,7 +69,7 @@ package struct ExportLoop: Sendable {
 
   /// Tries again the changes that were held back under another schema version (T-S09).
   private func retryForSchema() async {
-    await insisting("what is held back can't be looked over") {
+    await insisting("held-back changes can't be searched") {
       for key in try await store.read({ snapshot in try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max) }) {
         guard let run = try await exportRun(key) else { continue }
         let (version, now) = (run.schema.version, context.clock.now)
@@ -97,7 +97,7 @@ package struct ExportLoop: Sendable {
 
   /// Wakes the stores that have a retry due.
   private func findDueRetries() async {
-    await insisting("what is held back can't be looked over") {
+    await insisting("held-back changes can't be searched") {
       let now = context.clock.now
       let (due, next) = try await store.read { snapshot -> ([Int64], Int64?) in
         let keys = try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max)
@@ -190,7 +190,7 @@ package struct ExportLoop: Sendable {
     guard let (mirror, database) = found else { return nil }
     let schema = try await context.schemas.schema(of: database.id.container, database.id.environment)
     guard let model = schema.mirrorModels[mirror.modelHash] else {
-      context.log.warning("a store's model is unknown: it is not exported until it is set up again", ["mirror": .integer(mirrorKey)])
+      context.log.warning("a store's model is unknown; the store is not exported until it is set up again", ["mirror": .integer(mirrorKey)])
       return nil
     }
     let standing =

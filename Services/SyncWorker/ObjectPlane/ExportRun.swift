@@ -161,7 +161,7 @@ package struct ExportRun: Sendable {
   private static func purgedProblem(_ mirror: StoredMirror) -> MirroringProblem {
     MirroringProblem(
       recordName: mirror.identifier, entity: "", code: .badRequest, cocoaErrorCode: .historyTokenExpired,
-      reason: "transactions up to \(mirror.purgedTransactionNumber) were purged before they were exported: the store is to be reset")
+      reason: "transactions up to \(mirror.purgedTransactionNumber) were purged before their export: the store must be reset")
   }
 
   // MARK: What is written

@@ -133,7 +133,7 @@ package struct ExportWrites {
       }
     }
     try refuse(&verdict) { item in
-      if lacking.contains(item.recordName) { return item.problem(.notFound, "the content of an asset is not there", .asset) }
+      if lacking.contains(item.recordName) { return item.problem(.notFound, "the content of an asset is missing", .asset) }
       return damaged.contains(item.recordName) ? .damaged(item.recordName, item.entityName) : nil
     }
   }

@@ -28,7 +28,7 @@ package struct LowWaterMark: Sendable {
 
   /// The refusal of a purge beyond the mark.
   func refusal(of mirror: StoredMirror) -> RecordError {
-    let reason = consumer.map { "consumer '\($0)' has not dealt with all transactions up to there" } ?? "transactions up to there are not all exported"
+    let reason = consumer.map { "consumer '\($0)' has not processed all transactions up to there" } ?? "some transactions up to there are not exported yet"
     return RecordError(.badRequest, "before: \(reason); the low-water mark is \(mirror.historyToken(transactionNumber)), force=true goes beyond it")
   }
 }

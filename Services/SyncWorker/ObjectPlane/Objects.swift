@@ -83,7 +83,7 @@ extension StoreCall {
     for (index, name) in names.enumerated() {
       if index >= rows.count || output.bytes.count > Self.pageByteCount {
         RecordDictionaryWriter.writeError(
-          RecordError(.badRequest, "The records are too large for one answer: ask for fewer of them at a time"), of: name, to: &output)
+          RecordError(.badRequest, "The records are too large for one answer: ask for fewer at a time"), of: name, to: &output)
       } else if let row = rows[index].row, !row.isDeleted {
         RecordDictionaryWriter(zone: rows[index].zone, assets: assetLinks).write(row.record, tag: row.tag, as: .complete, to: &output)
       } else {

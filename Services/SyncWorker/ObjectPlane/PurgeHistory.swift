@@ -15,7 +15,7 @@ extension StoreCall {
     }
     // H3: a deletion only ever reports its status.
     if let text = request.query["resultType"], try HistoryResultType(text) != .statusOnly {
-      throw RecordError(.badRequest, "resultType: a deletion is always statusOnly")
+      throw RecordError(.badRequest, "resultType must be statusOnly for a deletion")
     }
     let isForced = try flag("force")
     var run: ExportRun?

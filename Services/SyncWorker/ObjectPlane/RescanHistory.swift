@@ -45,7 +45,7 @@ extension StoreCall {
       guard let end else { break }
       last = end
     }
-    context.log.info("a store's history was scanned for what its zone lacks", ["store": .text(storeIdentifier), "objects": .integer(Int64(rescan.missingCount))])
+    context.log.info("a store's history was scanned for objects that its zone lacks", ["store": .text(storeIdentifier), "objects": .integer(Int64(rescan.missingCount))])
     for batch in rescan.batches(objectLimit: Limit.exportItemCount) {
       var part = run
       part.resent = batch

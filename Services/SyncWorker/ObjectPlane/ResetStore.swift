@@ -51,7 +51,7 @@ extension StoreCall {
     }
     if ResetBreaker.allows(openResetCount: state.openResetCount) { return }
     let refusal = RecordError(
-      .conflict, "The store was reset \(state.openResetCount) times without having imported everything since: import to the end before it is reset again",
+      .conflict, "The store was reset \(state.openResetCount) times without a complete import since: import to the end before the next reset",
       cocoaErrorCode: .unrecoverable)
     let (at, identifier) = (now, context.random.uuid())
     try await value(
@@ -93,7 +93,7 @@ extension StoreCall {
             let outcome = try run.callAsFunction(transaction)
             guard let current = try transaction.mirror(key: mirror.key) else { return (outcome, nil) }
             // A save came while the earlier ones were forwarded.
-            if current.isHome, outcome.moreComing { throw RecordError(.tryAgainLater, "What the store saved is not forwarded yet", retryAfter: 1) }
+            if current.isHome, outcome.moreComing { throw RecordError(.tryAgainLater, "The store's changes are not forwarded yet", retryAfter: 1) }
             if outcome.moreComing { return (outcome, nil) }
             return (outcome, try body(transaction, current))
           }

@@ -199,7 +199,7 @@ extension StoreCall {
   /// - Throws: `TRY_AGAIN_LATER` while the store's exports have to wait.
   func checkThrottle(of mirror: StoredMirror) throws(RecordError) {
     guard let until = throttledUntil(mirror) else { return }
-    throw RecordError(.tryAgainLater, "What the store saved can't be exported yet", retryAfter: Int((until - now + 999) / 1000))
+    throw RecordError(.tryAgainLater, "The store's changes can't be exported yet", retryAfter: Int((until - now + 999) / 1000))
   }
 
   /// An export from stored transactions alone, as a drain or a reset runs it.

@@ -102,7 +102,7 @@ extension StoreCall {
     var event = StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true)
     guard accountChange(account) == .accountChange else { return event }
     event.errorJSON = MirrorErrors.failure(
-      RecordError(.conflict, "The client's objects are another account's: they are not to be saved to this one", cocoaErrorCode: .accountChanged))
+      RecordError(.conflict, "The client's objects belong to another account: do not save them to this one", cocoaErrorCode: .accountChanged))
     return event
   }
 

@@ -139,6 +139,6 @@ extension StoreCall {
   /// Refuses the calls about shares; a missing store is reported first.
   func refuseSharing() async throws(RecordError) -> PlaneAnswer {
     _ = try await locate()
-    throw RecordError(.badRequest, "\(request.route.path[2]): sharing is not offered by this server")
+    throw RecordError(.badRequest, "\(request.route.path[2]): this server does not offer sharing")
   }
 }

@@ -19,10 +19,10 @@ extension StoreCall {
     let asked = try PurgeZoneRequest(try JSONValue.request(body))
     let zoneID = asked.zone
     if asked.keepsCopy, zoneID.zoneName == mirror.defaultZoneName {
-      throw RecordError(.badRequest, "keepCopy: zone '\(zoneID.zoneName)' is where copies go, and can't be copied", cocoaErrorCode: .mirroring)
+      throw RecordError(.badRequest, "keepCopy: zone '\(zoneID.zoneName)' takes the copies, and can't be copied itself", cocoaErrorCode: .mirroring)
     }
     guard mirror.scope == .private else {
-      throw RecordError(.badRequest, "zoneID: zones are purged in the private database; the public one has one zone, which stays", cocoaErrorCode: .mirroring)
+      throw RecordError(.badRequest, "zoneID: only zones of the private database can be purged; the public database keeps its only zone", cocoaErrorCode: .mirroring)
     }
     guard zoneID.ownerRecordName ?? request.database.owner == request.database.owner, zoneID.zoneName != ReservedName.defaultZone else {
       throw RecordError(.zoneNotFound, "zoneID: the store has no zone '\(zoneID.zoneName.prefix(Limit.nameByteCount))'")
@@ -76,10 +76,10 @@ extension StoreCall {
     let commit = store.enqueue { transaction -> StoredMirror in
       let mirror = try self.mirror(in: transaction)
       guard var hold = try transaction.zoneHolds(of: mirror.key).first(where: { $0.zoneName == zoneName }) else {
-        throw RecordError(.notFound, "No zone '\(zoneName.prefix(Limit.nameByteCount))' stands still for this store")
+        throw RecordError(.notFound, "No zone '\(zoneName.prefix(Limit.nameByteCount))' waits for a decision of this store")
       }
       if let earlier = hold.decision {
-        guard earlier == decision.rawValue else { throw RecordError(.conflict, "It was decided before: \(ZonePolicy(rawValue: earlier)?.action ?? "")") }
+        guard earlier == decision.rawValue else { throw RecordError(.conflict, "An earlier request decided: \(ZonePolicy(rawValue: earlier)?.action ?? "")") }
         return mirror
       }
       hold.decision = decision.rawValue

@@ -55,5 +55,5 @@ extension RecordPlaneCall {
   }
 
   /// The error for the rest of a lookup, which can't be paged.
-  private static let noRoom = RecordError(.badRequest, "The records are too large for one answer: look fewer of them up at a time")
+  private static let noRoom = RecordError(.badRequest, "The records are too large for one answer: look up fewer at a time")
 }

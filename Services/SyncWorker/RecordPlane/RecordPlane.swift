@@ -82,7 +82,7 @@ package struct RecordPlane: ShardWork {
     case .lookUpSubscriptions: return try await call.lookUpSubscriptions()
     case .modifySubscriptions: return try await call.modifySubscriptions(startNext: startNext)
     case .rereferenceAssets: return try await call.rereferenceAssets()
-    case .prepareZip, .startCopy, .checkCopy: throw RecordError(.badRequest, "\(route.pattern) is not offered")
+    case .prepareZip, .startCopy, .checkCopy: throw RecordError(.badRequest, "This server does not offer \(route.pattern)")
     }
   }
 

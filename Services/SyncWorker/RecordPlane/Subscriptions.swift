@@ -83,7 +83,7 @@ extension RecordPlaneCall {
       // Otherwise every save would be told to users who may not read it.
       throw RecordError(.badRequest, "The public database takes query subscriptions only")
     case (.shared, .query(_, _, in: nil, _)):
-      throw RecordError(.badRequest, "A query subscription of the shared database names its zone")
+      throw RecordError(.badRequest, "A query subscription of the shared database must name its zone")
     case (_, .database): return nil
     case (_, .zone(let zone)), (_, .query(_, _, in: let zone?, _)): return try self.zone(zone)
     case (_, .query(_, _, in: nil, _)): return nil

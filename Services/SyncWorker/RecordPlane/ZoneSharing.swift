@@ -52,7 +52,7 @@ final class ZoneSharing {
   private static let notThere = RecordError(.notFound, "Cannot share - no such record exists to share")
 
   /// For a record that would be outside the caller's sight, whether or not one of that name exists.
-  private static let outside = RecordError(.accessDenied, "The record must hang below one that is shared with the caller, who may write there")
+  private static let outside = RecordError(.accessDenied, "The record must be below a record that is shared with the caller for writing")
 
   // MARK: Deciding
 
@@ -91,7 +91,7 @@ final class ZoneSharing {
     guard let tag = operation.recordChangeTag else { throw RecordError(.conflict, "record to update already exists with a different change tag") }
     guard tag.sequence == live.sequence else { throw RecordError(.conflict, "client oplock error updating record") }
     guard let share = try transaction.share(named: name, in: zone.key), let state = share.state else { throw Self.notThere }
-    if let root = request.root, root.recordName != share.rootRecordName { throw RecordError.alreadyShared("The share '\(name)' is of another record") }
+    if let root = request.root, root.recordName != share.rootRecordName { throw RecordError.alreadyShared("The share '\(name)' belongs to another record") }
     let standing = standing(in: share)
     try AccessMatrix.require(.changeParticipants, standing, orElse: Self.notThere)
     guard people.isComplete else { throw PeopleUnknown() }
@@ -157,7 +157,7 @@ final class ZoneSharing {
     if shared.contains(nil) { throw RecordError.alreadyShared("The zone is shared already") }
     guard let root else {
       if try !shared.isEmpty || !transaction.shares(in: zone.key, afterName: nil, limit: 1).isEmpty {
-        throw RecordError.alreadyShared("Records of the zone are shared already: it can't be shared as a whole")
+        throw RecordError.alreadyShared("Records of the zone are shared already: the zone can't be shared as a whole")
       }
       return
     }

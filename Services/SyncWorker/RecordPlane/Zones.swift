@@ -71,7 +71,7 @@ extension RecordPlaneCall {
     let operations = try ZoneOperation.operations(of: json)
     if request.scope != .private {
       let place = database.isPublic ? "The public database has one zone, _defaultZone" : "Zones of the shared database belong to their owners"
-      throw RecordError(.badRequest, "\(place): zones are created and deleted in the private database")
+      throw RecordError(.badRequest, "\(place): zones can be created and deleted only in the private database")
     }
     var plans: [ZoneModification.Plan] = []
     for operation in operations {

@@ -66,7 +66,7 @@ extension StoreCall {
     let followed = await follow(export, of: mirror, waits: true)
     let appended = try await value(of: append)
     guard let exported = try await exported(through: appended.last, of: nil, mirror, run, after: followed) else {
-      throw RecordError(.tryAgainLater, "The owner's database does not come to what was saved", retryAfter: 1)
+      throw RecordError(.tryAgainLater, "The owner's database has not processed the saved changes yet", retryAfter: 1)
     }
     var outcome = try await outcome(of: mirror, since: appended.since, after: appended.event)
     outcome.syncToken = exported.syncToken

@@ -107,7 +107,7 @@ package final class OwnersByBus: Owners {
       return SharedOwnerList(owners: owners)
     } catch {
       guard let last = known.withLock({ $0[key] }) else {
-        throw RecordError(.tryAgainLater, "Nobody can tell what is shared with the user", retryAfter: RetryPlan.retryAfterSeconds)
+        throw RecordError(.tryAgainLater, "The zones that are shared with the user are not known at the moment", retryAfter: RetryPlan.retryAfterSeconds)
       }
       return SharedOwnerList(owners: last, isCurrent: false)
     }

@@ -140,7 +140,7 @@ extension RecordError {
   /// The error for a client that can't do anything about it.
   var asAway: RecordError {
     if code.row.isRetryable { return self }
-    return RecordError(.tryAgainLater, "An owner's database does not take part now: \(reason)", retryAfter: Self.awaySeconds)
+    return RecordError(.tryAgainLater, "An owner's database is not available now: \(reason)", retryAfter: Self.awaySeconds)
   }
 
   private static let awaySeconds = 5
@@ -183,9 +183,9 @@ package struct SharedCall: Sendable {
     }
   }
 
-  private static let refusesResolving = RecordError(.badRequest, "A shared store's conflicts wait for no decision: what was lost can be restored")
+  private static let refusesResolving = RecordError(.badRequest, "A shared store's conflicts need no decision: restore the loss instead")
   private static let refusesSharing = RecordError(
-    .badRequest, "objectIDs: the objects of a shared store are shared by their owners; objects are shared out of the private database", cocoaErrorCode: .mirroring)
+    .badRequest, "objectIDs: only owners share the objects of a shared store; share objects of the private database", cocoaErrorCode: .mirroring)
 
   func home() async throws(RecordError) -> SharedHome { home(of: try await call.locate()) }
 

@@ -76,7 +76,7 @@ package struct SharedForward: Sendable {
     }
     let schema = try await context.schemas.schema(of: backlog.database.container, backlog.database.environment)
     guard let model = schema.mirrorModels[mirror.modelHash] else {
-      context.log.warning("a shared store's model is unknown: it is not forwarded until it is set up again", ["mirror": .integer(mirrorKey)])
+      context.log.warning("a shared store's model is unknown; the store is not forwarded until it is set up again", ["mirror": .integer(mirrorKey)])
       return nil
     }
     let home = SharedHome(mirror: mirror, database: backlog.database, context: context, deadline: deadline ?? .now + SharedHome.exportPatience)
@@ -122,7 +122,7 @@ package struct SharedForward: Sendable {
     var backlog = Backlog(mirror: mirror, database: database.id, end: max(mirror.exportedTransactionNumber, mirror.purgedTransactionNumber))
     let (waiting, isAll, damaged) = try WaitingParts.read(of: mirror, in: snapshot)
     if !damaged.isEmpty {
-      context.log.error("what waits for an owner can't be read", ["mirror": .integer(mirrorKey), "transaction": .integer(damaged[0])])
+      context.log.error("changes that wait for an owner can't be read", ["mirror": .integer(mirrorKey), "transaction": .integer(damaged[0])])
     }
     backlog.outgoing = waiting
     guard isAll else {

@@ -249,6 +249,6 @@ extension StoreCall {
   /// An invitation is accepted into the shared database's store (A11).
   package func refuseAccepting() async throws(RecordError) -> PlaneAnswer {
     _ = try await locate()
-    throw RecordError(.badRequest, "accept: shares are accepted into a store of the shared database", cocoaErrorCode: .noSharedStore)
+    throw RecordError(.badRequest, "accept: only a store of the shared database accepts shares", cocoaErrorCode: .noSharedStore)
   }
 }

@@ -38,8 +38,8 @@ struct SharedParts: Sendable {
   private var cut: [Int: Set<Int>] = [:]
   private let places: SharedPlaces
 
-  private static let ambiguousReason = "two owners share an object of that name: it can't be told whose is meant"
-  static let leftReason = "the object's zone is not shared with the store's user any more"
+  private static let ambiguousReason = "two owners share an object of that name: the server can't tell which one the change means"
+  static let leftReason = "the object's zone is no longer shared with the store's user"
 
   /// - Parameter isComplete: every owner has answered, so an object not found exists nowhere.
   init(_ outgoing: [OutgoingTransaction], _ places: SharedPlaces, isComplete: Bool, model: ModelIndex) {

@@ -39,7 +39,7 @@ extension SharedCall {
       }
     }
     guard isNew else {
-      throw RecordError(.notFound, "\(first.entity) \(first.objectID): what was lost is an edit of an object that is not shared with the user any more")
+      throw RecordError(.notFound, "\(first.entity) \(first.objectID): the lost edit is of an object that is no longer shared with the user")
     }
     return try await conflicts.restore(number, to: ReservedName.privateMirrorZone, startNext: startNext)
   }

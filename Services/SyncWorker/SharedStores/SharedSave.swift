@@ -43,7 +43,7 @@ extension SharedHome {
       return located
     }
     // A list from memory may lack an owner who alone has an object.
-    if !list.isCurrent { away.append(("", RecordError(.tryAgainLater, "Nobody can tell what is shared with the user", retryAfter: 1))) }
+    if !list.isCurrent { away.append(("", RecordError(.tryAgainLater, "The zones that are shared with the user are not known at the moment", retryAfter: 1))) }
     for (owner, answer) in answers {
       switch answer {
       case .success(let located): for found in located { places.add(found, of: owner) }
@@ -168,7 +168,7 @@ extension SharedCall {
     func isOpen(_ name: String) -> Bool { places.objects[name] == nil && !made.contains(name) && !pending.objects.contains(name) }
     if let failure = away.first, names.contains(where: isOpen) { throw failure.error }
     if let name = names.first(where: places.isAmbiguous) {
-      throw RecordError(.conflict, "\(name.prefix(Limit.nameByteCount)): two owners share an object of that name: it can't be told whose is meant")
+      throw RecordError(.conflict, "\(name.prefix(Limit.nameByteCount)): two owners share an object of that name: the server can't tell which one the change means")
     }
     var assignment = SharedAssignment(places, model: model.index)
     for transaction in earlier {

@@ -127,7 +127,7 @@ extension SharedCall {
   /// - Throws: `TRY_AGAIN_LATER` while an owner does not take the store's saves.
   private func settle(_ home: SharedHome) async throws(RecordError) {
     guard try await forwardEverything(home).isEmpty else {
-      throw RecordError(.tryAgainLater, "What the store saved can't be exported yet", retryAfter: 1)
+      throw RecordError(.tryAgainLater, "The store's changes can't be exported yet", retryAfter: 1)
     }
   }
 

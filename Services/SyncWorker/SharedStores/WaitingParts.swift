@@ -66,7 +66,7 @@ enum WaitingParts {
     return row.dueAt
   }
 
-  static let reason = "the object's owner can't be reached: it is sent to him when he can"
+  static let reason = "the object's owner can't be reached: the change is sent when they can"
 
   /// Milliseconds.
   private static let shortestPause: Int64 = 1000

@@ -35,11 +35,11 @@ struct AssetKeeper: ShardWork {
       var part: Int?
       while !Task.isCancelled, let removed = try await store.removeUnknownContent(after: part) {
         part = removed.part
-        if removed.count > 0 { log.info("files of assets that no commit knew of were removed", fields(store, removed.count)) }
+        if removed.count > 0 { log.info("asset files without a commit were removed", fields(store, removed.count)) }
         await pause(Self.slicePause)
       }
     } catch {
-      report("files of assets can't be looked over", error, on: store, to: log)
+      report("asset files can't be checked", error, on: store, to: log)
     }
   }
 
@@ -61,7 +61,7 @@ struct AssetKeeper: ShardWork {
   private func sweepSpool() {
     do throws(AssetError) {
       let count = try assets.sweepSpool(now: clock.now / 1000)
-      if count > 0 { log.info("uploads that no record came for were removed", ["files": .integer(Int64(count))]) }
+      if count > 0 { log.info("uploads without a record were removed", ["files": .integer(Int64(count))]) }
     } catch {
       log.error("the spool of uploads can't be swept", ["error": .text(String(describing: error))])
     }

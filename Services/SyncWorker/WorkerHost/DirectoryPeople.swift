@@ -29,7 +29,7 @@ struct DirectoryPeople: PeopleSource {
     }
     do throws(BusError) {
       let reply = try await bus.call(IdentifyUsers(lookups: asked), to: .role(.share), within: Self.deadline)
-      guard reply.users.count == lookups.count else { throw BusError(.internalError, "other users than were asked about") }
+      guard reply.users.count == lookups.count else { throw BusError(.internalError, "the reply has other users than the request") }
       return reply.users.map { user in
         user.map {
           KnownUser(

@@ -65,7 +65,7 @@ struct HistoryKeeper: ShardWork {
         guard through > mirror.purgedTransactionNumber else { return (0, dropped, true) }
         return (try transaction.purgeTransactions(of: mirror.key, through: through), dropped, through == end)
       }.value
-      for name in dropped { log.warning("a consumer of history was not heard of for long and is dropped", ["store": .text(mirror.identifier), "consumer": .text(name)]) }
+      for name in dropped { log.warning("a consumer of history was silent for long and is dropped", ["store": .text(mirror.identifier), "consumer": .text(name)]) }
       total += count
       if isDone { break }
       await pause(Self.slicePause)

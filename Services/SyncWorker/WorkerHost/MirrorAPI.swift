@@ -46,7 +46,7 @@ struct MirrorAPI: ShardWork {
   ) async throws(RecordError) -> PlaneAnswer {
     let request = message.request
     guard request.scope == .shared, let user = request.caller.userRecordName, user != request.database.owner, !request.database.isPublic else {
-      throw RecordError(.badRequest, "only a shared store's home asks so")
+      throw RecordError(.badRequest, "only a shared store's home sends this call")
     }
     func call(_ identifier: String) -> StoreCall {
       StoreCall(request: request, body: body, storeIdentifier: identifier, user: user, store: store, plane: objects)
@@ -57,7 +57,7 @@ struct MirrorAPI: ShardWork {
     case .store(let route, let identifier, let item):
       if let answer = try await GuestCall(call: call(identifier), store: message.store).respond(to: route) { return answer }
       return try await call(identifier).respond(to: route, item, startNext: startNext)
-    case .record, .zone, .unknown: throw RecordError(.badRequest, "only a shared store's home asks so")
+    case .record, .zone, .unknown: throw RecordError(.badRequest, "only a shared store's home sends this call")
     }
   }
 

@@ -35,10 +35,10 @@ final class ShardCensus: ShardWork {
     self.clock = clock
     self.log = log
     self.pause = pause
-    evictions = metrics.counter("conflicts_evicted_total", "Conflicts that were forgotten because a user had too many.")
+    evictions = metrics.counter("conflicts_evicted_total", "Conflicts dropped because a user had too many.")
     let quarantined = Metrics.Description("quarantined_objects", "Objects whose changes no export could write yet.")
     let waiting = Metrics.Description("export_waiting_transactions", "Saved transactions that are not exported yet.")
-    let age = Metrics.Description("export_oldest_waiting_seconds", "Age of the oldest of them; 0 when none waits.")
+    let age = Metrics.Description("export_oldest_waiting_seconds", "Age of the oldest transaction that waits for its export; 0 when none waits.")
     metrics.collect([quarantined, waiting, age]) { [weak self] in
       var readings = Metrics.Readings()
       guard let sum = self?.sum else { return readings }
@@ -71,7 +71,7 @@ final class ShardCensus: ShardWork {
           seen = (commits, found)
           figures.withLock { $0[store.shard] = found }
         } catch {
-          report("a shard could not be looked at", error, on: store, to: log)
+          report("a shard could not be counted", error, on: store, to: log)
         }
       }
       await pause(Self.interval)

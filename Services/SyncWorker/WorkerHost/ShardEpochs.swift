@@ -107,7 +107,7 @@ actor ShardEpochs: ShardWork {
         _ = try await bus.call(message, to: .role(.share), within: Self.deadline)
       } catch {
         isKnown = error.code == .unknownMessage
-        if !isKnown { log.debug("epochs could not be noted", ["reason": .text(error.reason)]) }
+        if !isKnown { log.debug("epochs could not be saved", ["reason": .text(error.reason)]) }
       }
       for waiter in asking { waiter.resume(returning: isKnown) }
     }

@@ -286,7 +286,7 @@ actor ShardHost: OpenShards {
     await patience(Self.slowOpening)
     guard !Task.isCancelled else { return }
     log.warning(
-      "a shard can't be opened yet: it is held by another worker", ["shard": .integer(Int64(number)), "holder": .text(recordStore.holder(ofShard: number) ?? "")])
+      "a shard can't be opened yet: another worker holds it", ["shard": .integer(Int64(number)), "holder": .text(recordStore.holder(ofShard: number) ?? "")])
   }
 
   /// Records why a shard is not served.
@@ -297,7 +297,7 @@ actor ShardHost: OpenShards {
     switch error {
     case StoreError.foreign(let reason):
       failure = .outOfService
-      if shards[number]?.outage != error as? StoreError { log.error("a shard is refused: it is not the one that was in use", ["reason": .text(reason)]) }
+      if shards[number]?.outage != error as? StoreError { log.error("a shard is refused: its file is not the one that was in use", ["reason": .text(reason)]) }
       shards[number]?.outage = error as? StoreError
     case StoreError.corrupt(let reason), StoreError.io(let reason):
       failure = .outOfService

@@ -64,7 +64,7 @@ struct ShareNews: ShardWork {
         pause = min(pause * 2, Self.longestPause)
         signals.note(store.shard)
       } catch {
-        report("news of shares were not told", error, on: store, to: log)
+        report("changes of shares were not sent to the share service", error, on: store, to: log)
         try? await timing.sleep(Self.longestPause)
       }
       if Task.isCancelled { return }

@@ -43,6 +43,6 @@ extension Worker {
       group.cancelAll()
       return first
     }
-    if !isTold { throw RecordError(.tryAgainLater, "The share was accepted; it shows as soon as the share service is there", retryAfter: 1) }
+    if !isTold { throw RecordError(.tryAgainLater, "The share is accepted; it becomes visible as soon as the share service runs again", retryAfter: 1) }
   }
 }

@@ -14,7 +14,7 @@ extension Worker {
       try await withStore(of: message.shard) { store in
         let copy = try await store.copy(to: BackupPlace(inBackup: message.directory, mark: message.mark, attempt: message.attempt))
         for problem in copy.problems {
-          context.log.error("a backup has what is damaged", ["shard": .integer(Int64(store.shard)), "problem": .text(problem)])
+          context.log.error("a backup copies damaged data", ["shard": .integer(Int64(store.shard)), "problem": .text(problem)])
         }
         return Answer(Acknowledgement(), body: try MessagePackEncoder().encode(copy))
       }
@@ -63,7 +63,7 @@ extension Worker {
       switch error {
       case .fenced, .closed: throw BusError(.notMine, "shard \(shard) is no longer held here")
       case .overloaded: throw BusError(.overloaded, "shard \(shard) has too much to do")
-      case .tooSlow: throw BusError(.refused, "shard \(shard) is written to faster than it can be read as a whole: try again when there is less to do")
+      case .tooSlow: throw BusError(.refused, "shard \(shard) changes faster than a reader can read all of it: try again when there is less to do")
       case .full(let reason), .io(let reason), .corrupt(let reason), .foreign(let reason), .missingKey(let reason): throw BusError(.refused, reason)
       case .newerFormat, .outOfService: throw BusError(.refused, "shard \(shard) is out of service")
       }

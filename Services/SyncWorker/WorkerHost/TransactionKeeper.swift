@@ -24,9 +24,9 @@ struct TransactionKeeper: ShardWork {
     while !Task.isCancelled {
       do {
         let count = try await forget(in: store)
-        if count > 0 { log.info("old transactions were forgotten", ["shard": .integer(Int64(store.shard)), "count": .integer(Int64(count))]) }
+        if count > 0 { log.info("old transactions were removed", ["shard": .integer(Int64(store.shard)), "count": .integer(Int64(count))]) }
       } catch {
-        report("old transactions can't be forgotten", error, on: store, to: log)
+        report("old transactions can't be removed", error, on: store, to: log)
       }
       await pause(Self.roundPause)
     }

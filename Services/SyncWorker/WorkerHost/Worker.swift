@@ -18,31 +18,31 @@ import ZoneCommit
 /// Serves the shards that the cluster map gives it.
 public final class Worker: Sendable {
   public static let options = [
-    Option("data", .path, default: "data", help: "The folder with this installation's shards and assets, on a local file system. Made when it is missing."),
+    Option("data", .path, default: "data", help: "The folder with this installation's shards and assets, on a local file system. Created if it is missing."),
     Option(
       "user-quota", .integer(0...Int.max), default: "0",
-      help: "Bytes that each private database may hold unless the user has a quota of his own; 0: any number."),
+      help: "Bytes that each private database may hold, unless the user has their own quota; 0: no limit."),
     Option(
       "user-stores", .integer(0...1_000_000), default: "500",
-      help: "Mirrored stores, one for each installation of an app, that a user may have of one database; 0: any number."),
-    Option("asset-grace", .seconds(0...31_536_000), default: "86400", help: "How long content that no record uses any more is kept."),
+      help: "The limit of a user's mirrored stores of one database, one for each installation of an app; 0: no limit."),
+    Option("asset-grace", .seconds(0...31_536_000), default: "86400", help: "The time that the worker keeps assets that no record uses."),
     Option(
       "history-retention", .seconds(0...3_153_600_000), default: "7776000",
-      help: "How long stores' history is kept that all have read for whom it is; 0: for ever."),
+      help: "The time that the worker keeps a store's history after all consumers have read it; 0: for ever."),
     Option(
       "record-retention", .seconds(0...3_153_600_000), default: "604800",
-      help: "How long it is known what records were before: so far back can zones be restored. 0: nothing is kept."),
+      help: "The time that the worker keeps earlier states of records, for audits and restores of zones. 0: it keeps none."),
     Option(
       "conflict-retention", .seconds(0...3_153_600_000), default: "7776000",
-      help: "How long what is lost in conflicts can be looked up and brought back. 0: it is forgotten at once."),
+      help: "The time that the worker keeps the losses of conflicts, to list and restore them. 0: it keeps none."),
     Option(
       "asset-threshold", .integer(0...10_000_000), default: "0",
       help:
-        "Values of attributes with at least so many bytes become assets, whatever else their records hold (ckAssetThresholdBytes: 100 or more); 0: only what a record has no room for."
+        "Attribute values of at least this many bytes become assets, even in small records (ckAssetThresholdBytes: 100 or more); 0: only values that do not fit into their record."
     ),
     Option(
       "verify", .flag,
-      help: "Check each shard before it is served, page by page and checksum by checksum; one whose structure is damaged is not. Reads all of it."),
+      help: "Check all pages and checksums of a shard before the worker serves it, and refuse a shard with a damaged structure. This reads the whole file."),
     EncryptionKeys.option,
   ]
 
@@ -93,7 +93,7 @@ public final class Worker: Sendable {
         configuration.options.keepsPastStates = Self.recordRetention(context) > .zero
         return through(
           try SQLiteRecordStore(
-            configuration, shardCount: shardCount, report: { log.error("a damaged record was passed over", ["problem": .text($0)]) }))
+            configuration, shardCount: shardCount, report: { log.error("a damaged record was skipped", ["problem": .text($0)]) }))
       })
   }
 
@@ -108,7 +108,7 @@ public final class Worker: Sendable {
     self.makeStore = makeStore
     meter = RequestMeter(context.metrics, log: context.log, clock: context.clock)
     shareCalls = context.metrics.counters(
-      "share_calls_total", "Short GUIDs that somebody asked about, by what for and whether there was an answer.", labels: ["purpose", "outcome"])
+      "share_calls_total", "Lookups of short GUIDs, by purpose and outcome.", labels: ["purpose", "outcome"])
   }
 
   /// Bytes (docs/protocol/mirroring.md#names-and-limits).
@@ -265,7 +265,7 @@ public final class Worker: Sendable {
   private static let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool = { key, byteCount in !key.isEmpty && byteCount <= 16 * 1024 }
 
   func openParts() throws -> Parts {
-    guard let parts = parts.withLock({ $0 }) else { throw BusError(.notMine, "this worker has not heard of the cluster yet") }
+    guard let parts = parts.withLock({ $0 }) else { throw BusError(.notMine, "this worker has no cluster map yet") }
     return parts
   }
 
@@ -357,7 +357,7 @@ private final class RunningWorker: Service {
   var checks: [HealthCheck] {
     [
       HealthCheck("shards") { [parts, cluster, name] in
-        guard cluster.current?.members.contains(where: { $0.name == name && $0.isReady }) == true else { return "the cluster map does not count on this worker yet" }
+        guard cluster.current?.members.contains(where: { $0.name == name && $0.isReady }) == true else { return "the cluster map does not have this worker yet" }
         let count = await parts.host.openingCount
         return count == 0 ? nil : count == 1 ? "1 shard is being opened" : "\(count) shards are being opened"
       }

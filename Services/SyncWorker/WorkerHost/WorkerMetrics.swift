@@ -11,37 +11,37 @@ enum WorkerMetrics {
   /// The store's statistics with their help texts. A statistic that is not listed here is not shown.
   private static let storeStatistics: [(name: String, help: String)] = [
     ("commits_total", "Commits of the shard's writer."),
-    ("bodies_total", "Writes that were committed, in groups."),
-    ("bodies_refused_total", "Writes that were given up by themselves, such as conflicts of a whole batch."),
-    ("groups_failed_total", "Commits that failed for everybody in the group."),
+    ("bodies_total", "Committed writes, in groups."),
+    ("bodies_refused_total", "Writes that failed alone, such as conflicts of a whole batch."),
+    ("groups_failed_total", "Commits that failed with all writes of their group."),
     ("records_written_total", "Records and tombstones written."),
     ("record_bytes_written_total", "Bytes of record values written."),
     ("body_seconds_total", "Time the writer spent in writes."),
     ("commit_seconds_total", "Time the writer spent in commits, syncing included."),
     ("wal_bytes", "Length of the write-ahead log."),
-    ("wal_pages_total", "Pages written to it."),
-    ("checkpoints_total", "Copies of the write-ahead log into the file: of most of it, and then of the rest."),
-    ("checkpoint_pages_total", "Pages so copied."),
-    ("checkpoint_seconds_total", "Time so spent."),
+    ("wal_pages_total", "Pages written to the write-ahead log."),
+    ("checkpoints_total", "Checkpoints, which copy the write-ahead log into the file: most of it, or the rest."),
+    ("checkpoint_pages_total", "Pages that checkpoints copied."),
+    ("checkpoint_seconds_total", "Time that checkpoints took."),
     ("checkpoint_failures_total", "Checkpoints that failed."),
     ("checkpoints_exclusive_total", "Checkpoints that had to keep readers out."),
-    ("swept_records_total", "Records of deleted zones removed."),
+    ("swept_records_total", "Removed records of deleted zones."),
     ("overloads_total", "Writes refused because too many waited."),
     ("reads_total", "Reads."),
-    ("reads_long_total", "Reads that took so long that they were begun anew where they hold up no others."),
+    ("reads_long_total", "Reads that took long and were restarted where they do not delay others."),
     ("reads_given_up_total", "Reads that took longer than the store allows."),
     ("queue_length", "Writes that wait."),
     ("database_bytes", "Length of the shards' files, without their logs."),
-    ("failed", "Shards that take no writes any more until they are opened anew: a failed sync, damage."),
-    ("passed_over_records_total", "Damaged records that work in the background passed over."),
-    ("transactions_forgotten_total", "Identifiers of purged transactions that were forgotten before their time, because a store or a database had too many."),
-    ("indexed_records_total", "Records filled into new indexes, and removed from dropped ones."),
+    ("failed", "Shards that take no writes until they are opened again, after a failed sync or damage."),
+    ("passed_over_records_total", "Damaged records that background work skipped."),
+    ("transactions_forgotten_total", "Identifiers of purged transactions that were dropped early, because a store or a database had too many."),
+    ("indexed_records_total", "Records added to new indexes and removed from dropped ones."),
   ]
 
   private static let storeDistributions: [(name: String, help: String)] = [
     ("commit_bodies", "Writes that were committed together."),
     ("commit_duration_seconds", "Time of a commit from its first write to its end, syncing included."),
-    ("sync_duration_seconds", "Time of it in which the write-ahead log was synced to the disk."),
+    ("sync_duration_seconds", "Part of a commit in which the write-ahead log was synced to the disk."),
   ]
 
   static func add(to metrics: Metrics, _ parts: Worker.Parts) {
@@ -53,7 +53,7 @@ enum WorkerMetrics {
     metrics.collect("worker_shards_refused", "Assigned shards that are not served because their files are missing, older copies, or another installation's.") {
       [Metrics.Sample(Double(await parts.host.refusedCount))]
     }
-    metrics.collect("shard_outages_total", "How often shards went out of service, by why.", kind: .counter) {
+    metrics.collect("shard_outages_total", "Outages of shards, by reason.", kind: .counter) {
       let counts = await parts.host.outageCounts
       return [
         Metrics.Sample(Double(counts.damaged), labels: [("reason", "damaged")]), Metrics.Sample(Double(counts.failing), labels: [("reason", "failing")]),
@@ -65,31 +65,31 @@ enum WorkerMetrics {
     metrics.collect("notifications_fired_total", "Notifications that subscriptions caused.", kind: .counter) {
       [Metrics.Sample(Double(parts.changes.notificationCounts.fired))]
     }
-    metrics.collect("notifications_dropped_total", "Notifications forgotten because a notifier did not take them in time.", kind: .counter) {
+    metrics.collect("notifications_dropped_total", "Notifications dropped because a notifier did not read them in time.", kind: .counter) {
       [Metrics.Sample(Double(parts.changes.notificationCounts.dropped))]
     }
-    metrics.collect("subscriptions_late_total", "Changes that were compared with query subscriptions behind their commit, because that costs much.", kind: .counter) {
+    metrics.collect("subscriptions_late_total", "Changes compared with query subscriptions after their commit, because the comparison is expensive.", kind: .counter) {
       [Metrics.Sample(Double(parts.records.context.commits.effects.lateFirings.counts.late))]
     }
-    metrics.collect("subscriptions_dropped_total", "Changes and notifications that subscribers were not told of, because too much waited or fired.", kind: .counter) {
+    metrics.collect("subscriptions_dropped_total", "Changes and notifications that subscribers missed, because too many waited or fired.", kind: .counter) {
       [Metrics.Sample(Double(parts.records.context.commits.effects.lateFirings.counts.dropped))]
     }
-    metrics.collect("query_pages_cut_total", "Pages of queries that ended early because looking for more costs too much for one.", kind: .counter) {
+    metrics.collect("query_pages_cut_total", "Pages of queries that ended early, because a longer search costs too much for one page.", kind: .counter) {
       [Metrics.Sample(Double(parts.records.context.queryCounts.cutPages.count))]
     }
-    metrics.collect("queries_given_up_total", "Queries that cost too much, or took too long, and have no place to go on from.", kind: .counter) {
+    metrics.collect("queries_given_up_total", "Queries that cost too much or took too long, and can't be continued.", kind: .counter) {
       [Metrics.Sample(Double(parts.records.context.queryCounts.givenUp.count))]
     }
-    metrics.collect("zone_access_denied_total", "Requests for zones of others that their callers have no access to.", kind: .counter) {
+    metrics.collect("zone_access_denied_total", "Requests for others' zones by callers without access.", kind: .counter) {
       [Metrics.Sample(Double(parts.audit.deniedCount))]
     }
     metrics.collect("exports_throttled", "Stores whose exports wait after a failure.") {
       [Metrics.Sample(Double(parts.mirror.objects.exports.throttledCount))]
     }
-    metrics.collect("share_news_waiting", "Changes of who has access to what that the share service was not told of yet, at most a thousand a shard.") {
+    metrics.collect("share_news_waiting", "Changes of access to zones that the share service does not know yet, at most a thousand for each shard.") {
       [Metrics.Sample(Double(parts.records.context.commits.effects.shareNews.waitingCounts.values.reduce(0, +)))]
     }
-    metrics.collect("shared_zones_counted", "Shares that somebody besides the owner has access to, and such accesses, as the last compare found them.") {
+    metrics.collect("shared_zones_counted", "Shares with participants besides the owner, and the participants' accesses, as the last comparison found them.") {
       let counts = parts.records.context.commits.effects.shareNews.memberCounts.values
       return [
         Metrics.Sample(Double(counts.reduce(0) { $0 + $1.shares }), labels: [("of", "shares")]),
@@ -106,7 +106,7 @@ enum WorkerMetrics {
   private static func addTotals(to metrics: Metrics, _ host: ShardHost) {
     let values = storeStatistics.map { Metrics.Description("store_" + $0.name, $0.help, $0.name.hasSuffix("_total") ? .counter : .gauge) }
     let distributions = storeDistributions.map { Metrics.Description("store_" + $0.name, $0.help, .histogram) }
-    let longest = Metrics.Description("store_queue_length_max", "Writes that wait at the shard where most do.")
+    let longest = Metrics.Description("store_queue_length_max", "Writes that wait at the shard with the longest queue.")
     metrics.collect(values + distributions + [longest]) {
       let totals = await host.totals
       var readings = Metrics.Readings()

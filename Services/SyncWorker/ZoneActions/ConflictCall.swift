@@ -107,12 +107,12 @@ package struct ConflictCall: ShardCall {
   /// Decides between two values.
   func resolve(_ number: Int64, _ asked: ResolveConflictRequest, _ reader: TransactionReader, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     try await settle(number, as: .resolved, startNext: startNext) { loss in
-      guard loss.kind == .undecided else { throw RecordError(.badRequest, "Conflict \(number) waits for no decision: what was lost can be restored") }
+      guard loss.kind == .undecided else { throw RecordError(.badRequest, "Conflict \(number) needs no decision: restore the loss instead") }
       switch asked.decision {
       case .pick(.client): return loss.lost
       case .pick(.server): return []
       case .pick(.ancestor):
-        guard let ancestor = loss.ancestor else { throw RecordError(.badRequest, "Nothing is known of what conflict \(number) began with") }
+        guard let ancestor = loss.ancestor else { throw RecordError(.badRequest, "The value before conflict \(number) is not known") }
         return [ancestor]
       case .value(let json):
         guard let name = loss.lost.first?.attributes.first?.name, let entity = model.index.entity(named: loss.entity) else {
@@ -194,7 +194,7 @@ package struct RestoredChanges: Sendable {
     let former = try transaction.zone(named: zoneName, in: database.key).flatMap { $0.isDeleted ? nil : $0 }
     // Objects that have moved are restored in their present zone.
     guard let zone = try former.map({ former in try changes.first.map { try transaction.presentZone(of: $0.objectID, from: former) } ?? former }) else {
-      throw RecordError(.zoneNotFound, "Zone '\(zoneName)', which the object was in, does not exist any more")
+      throw RecordError(.zoneNotFound, "The object's zone '\(zoneName)' no longer exists")
     }
     let (context, schema, random) = (call.context, call.schema, call.context.random)
     let source = ZoneSource(zone, in: transaction)

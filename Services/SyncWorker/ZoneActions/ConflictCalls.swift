@@ -62,7 +62,7 @@ extension ZoneCall {
 
   private func conflictCall() async throws(RecordError) -> ConflictCall {
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
-    guard let hash = schema.latestModelHash, let model = schema.mirrorModels[hash] else { throw RecordError(.conflict, "The environment knows no model") }
+    guard let hash = schema.latestModelHash, let model = schema.mirrorModels[hash] else { throw RecordError(.conflict, "The environment has no model") }
     _ = try await read { snapshot in try zone(in: snapshot) }
     return ConflictCall(
       request: request, store: store, context: context, model: model, schema: schema, visibleUser: nil, zoneName: zoneName,

@@ -12,9 +12,9 @@ import ZoneCommit
 extension ZoneCall {
   /// `POST end` `{"reason"}`: deletes the zone with all its records. Stores get the reason and follow their policy.
   func end(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
-    guard request.caller.isOperator else { throw RecordError(.accessDenied, "Zones are ended by operators; their owners delete or purge them") }
+    guard request.caller.isOperator else { throw RecordError(.accessDenied, "Only operators end zones; owners delete or purge them") }
     let asked = try EndZoneRequest(try JSONValue.request(body))
-    guard zoneName != ReservedName.defaultZone else { throw RecordError(.badRequest, "_defaultZone has no end") }
+    guard zoneName != ReservedName.defaultZone else { throw RecordError(.badRequest, "_defaultZone can't be ended") }
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     let terms = terms(.endZone, schema)
     let commit = store.enqueue { transaction -> (count: Int, effects: ZoneEffects) in

@@ -14,7 +14,7 @@ extension ZoneCall {
   /// A record that changed since comes in its earlier state.
   func export() async throws(RecordError) -> PlaneAnswer {
     let (after, wanted) = (request.query["after"], try number("sequence"))
-    if after != nil, wanted == nil { throw RecordError(.badRequest, "after goes with the sequence of the page before") }
+    if after != nil, wanted == nil { throw RecordError(.badRequest, "after needs the sequence of the page before") }
     let limit = try limit(maximum: Self.exportLimit)
     let (database, zoneID) = (request.database, zoneID)
     let links = context.signing.links(for: request, shard: store.shard)
@@ -73,7 +73,7 @@ private struct ExportPage {
     var state: StoredRecord? = row
     if row.sequence > sequence {
       guard horizon <= sequence else {
-        throw RecordError(.conflict, "The zone has changed since sequence \(sequence), and what it was is not kept: begin the export again")
+        throw RecordError(.conflict, "The zone has changed since sequence \(sequence), and its earlier state is no longer kept: begin the export again")
       }
       state = try snapshot.state(of: row.record.recordName, in: zone.key, at: sequence)
     }

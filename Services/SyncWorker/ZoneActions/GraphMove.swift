@@ -65,7 +65,7 @@ struct GraphMove: Sendable {
         if event == nil, plan.count > Self.largeCount { event = try await begun(mirror) }
         if let moved = try await commit(plan, mirror, &event, mayLeave, mayEnter, body) { return moved }
       }
-      throw RecordError(.tryAgainLater, "Others change what is to be moved all the time", retryAfter: 1)
+      throw RecordError(.tryAgainLater, "Other requests keep changing the objects of this move", retryAfter: 1)
     } catch {
       if let event { await abandon(event, id, error) }
       throw error
@@ -161,7 +161,7 @@ struct GraphMove: Sendable {
     _ outcome: RequestOutcome, _ database: StoredDatabase, _ body: (MoveCommit) throws -> Value, in transaction: any ShardTransaction
   ) throws -> Committed<Value> {
     guard let zone = try transaction.zone(named: zoneName, in: database.key), !zone.isDeleted else {
-      throw RecordError(.zoneNotFound, "Zone '\(zoneName)' does not exist any more")
+      throw RecordError(.zoneNotFound, "Zone '\(zoneName)' no longer exists")
     }
     let value = try body(MoveCommit(zone: zone, transaction: transaction, commit: nil))
     return Committed(moved: MovedGraph(objectIDs: outcome.objectIDs, zone: zone, value: value))

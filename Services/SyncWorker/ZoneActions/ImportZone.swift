@@ -56,7 +56,7 @@ extension ZoneCall {
       let existing = try transaction.record(named: item.record.recordName, in: zone.key)
       if let existing, !existing.isDeleted {
         if existing.record.recordType == ReservedName.shareRecordType {
-          throw RecordError(.badRequest, "'\(item.record.recordName)' is the name of a share of the zone, which no other record replaces").inLine(item.line)
+          throw RecordError(.badRequest, "'\(item.record.recordName)' is the name of a share of the zone; no other record can replace a share").inLine(item.line)
         }
         var present = existing.record
         // A short GUID contains its server's shard, so an import does not keep it.
@@ -71,7 +71,7 @@ extension ZoneCall {
     let liveCount = try transaction.recordCount(in: zone.key)
     guard merges || liveCount == presentCount else {
       throw RecordError(
-        .conflict, "Zone '\(zoneName)' has \(liveCount) records: import into an empty zone, or say merge=true to replace those of the same name")
+        .conflict, "Zone '\(zoneName)' has \(liveCount) records: import into an empty zone, or send merge=true to replace records of the same name")
     }
     for (record, existing) in changes {
       var record = record
@@ -100,14 +100,14 @@ extension ZoneCall {
     var order: [String] = []
     for item in lines.records {
       let type = item.record.recordType
-      if type == ReservedName.shareRecordType { throw RecordError(.badRequest, "Shares can't be imported: the zone is to be shared anew").inLine(item.line) }
+      if type == ReservedName.shareRecordType { throw RecordError(.badRequest, "Shares can't be imported: share the zone again").inLine(item.line) }
       let declared = schema.fields(of: type)
       if refuses, !schema.contains(recordType: type) { throw SchemaGate.unknownType(type).inLine(item.line) }
       for element in item.record.fields {
         if let known = declared[element.name] {
           guard known.type == element.field.value.type else {
             let found = element.field.value.type.wireName
-            throw RecordError(.badRequest, "\(type).\(element.name) is of type \(found), the schema has \(known.type.wireName)").inLine(item.line)
+            throw RecordError(.badRequest, "\(type).\(element.name) is of type \(found), but the schema has \(known.type.wireName)").inLine(item.line)
           }
           continue
         }

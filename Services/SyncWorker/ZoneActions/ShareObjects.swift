@@ -20,7 +20,7 @@ extension StoreCall {
     let defaultZoneName = try privateZoneName(of: mirror, for: "shares")
     let wanted = try asked.zone.map { zone throws(RecordError) in try ownZoneName(zone, "to") }
     guard wanted != defaultZoneName else {
-      throw RecordError(.badRequest, "to: zone '\(defaultZoneName)' is where the store's objects begin, and can't be shared", cocoaErrorCode: .mirroring)
+      throw RecordError(.badRequest, "to: zone '\(defaultZoneName)' takes the store's new objects, and can't be shared", cocoaErrorCode: .mirroring)
     }
     let (model, schema) = try await model(of: mirror)
     let people = try await SharePeople(owner: request.database.owner, caller: user, looking: asked.patch.lookups, in: context.people)
@@ -42,7 +42,7 @@ extension StoreCall {
         let mirror = try self.mirror(in: snapshot)
         if let refusal = try ZoneStanding(of: mirror, to: zone, in: snapshot).refusal { throw RecordError(.conflict, "to: \(refusal.reason)") }
         if try snapshot.hasHierarchyShares(zone) {
-          throw RecordError.alreadyShared("Records of the zone '\(zone.zoneName)' are shared by themselves: it can't be shared as a whole")
+          throw RecordError.alreadyShared("Records of the zone '\(zone.zoneName)' are shared already: the zone can't be shared as a whole")
         }
       }
     ) { commit in
@@ -154,7 +154,7 @@ struct ZoneShare: Sendable {
     let existing = try transaction.record(named: name, in: zone.key)
     let share = try transaction.share(named: name, in: zone.key)
     guard let writing = commit.commit else {
-      guard let existing, !existing.isDeleted else { throw RecordError(.notFound, "The share that the request made has ended since") }
+      guard let existing, !existing.isDeleted else { throw RecordError(.notFound, "The share that the request made has ended meanwhile") }
       return try written(existing, in: commit)
     }
     let writer = ShareWriter(writer: writing.serversWriter(to: zone))

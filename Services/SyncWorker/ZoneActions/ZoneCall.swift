@@ -21,8 +21,8 @@ package struct ZoneCall: DatabaseCall {
   /// - Throws: `RecordError` for a caller without permission.
   package init(_ request: DatabaseRequest, ofZone zoneName: String, body: [UInt8], in store: any ShardStore, _ context: ObjectContext) throws(RecordError) {
     guard request.caller.isOperator || request.caller.userRecordName != nil else { throw RecordError(.authenticationRequired, "request needs authorization") }
-    guard request.scope != .shared else { throw RecordError(.badRequest, "A zone that is shared is exported, imported and restored by its owner") }
-    guard request.caller.isOperator || request.scope == .private else { throw RecordError(.accessDenied, "Zones of the public database are the operator's") }
+    guard request.scope != .shared else { throw RecordError(.badRequest, "Only the owner of a shared zone exports, imports and restores it") }
+    guard request.caller.isOperator || request.scope == .private else { throw RecordError(.accessDenied, "Only operators call this for zones of the public database") }
     self.request = request
     self.body = body
     self.zoneName = zoneName
@@ -63,7 +63,7 @@ package struct ZoneCall: DatabaseCall {
   func check(_ sequence: Int64, of zone: StoredZone, through last: Int64, in snapshot: any ShardSnapshot) throws {
     let horizon = try snapshot.horizon(of: zone.key) ?? zone.sequence
     guard (horizon...max(horizon, last)).contains(sequence) else {
-      throw RecordError(.badRequest, "The zone's state at sequence \(sequence) is not known: it is from \(horizon) to \(last)")
+      throw RecordError(.badRequest, "The zone's state at sequence \(sequence) is not known; the zone's known sequences are \(horizon) to \(last)")
     }
   }
 

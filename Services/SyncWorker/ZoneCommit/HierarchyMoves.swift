@@ -66,7 +66,8 @@ struct HierarchyMoves {
         if let stored = try transaction.record(named: child, in: zone.key), !stored.isDeleted { found.append(stored) }
       }
       if found.count > Limit.cascadeCount || children.count > Limit.cascadeCount {
-        throw RecordError(.badRequest, "More than \(Limit.cascadeCount) records hang below '\(name)', which is what one request may move out of a share or into one")
+        throw RecordError(
+          .badRequest, "More than \(Limit.cascadeCount) records are below '\(name)', which is the limit of records that one request moves into a share or out of one")
       }
     }
     return found

@@ -146,7 +146,7 @@ package final class LateFirings: Sendable {
       } catch {
         state.withLock { $0.droppedCount += 1 }
         log.warning(
-          "query subscriptions were not told of a change",
+          "query subscriptions missed a change",
           ["container": .text(change.database.id.container.rawValue), "sequence": .integer(change.sequence), "error": .text(String(describing: error))])
       }
     }

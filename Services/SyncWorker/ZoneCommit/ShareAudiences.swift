@@ -88,7 +88,7 @@ extension ShareAudiences: ShardWork {
       } catch StoreError.fenced, StoreError.closed {
         return
       } catch {
-        report("whom changes of shared zones are told to could not be read", error, on: store, to: log)
+        report("the audience of a shared zone could not be read", error, on: store, to: log)
         await pause(duration)
         duration = min(duration * 2, Self.longestPause)
       }

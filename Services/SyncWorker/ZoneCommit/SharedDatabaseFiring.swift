@@ -66,7 +66,7 @@ package final class SharedDatabaseFiring: Sendable {
           } catch StoreError.fenced, StoreError.closed {
             // Dropped because another worker holds the shard now and has heard of the change too.
           } catch {
-            log.warning("a shared database's subscriptions were not told of a change", ["user": .text(user), "error": .text(String(describing: error))])
+            log.warning("subscriptions of a shared database missed a change", ["user": .text(user), "error": .text(String(describing: error))])
           }
         }
       }

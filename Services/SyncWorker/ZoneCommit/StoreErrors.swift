@@ -11,10 +11,10 @@ extension RecordError {
   package static let shardMoved = RecordError(.tryAgainLater, "The shard has moved to another worker", retryAfter: 1)
 
   /// The shard's storage fails or is damaged. The place that notices it logs the reason; clients never see it.
-  package static let outOfService = RecordError(.tryAgainLater, "The database is out of service; its operator has been told why", retryAfter: 10)
+  package static let outOfService = RecordError(.tryAgainLater, "The database is out of service; the server's log has the reason for its operator", retryAfter: 10)
 
   /// A read costs more than one request may: it looks at too much, or takes too long.
-  package static let tooMuch = RecordError(.tryAgainLater, "The request looks at more than the server reads for one; ask for less at once", retryAfter: 30)
+  package static let tooMuch = RecordError(.tryAgainLater, "The request reads more than the server allows for one request; ask for less at once", retryAfter: 30)
 
   /// The client's view of an error that a store, or a body that it ran, throws. Logs the operator's part, once.
   package init(storing error: any Error, log: Log) {
@@ -49,7 +49,7 @@ extension RecordError {
     case .outOfService: self = .outOfService
     case .overloaded: self.init(.tryAgainLater, "Too many requests are waiting for this database", retryAfter: 1)
     case .tooSlow(let shard):
-      log.warning("a read was given up: it took too long", ["shard": .integer(Int64(shard))])
+      log.warning("a read took too long and was stopped", ["shard": .integer(Int64(shard))])
       self = .tooMuch
     case .full(let reason):
       log.error("the store is full", ["reason": .text(reason)])

@@ -135,7 +135,7 @@ final class SubscriptionFiring {
     if droppedCount > 0 {
       watch.firings.noteDropped(droppedCount)
       watch.log.warning(
-        "a save fired more subscriptions than can be told of",
+        "a save fired too many subscriptions",
         ["container": .text(database.id.container.rawValue), "dropped": .integer(Int64(droppedCount)), "limit": .integer(Int64(Self.limit))])
     }
     return fired

@@ -157,7 +157,7 @@ package struct ZoneJudge {
         if growth.byteCount <= room {
           room -= growth.byteCount
         } else {
-          errors[growth.name] = RecordError(.quotaExceeded, "the user's database has no room for it")
+          errors[growth.name] = RecordError(.quotaExceeded, "the user's database has no room for the record")
         }
       }
     }
