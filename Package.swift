@@ -27,6 +27,11 @@ func worker(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .target(name: name, dependencies: dependencies, path: "Services/SyncWorker/\(name)", swiftSettings: settings)
 }
 
+/// A module of the client. What a client's app links reaches FoundationEssentials, SQLite and libcurl alone.
+func client(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .target(name: name, dependencies: dependencies, path: "Clients/Swift/\(name)", swiftSettings: settings)
+}
+
 func command(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .executableTarget(name: name, dependencies: dependencies, path: "Services/Commands/\(name)", swiftSettings: settings)
 }
@@ -235,9 +240,40 @@ let hotPaths: [Target] = [
     ], path: "Tests/HotPaths", exclude: ["check", "thresholds.json"], swiftSettings: settings),
 ]
 
+/// The Swift client, from the bottom up.
+let clients: [Target] = [
+  client("MirrorWire", []),
+  client("ReplicaStore", ["MirrorWire", "SQLite"]),
+  client("ReplicaSync", ["ReplicaStore", "MirrorWire", "HTTPClient"]),
+  client("AquiferClient", ["ReplicaSync", "ReplicaStore", "MirrorWire"]),
+]
+
+let clientTests: [Target] = [
+  tests("MirrorWire", ["MirrorWire"]),
+  tests("ReplicaStore", ["ReplicaStore", "MirrorWire", "SQLite"]),
+  tests("ReplicaSync", ["ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
+  tests("AquiferClient", ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]),
+]
+
+/// AQUIFER_CLIENT=1 leaves out everything but the client, what it reaches, and its tests.
+let isClientOnly = Context.environment["AQUIFER_CLIENT"] == "1"
+let clientLayers: Set = ["SQLite", "HTTPClient", "HTTPServer"]
+
+let targets: [Target] =
+  if isClientOnly {
+    layers.filter { clientLayers.contains($0.name) } + clients + clientTests + testTargets.filter { ["FaultyDisk", "StyleTests"].contains($0.name) }
+  } else if isFuzzing {
+    layers + services.filter { $0.name == "Gateway" } + [fuzzing]
+  } else {
+    layers + services + commands + testTargets + chaos + attacks + compilerProbe + loadGenerator + hotPaths + clients + clientTests + [fuzzing]
+  }
+
 let package = Package(
   name: "aquifer",
-  products: isFuzzing ? [] : commands.map { .executable(name: $0.name, targets: [$0.name]) },
+  products: isFuzzing
+    ? []
+    : [.library(name: "AquiferClient", targets: ["AquiferClient"])]
+      + (isClientOnly ? [] : commands.map { .executable(name: $0.name, targets: [$0.name]) }),
   targets: systemLibraries.map { .systemLibrary(name: $0, path: "Shared/\($0)") }
     + [
       .target(
@@ -252,9 +288,7 @@ let package = Package(
       .target(
         name: "COpenAPI", path: "Shared/COpenAPI", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
     ]
-    + layers + (isFuzzing ? services.filter { $0.name == "Gateway" } : services + commands + testTargets + chaos + attacks + compilerProbe + loadGenerator + hotPaths) + [
-      fuzzing
-    ],
+    + targets,
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx17
 )
