@@ -76,11 +76,15 @@ extension ServerError {
     case 408, 429, 500...599: .tryAgain(after: retryAfter)
     case 410: .importAnew
     case 409 where schemaGap != nil: .waitForModel
-    case 409 where cocoaErrorCode == 134410: .giveUpLease
+    case 409 where cocoaErrorCode == Self.unrecoverable: .giveUpLease
     case 404 where !isAboutContent && serverErrorCode == "NOT_FOUND": .setUpAgain
     default: .none
     }
   }
+
+  /// Numbers of `cocoaErrorCode`.
+  public static let accountChanged = 134_405
+  public static let unrecoverable = 134_410
 
   /// The reason names a place within the request's body.
   private var isAboutContent: Bool { reason.hasPrefix("transactions[") }
