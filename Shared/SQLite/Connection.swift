@@ -242,7 +242,7 @@ public final class Connection {
 
   // MARK: Pieces
 
-  private func open(_ operation: String) throws(SQLiteError) -> OpaquePointer {
+  func open(_ operation: String) throws(SQLiteError) -> OpaquePointer {
     guard let handle else { throw SQLiteError(code: SQLITE_MISUSE, statement: operation, message: "the connection is closed") }
     return handle
   }
