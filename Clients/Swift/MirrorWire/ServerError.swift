@@ -8,12 +8,23 @@ public struct ServerError: Error, Hashable, Sendable {
     public let entity: String
     /// The object to use instead; nil: the caller may not know it.
     public let winner: String?
+
+    public init(objectID: String, entity: String, winner: String?) {
+      self.objectID = objectID
+      self.entity = entity
+      self.winner = winner
+    }
   }
 
   /// A field of the client's model that the environment does not have; nil: the record type itself.
   public struct MissingField: Hashable, Sendable, Codable {
     public let recordType: String
     public let field: String?
+
+    public init(recordType: String, field: String?) {
+      self.recordType = recordType
+      self.field = field
+    }
   }
 
   /// Of HTTP.

@@ -12,6 +12,8 @@ public enum SyncInput: Hashable, Sendable {
   case paused(Bool)
   /// There is a user again.
   case signedIn
+  /// The app wants everything imported anew, in a second copy.
+  case resetWanted
   /// The wait with this number is over.
   case timer(Int)
   /// What was under way ended.

@@ -22,6 +22,7 @@ public struct SyncMachine: Hashable, Sendable {
   private var hasUnknownFate = false
   private var isImportWanted = false
   private var isImportNext = false
+  private var isResetWanted = false
   private var resetCount = 0
   private var block: Block?
   private var timer = 0
@@ -42,7 +43,7 @@ public struct SyncMachine: Hashable, Sendable {
     if isPaused || !isStarted { return .paused }
     if let block { return block.idle }
     if !isOnline { return .offline }
-    if hasPending || isImportWanted || !isSetUp { return .working }
+    if hasPending || isImportWanted || isResetWanted || !isSetUp { return .working }
     switch work {
     case nil, .importPage(waits: true)?: return .nothingPending
     default: return .working
@@ -75,9 +76,11 @@ public struct SyncMachine: Hashable, Sendable {
       if block?.idle == .offline { unblock() }
       endWait(&outputs)
     case .online(let isOnline): setOnline(isOnline, &outputs)
-    case .paused(let isPaused):
-      self.isPaused = isPaused
-      if isPaused { endWait(&outputs) } else { isImportWanted = true }
+    case .paused(let isPaused): setPaused(isPaused, &outputs)
+    case .resetWanted:
+      isResetWanted = true
+      if block?.idle == .failed { unblock() }
+      endWait(&outputs)
     case .signedIn:
       guard block?.idle == .signedOut else { return }
       unblock()
@@ -101,6 +104,12 @@ public struct SyncMachine: Hashable, Sendable {
     hasPings = facts.hasPings
     isImportWanted = true
     unblock()
+  }
+
+  private mutating func setPaused(_ isPaused: Bool, _ outputs: inout [SyncOutput]) {
+    if self.isPaused == isPaused { return }
+    self.isPaused = isPaused
+    if isPaused { endWait(&outputs) } else { isImportWanted = true }
   }
 
   private mutating func setOnline(_ isOnline: Bool, _ outputs: inout [SyncOutput]) {
@@ -142,32 +151,32 @@ public struct SyncMachine: Hashable, Sendable {
     }
     backoff.succeeded()
     lastFailure = nil
-    switch answer {
-    case .isSetUp:
+    switch (ended, answer) {
+    case (.setUp, .isSetUp):
       isSetUp = true
       outputs.append(.emit(.ended(.setUp, nil)))
-    case .exported(let hasMore), .setAside(let hasMore):
-      hasPending = hasMore
-      hasUnknownFate = false
-      if ended == .export { outputs.append(.emit(.ended(.export, nil))) }
-    case .imported(let hasMore, let isCaughtUp):
+    case (.export, .exported(let hasMore)):
+      endExport(hasMore: hasMore)
+      outputs.append(.emit(.ended(.export, nil)))
+    case (.setAside, .setAside(let hasMore)): endExport(hasMore: hasMore)
+    case (.importPage, .imported(let hasMore, let isCaughtUp)):
       isImportWanted = isImportWanted || hasMore
       if isCaughtUp { resetCount = 0 }
       if !hasMore { endImport(nil, &outputs) }
-    case .reset: isImportWanted = true
-    case .nothing: endNothing(ended, &outputs)
-    case .failed: break
+    // The first page of the second copy comes next.
+    case (.reset, _): isImportWanted = true
+    case (.export, _):
+      endExport(hasMore: false)
+      outputs.append(.emit(.ended(.export, nil)))
+    case (.setAside, _): endExport(hasMore: false)
+    case (.importPage, _): endImport(nil, &outputs)
+    case (.setUp, _): outputs.append(.emit(.ended(.setUp, nil)))
     }
   }
 
-  private mutating func endNothing(_ ended: Work, _ outputs: inout [SyncOutput]) {
-    switch ended {
-    case .export, .setAside:
-      hasPending = false
-      hasUnknownFate = false
-      if ended == .export { outputs.append(.emit(.ended(.export, nil))) }
-    default: endImport(nil, &outputs)
-    }
+  private mutating func endExport(hasMore: Bool) {
+    hasPending = hasMore
+    hasUnknownFate = false
   }
 
   /// What was cancelled is begun again when its time comes; something sent keeps its unknown fate.
@@ -221,7 +230,7 @@ public struct SyncMachine: Hashable, Sendable {
     case .giveUpLease:
       isSetUp = false
       wait(.leaseLost, after: error.retryAfter, &outputs)
-    case .importAnew where ended != .reset && ended != .export:
+    case .importAnew where ended == .importPage(waits: false) || ended == .importPage(waits: true):
       guard resetCount < Self.resetLimit else { return giveResetUp(&outputs) }
       resetCount += 1
       work = .reset
@@ -271,6 +280,9 @@ public struct SyncMachine: Hashable, Sendable {
       hasUnknownFate = true
       outputs.append(.emit(.began(.export)))
       begin(.export, .export, &outputs)
+    } else if isResetWanted {
+      isResetWanted = false
+      begin(.reset, .reset, &outputs)
     } else if isImportWanted {
       isImportNext = false
       isImportWanted = false

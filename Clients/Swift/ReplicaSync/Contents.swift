@@ -34,7 +34,8 @@ struct Contents: Sendable {
   /// Sends a content, and keeps its receipt. The receipt is good for any object of this user.
   func upload(_ content: Content) async throws {
     guard let path = content.path else { throw SyncFailure.damaged("a content that is to be sent is not here") }
-    let token = UploadRequest.Token(recordType: "CD_Content", recordName: content.checksum, fieldName: "CD_content_ckAsset")
+    let token = UploadRequest.Token(
+      recordType: "CD_Content", recordName: content.checksum, fieldName: "CD_content_ckAsset")
     let places: UploadAnswer = try await plane.record("assets/upload", UploadRequest(tokens: [token]))
     guard let place = places.tokens.first else { throw SyncFailure.damaged("the server names no place for a content") }
     let started = surroundings.now()
@@ -58,7 +59,9 @@ struct Contents: Sendable {
   }
 
   private func address(of content: Content, _ owner: AnyObjectID) async throws -> String? {
-    if let url = content.downloadURL, let expiry = content.expiry, expiry > surroundings.now() + Self.margin { return url }
+    if let url = content.downloadURL, let expiry = content.expiry, expiry > surroundings.now() + Self.margin {
+      return url
+    }
     guard let object = try await plane.object(owner.recordName) else { return nil }
     let expiry = surroundings.now() + Self.addressLifetime
     for case .asset(let asset) in object.attributes.values where asset.size == content.byteCount {

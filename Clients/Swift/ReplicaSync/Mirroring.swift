@@ -31,7 +31,9 @@ package actor Mirroring {
 
   /// Adds a store, before `start`.
   /// - Parameter scope: `private`, `shared` or `public`.
-  package func add(_ store: any MirroredStore, scope: String, options: MirrorOptions) async throws(StoreError) -> SyncLoop {
+  package func add(_ store: any MirroredStore, scope: String, options: MirrorOptions) async throws(StoreError)
+    -> SyncLoop
+  {
     let identifier = try await store.position().storeIdentifier
     let plane = ObjectPlane(
       account: account, container: container, environment: environment, scope: scope, storeIdentifier: identifier,

@@ -140,7 +140,8 @@ package struct ObjectPlane: Sendable {
   /// A part of a content.
   package func download(_ url: String, from offset: Int64) async throws(SyncFailure) -> TransportResponse {
     let headers = offset > 0 ? [(name: "Range", value: "bytes=\(offset)-")] : []
-    return try await answer(TransportRequest("GET", url, headers: headers, timeout: Self.longTimeout), "GET content", nil)
+    return try await answer(
+      TransportRequest("GET", url, headers: headers, timeout: Self.longTimeout), "GET content", nil)
   }
 
   // MARK: Requests
@@ -166,14 +167,18 @@ package struct ObjectPlane: Sendable {
     _ method: String, to url: String, body: [UInt8]?, requestID: UUID? = nil, isOwnAddress: Bool = true
   ) async throws(SyncFailure) -> [UInt8] {
     let identifier = (requestID ?? surroundings.makeUUID()).uuidString
-    var request = TransportRequest(method, url, headers: [("X-Request-ID", identifier)], body: body, timeout: Self.timeout)
-    if body != nil { request.headers.append(("Content-Type", isOwnAddress ? "application/json" : "application/octet-stream")) }
+    var request = TransportRequest(
+      method, url, headers: [("X-Request-ID", identifier)], body: body, timeout: Self.timeout)
+    if body != nil {
+      request.headers.append(("Content-Type", isOwnAddress ? "application/json" : "application/octet-stream"))
+    }
     var token: String?
     if isOwnAddress {
       do throws(StoreError) {
         token = try account.token()
       } catch {
-        throw .server(ServerError(status: 421, serverErrorCode: "AUTHENTICATION_REQUIRED", reason: "nobody is signed in"))
+        throw .server(
+          ServerError(status: 421, serverErrorCode: "AUTHENTICATION_REQUIRED", reason: "nobody is signed in"))
       }
       request.headers.append(("Authorization", "Bearer \(token ?? "")"))
     }
@@ -225,7 +230,8 @@ package struct ObjectPlane: Sendable {
     text.utf8.reduce(into: "") { result, byte in
       switch byte {
       case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+        UInt8(ascii: "~"):
         result.unicodeScalars.append(Unicode.Scalar(byte))
       default: result += (byte < 16 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
       }

@@ -186,7 +186,9 @@ package actor SyncLoop {
       guard var ended = events.removeValue(forKey: kind) else { return }
       ended.endDate = surroundings.now()
       ended.succeeded = failure == nil
-      if let failure, ended.errors.isEmpty { ended.errors = [MirrorEvent.ObjectError(object: nil, error: failure.error)] }
+      if let failure, ended.errors.isEmpty {
+        ended.errors = [MirrorEvent.ObjectError(object: nil, error: failure.error)]
+      }
       keep(ended)
     }
   }
