@@ -6,9 +6,11 @@ public import ReplicaStore
 /// The value of an attribute with external storage. Two values are equal when their contents are.
 public struct ExternalData: Sendable, Equatable {
   public let byteCount: Int
-  /// SHA-256, hexadecimal.
+  /// The first 20 bytes of the content's SHA-256, hexadecimal.
   public let checksum: String
   private let source: Source
+
+  private var name: ContentName { ContentName(checksum: checksum, byteCount: Int64(byteCount)) }
 
   private enum Source: Sendable {
     case new(ContentSource)
@@ -39,7 +41,7 @@ public struct ExternalData: Sendable, Equatable {
   public var isLocal: Bool {
     switch source {
     case .new: true
-    case .store(let provider): provider.localPath(of: checksum) != nil
+    case .store(let provider): provider.localPath(of: name) != nil
     case .unknown: false
     }
   }
@@ -51,8 +53,8 @@ public struct ExternalData: Sendable, Equatable {
     case .new(.data(let data)): return data
     case .new(.file(let path)): return try ContentFile.contents(of: path)
     case .store(let provider):
-      if let path = provider.localPath(of: checksum) { return try ContentFile.contents(of: path) }
-      return try ContentFile.contents(of: try await provider.fetchContent(checksum))
+      if let path = provider.localPath(of: name) { return try ContentFile.contents(of: path) }
+      return try ContentFile.contents(of: try await provider.fetchContent(name))
     case .unknown: throw .offline
     }
   }

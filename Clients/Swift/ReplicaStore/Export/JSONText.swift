@@ -68,7 +68,7 @@ struct JSONText {
     case .text(let text), .object(let text):
       if attribute.traits.contains(.external), let name = ContentName(text) {
         raw(#"{"asset":{"fileChecksum":""#)
-        raw(name.checksum)
+        raw(name.fileChecksum)
         raw(#"","size":"#)
         raw(String(name.byteCount))
         raw("}}")

@@ -9,7 +9,7 @@ import Darwin
 
 /// How a row names content.
 package struct ContentName: Sendable, Hashable {
-  /// SHA-256, hexadecimal.
+  /// The first 20 bytes of the content's SHA-256, hexadecimal: what CloudKit's file checksum has of it.
   package let checksum: String
   package let byteCount: Int64
 
@@ -23,6 +23,21 @@ package struct ContentName: Sendable, Hashable {
   }
 
   package var text: String { "\(checksum):\(byteCount)" }
+
+  /// - Parameter fileChecksum: base64 of a byte 1 and the 20 bytes.
+  package init?(fileChecksum: String, byteCount: Int64) {
+    guard let data = Data(base64Encoded: fileChecksum), data.count == 21, data.first == 1, byteCount >= 0 else { return nil }
+    self.init(checksum: data.dropFirst().hexadecimal, byteCount: byteCount)
+  }
+
+  package var fileChecksum: String {
+    var bytes: [UInt8] = [1]
+    var digits = checksum.utf8.makeIterator()
+    while let high = digits.next(), let low = digits.next() { bytes.append(Self.digit(high) << 4 | Self.digit(low)) }
+    return Data(bytes).base64EncodedString()
+  }
+
+  private static func digit(_ character: UInt8) -> UInt8 { character < UInt8(ascii: "a") ? character &- UInt8(ascii: "0") : character &- UInt8(ascii: "a") &+ 10 }
 }
 
 package enum ContentFile {
@@ -41,7 +56,7 @@ package enum ContentFile {
       piece.withUnsafeBytes { hash.update(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
       byteCount += Int64(count)
     }
-    return ContentName(checksum: hash.finalize().hexadecimal, byteCount: byteCount)
+    return ContentName(checksum: hash.finalize().prefix(20).hexadecimal, byteCount: byteCount)
   }
 
   package static func contents(of path: String) throws(StoreError) -> Data {
@@ -49,7 +64,8 @@ package enum ContentFile {
   }
 
   /// Writes content to `path` so that it is there wholly or not at all, also after a loss of power.
-  static func store(_ source: ContentSource, at path: String) throws(StoreError) {
+  /// - Parameter isSynced: false for content that can be fetched again; its length is compared when it is read.
+  static func store(_ source: ContentSource, at path: String, isSynced: Bool = true) throws(StoreError) {
     let partial = path + ".new"
     let data: Data
     switch source {
@@ -68,13 +84,13 @@ package enum ContentFile {
       return true
     }
     let error = failure(partial)
-    let isSynced = isWritten && fsync(file) == 0
+    let isWhole = isWritten && (!isSynced || fsync(file) == 0)
     close(file)
-    guard isSynced, rename(partial, path) == 0 else {
+    guard isWhole, rename(partial, path) == 0 else {
       unlink(partial)
-      throw isSynced ? failure(path) : error
+      throw isWhole ? failure(path) : error
     }
-    try syncFolder(of: path)
+    if isSynced { try syncFolder(of: path) }
   }
 
   /// Moves a whole, synced file to its place.

@@ -2,7 +2,7 @@
 
 package import FoundationEssentials
 
-/// A hash in progress. Contents are named by it in hexadecimal.
+/// A hash in progress. Contents are named by a part of it.
 package struct SHA256 {
   private var state: [UInt32] = [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19]
   /// Bytes that wait for a whole block of 64.
@@ -39,11 +39,11 @@ package struct SHA256 {
     return state.flatMap { word in [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: word >> $0) } }
   }
 
-  /// The hash of all the bytes, hexadecimal.
+  /// The name of a content (`ContentName.checksum`).
   package static func name(of data: Data) -> String {
     var hash = SHA256()
     data.withUnsafeBytes { hash.update($0) }
-    return hash.finalize().hexadecimal
+    return hash.finalize().prefix(20).hexadecimal
   }
 
   private mutating func compress(_ block: UnsafeRawBufferPointer) {

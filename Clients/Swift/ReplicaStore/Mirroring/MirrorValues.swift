@@ -8,14 +8,16 @@ package struct MirrorPosition: Sendable, Equatable, Codable {
   /// Chosen by the file, and chosen anew when the file is a copy (K15).
   package let storeIdentifier: String
   /// Of the model that the file has.
-  package let modelHash: String
-  package let configuration: String?
+  package internal(set) var modelHash: String
+  package internal(set) var configuration: String?
   /// The token to ask the next page with; during a reset the second file's. nil: from the beginning.
   package internal(set) var importToken: String?
   package internal(set) var serverHistoryToken: String?
   package internal(set) var isInitialImportDone = false
   /// The reset under way.
   package internal(set) var resetReason: String?
+  /// The token that an abandoned reset goes back to.
+  var tokenBeforeReset: String?
   /// Resets given up since one was done.
   package internal(set) var failedResetCount = 0
   /// The hash and identifier of the latest set-up that the server took. Another one is due when they differ.
@@ -53,12 +55,13 @@ package struct MirrorFigures: Sendable, Equatable {
 package struct ExportBatch: Sendable, Equatable {
   /// Of the first and last row of the outbox.
   package let rows: ClosedRange<Int64>
-  /// Each as JSON (`Transaction`), in order. Contents are asset references without receipts: `filled` puts them in.
+  /// Each as JSON (`Transaction`), in order. Contents are asset references without receipts.
   package let transactions: [[UInt8]]
-  /// SHA-256 of the contents that they name, hexadecimal.
+  /// The contents that they name (`ContentName.checksum`), ascending.
   package let checksums: [String]
   /// The batch left before, and nobody knows whether it arrived.
   package let isRepeated: Bool
+  /// Valid receipts by `fileChecksum`, to be put into the transactions before they leave.
   package let receipts: [String: AssetReference]
 }
 
@@ -136,11 +139,19 @@ package struct CachedZone: Sendable, Equatable {
 
 /// Content beside a store.
 package struct Content: Sendable, Equatable {
-  /// SHA-256, hexadecimal; what CloudKit calls the file's checksum is derived from it.
+  /// The first 20 bytes of the SHA-256, hexadecimal (`ContentName`).
   package let checksum: String
   package let byteCount: Int64
   /// The file; nil: it is not here.
   package let path: String?
   package let downloadURL: String?
   package let expiry: Date?
+
+  init(checksum: String, byteCount: Int64, path: String?, downloadURL: String?, expiry: Date?) {
+    self.checksum = checksum
+    self.byteCount = byteCount
+    self.path = path
+    self.downloadURL = downloadURL
+    self.expiry = expiry
+  }
 }

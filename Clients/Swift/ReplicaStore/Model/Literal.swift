@@ -5,7 +5,7 @@ public import FoundationEssentials
 /// A value of an attribute or to-one relationship as it is stored.
 ///
 /// Booleans are 0 and 1, dates are milliseconds since 1970, decimals, UUIDs, URIs and composites (JSON) are texts.
-/// External content is the text `CHECKSUM:BYTECOUNT`.
+/// External content is the text `CHECKSUM:BYTECOUNT` (`ContentName`).
 public enum Literal: Sendable, Hashable, Codable {
   case null
   case integer(Int64)

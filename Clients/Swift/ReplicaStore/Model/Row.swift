@@ -49,10 +49,10 @@ package enum ContentSource: Sendable, Equatable {
 /// Finds contents of external attributes.
 package protocol ContentProvider: Sendable {
   /// nil: the content is not on this device.
-  func localPath(of checksum: String) -> String?
+  func localPath(of content: ContentName) -> String?
   /// Fetches the content from the server if it is not here.
   /// - Returns: the path of the file.
-  func fetchContent(_ checksum: String) async throws(StoreError) -> String
+  func fetchContent(_ content: ContentName) async throws(StoreError) -> String
 }
 
 /// A value that an attribute can have.

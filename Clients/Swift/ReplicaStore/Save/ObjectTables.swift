@@ -61,6 +61,15 @@ final class ObjectTables {
     try statement.run()
   }
 
+  /// The stored columns as the table has them, by place; derived ones are null.
+  func values(of entity: EntityPlan, _ key: Int64) throws -> [Literal] {
+    let columns = entity.columns.map { $0.isStored ? $0.quoted : "NULL" }
+    let statement = try connection.statement(
+      SQL("values \(entity.name)", "SELECT \((["_pk"] + columns).joined(separator: ", ")) FROM \(entity.table) WHERE _pk = ?"))
+    try statement.bind(1, key)
+    return try statement.first { row in entity.columns.indices.map { row.literal(Int32($0 + 1)) } } ?? entity.columns.map { _ in .null }
+  }
+
   func toOne(_ column: Column, of entity: EntityPlan, _ key: Int64) throws -> Int64? {
     let statement = try connection.statement(SQL("get \(entity.rootName).\(column.name)", "SELECT \(column.quoted) FROM \(entity.table) WHERE _pk = ?"))
     try statement.bind(1, key)
