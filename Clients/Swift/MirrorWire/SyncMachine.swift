@@ -50,9 +50,6 @@ public struct SyncMachine: Hashable, Sendable {
     }
   }
 
-  /// A page is asked for or applied; it may not tell what happened since.
-  public var isImporting: Bool { if case .importPage(waits: false)? = work { true } else { false } }
-
   /// - Returns: what to do, in this order.
   public mutating func handle(_ input: SyncInput) -> [SyncOutput] {
     var outputs: [SyncOutput] = []

@@ -23,8 +23,9 @@ package actor SyncLoop {
   private var statusListeners: [Int: AsyncStream<SyncStatus>.Continuation] = [:]
   private var eventListeners: [Int: AsyncStream<MirrorEvent>.Continuation] = [:]
   private var nextListener = 0
-  /// Increments whenever a run of pages ends.
-  private var completedImportCount = 0
+  /// Pages are numbered as they are asked for; the last one that ended a run of pages.
+  private var askedPageCount = 0
+  private var completedPage = 0
 
   package init(
     store: any MirroredStore, plane: ObjectPlane, options: MirrorOptions, surroundings: Surroundings, hasPings: Bool,
@@ -43,16 +44,17 @@ package actor SyncLoop {
 
   /// Twice is once.
   package func start() async throws(StoreError) {
-    let position = try await store.position()
-    let figures = try await store.figures()
-    status.take(figures)
-    status.isInitialImportDone = position.isInitialImportDone
+    // Listens first, so that no save falls between.
     if commits == nil {
       let stream = store.commits()
       commits = Task { [weak self] in
         for await commit in stream where !Task.isCancelled { await self?.committed(commit) }
       }
     }
+    let position = try await store.position()
+    let figures = try await store.figures()
+    status.take(figures)
+    status.isInitialImportDone = position.isInitialImportDone
     let isSetUp =
       options.lease == nil && position.setUpModelHash == position.modelHash
       && position.setUpIdentifier == position.storeIdentifier
@@ -100,6 +102,7 @@ package actor SyncLoop {
     case .export: run { try await exchange.export() }
     case .setAside(let error): run { try await exchange.setAside(error) }
     case .importPage(let waits):
+      askedPageCount += 1
       let event = events[.import]?.identifier
       run { try await exchange.importPage(waits: waits, event: event) }
     case .reset: run { try await exchange.reset() }
@@ -139,7 +142,7 @@ package actor SyncLoop {
       status.importProgress = hasMore ? result.progress.map { .init(done: $0.done, total: $0.total) } : nil
       if isCaughtUp { status.isInitialImportDone = true }
       if !hasMore {
-        completedImportCount += 1
+        completedPage = askedPageCount
         fetchContents()
       }
     }
@@ -241,7 +244,7 @@ package actor SyncLoop {
   /// Exports what is saved and imports what the server has now.
   /// - Throws: what keeps it from that when the time is over; `signedOut` at once.
   package func syncNow(timeout: Duration) async throws(StoreError) {
-    let target = completedImportCount + (machine.isImporting ? 2 : 1)
+    let target = askedPageCount + 1
     let stream = statuses()
     take(.pinged)
     let sleep = surroundings.sleep
@@ -266,7 +269,7 @@ package actor SyncLoop {
   }
 
   private func isDone(_ target: Int) async -> Bool {
-    guard completedImportCount >= target, let figures = try? await store.figures() else { return false }
+    guard completedPage >= target, let figures = try? await store.figures() else { return false }
     return figures.pendingTransactions == 0
   }
 }

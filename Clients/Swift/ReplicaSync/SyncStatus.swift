@@ -76,7 +76,6 @@ extension SyncFailure {
     self =
       switch error {
       case .full: .full
-      case .closed: .cancelled
       default: .damaged("\(error)")
       }
   }
