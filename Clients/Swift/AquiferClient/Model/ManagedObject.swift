@@ -1,6 +1,6 @@
 // What a generator writes for an entity: a value type, its columns, and the names of its objects.
 
-public import FoundationEssentials
+import FoundationEssentials
 @_exported public import ReplicaStore
 
 /// The type of an entity's objects, as values. A generator writes the conformance.

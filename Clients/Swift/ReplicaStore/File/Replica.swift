@@ -48,13 +48,22 @@ package final class Replica: Sendable {
     writer = Lane("aquifer.writer", Writer(file, configuration, contents, hub, pins, lock: lock))
   }
 
-  deinit { close() }
-
-  /// Ends the writer. Saves throw `closed` from now on; reads that run end first. Twice is once.
-  package func close() {
+  deinit {
     hub.close()
-    let (path, isTemporary, contents) = (path, configuration.path == nil, contents)
-    writer.post { writer in
+    writer.post(closing)
+  }
+
+  /// Ends the writer and lets go of the file. Saves throw `closed` from now on; pinned generations stay readable. Twice
+  /// is once.
+  package func close() async {
+    hub.close()
+    let closing = closing
+    // Closing throws nothing.
+    try? await writer.run(closing)
+  }
+
+  private var closing: @Sendable (Writer) -> Void {
+    { [path, contents, isTemporary = configuration.path == nil] writer in
       writer.close()
       guard isTemporary else { return }
       for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) }

@@ -17,7 +17,7 @@ final class Writer {
   /// Pages of the log from which on the next checkpoint is worth its time.
   private var checkpointPages = Writer.pageStep
   private var commitsToPurge = 0
-  private let lock: FileLock?
+  private var lock: FileLock?
   private var shadowFile: ShadowFile?
 
   private static let pageStep = 1000
@@ -160,6 +160,7 @@ final class Writer {
     dropShadow()
     if !configuration.isReadOnly { _ = try? connection.checkpoint(.passive) }
     connection.close()
+    lock = nil
   }
 
   private static let keepContent = SQL(

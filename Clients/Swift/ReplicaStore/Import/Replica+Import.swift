@@ -4,7 +4,7 @@ package import FoundationEssentials
 package import MirrorWire
 
 extension Replica {
-  package func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage {
+  @discardableResult package func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage {
     try await write { [path] writer, outcome in
       var position = writer.position
       if page.reset != nil, position.resetReason == nil { position.beginReset(page.reset?.reason ?? "") }

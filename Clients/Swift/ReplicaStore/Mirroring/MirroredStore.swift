@@ -44,7 +44,7 @@ package protocol MirroredStore: Sendable {
   /// Applies a page with its token, history and event in one commit (K10). Pages of a reset go to a second file, which
   /// replaces what the store shows when the reset is done (K13).
   /// - Parameter event: identifies the import event that the page belongs to.
-  func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage
+  @discardableResult func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage
   /// Begins a reset: the next page is asked for without a token.
   func beginReset(reason: String) async throws(StoreError)
   /// Gives a reset up and counts it; the store stays as it is shown.

@@ -23,7 +23,7 @@ package final class SaveTransaction {
     schema = snapshot.schema
   }
 
-  var isEmpty: Bool { edits.isEmpty && pairs.isEmpty }
+  var isEmpty: Bool { pairs.isEmpty && edits.values.allSatisfy { $0.kind == .update && $0.changed.isEmpty } }
   var orderedEdits: [Edit] { order.compactMap { edits[$0] } }
   var orderedPairs: [(pair: Pair, edit: PairEdit)] { pairOrder.compactMap { pair in pairs[pair].map { (pair, $0) } } }
 
