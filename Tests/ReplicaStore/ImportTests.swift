@@ -81,7 +81,7 @@ extension TestStore {
     try save.update("Photo", "P1", ["size": .integer(9), "note": .text("here")])
     try save.insert("Tag", "T9")
   }
-  let generation = try await store.replica.pin()
+  let generation = try store.replica.pin()
   try await store.replica.beginReset(reason: "test")
   #expect(try await store.replica.position().importToken == nil)
   let reset = ImportPage.Reset(reason: "test", done: false)

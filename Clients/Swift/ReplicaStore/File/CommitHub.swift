@@ -87,7 +87,7 @@ extension CommitHub {
 }
 
 extension Commit {
-  func merged(with later: Commit) -> Commit {
+  package func merged(with later: Commit) -> Commit {
     Commit(
       transactionNumber: later.transactionNumber, isImport: isImport || later.isImport, hasExports: hasExports || later.hasExports,
       entityNames: entityNames.union(later.entityNames))

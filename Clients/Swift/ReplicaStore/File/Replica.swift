@@ -1,6 +1,6 @@
 // One store: its file, the writer, the readers, and everybody who wants to hear of commits.
 
-import FoundationEssentials
+package import FoundationEssentials
 import SQLite
 
 /// A store that is open. Saves run one after the other on the writer's thread; reads never wait for them.
@@ -99,25 +99,20 @@ package final class Replica: Sendable {
     do { return try readers.readNow(body) } catch let error as SQLiteError { throw storeError(error) }
   }
 
-  /// Pins the state of now.
-  package func pin() async throws(StoreError) -> Generation {
-    do { return try await writer.run { [self] writer in try pin(writer) } } catch { throw storeError(error) }
-  }
-
-  package func pinNow() throws(StoreError) -> Generation {
-    do { return try writer.runNow { writer in try pin(writer) } } catch { throw storeError(error) }
-  }
-
-  /// On the writer's thread, so that no commit comes between.
-  private func pin(_ writer: Writer) throws -> Generation {
-    let reader = try Reader(path: path, schema, contents: contents)
-    try reader.begin()
-    let lane = self.writer
-    let generation = Generation(number: writer.lastNumber, importToken: writer.position.importToken, Lane("aquifer.generation", reader), hub) {
-      lane.post { $0.checkpoint() }
-    }
-    pins.add(generation)
-    return generation
+  /// Pins the state of now. It waits for nobody: the pinned state itself tells which one it is.
+  package func pin() throws(StoreError) -> Generation {
+    do {
+      let reader = try Reader(path: path, schema, contents: contents)
+      try reader.begin()
+      let number = try StoreOpening.lastNumber(reader.snapshot.connection)
+      let position: MirrorPosition = try Meta(reader.snapshot.connection).value("position")
+      let lane = writer
+      let generation = Generation(number: number, importToken: position.importToken, Lane("aquifer.generation", reader), hub) {
+        lane.post { $0.checkpoint() }
+      }
+      pins.add(generation)
+      return generation
+    } catch { throw storeError(error) }
   }
 
   // MARK: Commits
@@ -131,5 +126,24 @@ package final class Replica: Sendable {
   package func stopObserving(_ number: Int) { hub.remove(number) }
 
   package func entityNames() -> Set<String> { Set(schema.entities.keys) }
+
+  /// The entities whose changes can change what a request finds.
+  package func watched(_ query: Query) -> Set<String> {
+    guard let entity = schema.entities[query.entityName] else { return [] }
+    var names: Set<String> = []
+    var rest = [entity]
+    // Conditions, derived attributes and empty relationships lead further; two steps are enough but for long paths.
+    for _ in 0..<2 {
+      let reached = rest.flatMap { Array($0.kindNames) + $0.relationships.map(\.destination) }
+      rest = reached.filter { names.insert($0).inserted }.compactMap { schema.entities[$0] }
+    }
+    return query.hasLongPaths ? Set(schema.entities.keys) : names
+  }
+
+  /// The store's identifier as the server knows it.
+  package func storeIdentifier() async throws(StoreError) -> UUID {
+    guard let identifier = UUID(uuidString: try await position().storeIdentifier) else { throw .damaged("the store's identifier is no UUID") }
+    return identifier
+  }
   package func setContentFetcher(_ fetch: @escaping @Sendable (String) async throws(StoreError) -> Void) { contents.setFetcher(fetch) }
 }

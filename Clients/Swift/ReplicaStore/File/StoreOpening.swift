@@ -88,9 +88,11 @@ struct StoreOpening {
   }
 
   private func finish(_ connection: Connection, _ schema: StoreSchema, _ position: MirrorPosition) throws -> OpenedFile {
-    let last = try connection.statement(Self.lastNumber).first { $0.int64(0) } ?? 0
-    return OpenedFile(connection: connection, schema: schema, position: position, lastNumber: last)
+    OpenedFile(connection: connection, schema: schema, position: position, lastNumber: try Self.lastNumber(connection))
   }
+
+  /// The number of the latest history transaction.
+  static func lastNumber(_ connection: Connection) throws -> Int64 { try connection.statement(lastNumber).first { $0.int64(0) } ?? 0 }
 
   private static let hasMeta = SQL("has meta", "SELECT count(*) FROM sqlite_master WHERE name = 'meta'")
   private static let lastNumber = SQL(

@@ -45,6 +45,10 @@ extension Replica {
   private static let removeConsumer = SQL("remove consumer", "DELETE FROM consumer WHERE name = ?")
 }
 
+extension Snapshot {
+  package func history(_ query: HistoryQuery) throws -> StoredHistory { try HistoryReading(self).page(query) }
+}
+
 /// Reads pages of history.
 struct HistoryReading {
   private let snapshot: Snapshot

@@ -66,3 +66,21 @@ public struct Query: Sendable, Equatable {
 
   public init(_ entityName: String) { self.entityName = entityName }
 }
+
+extension Query {
+  /// Whether something leads over two relationships or more.
+  var hasLongPaths: Bool { condition.pathLength > 1 || order.contains { $0.path.relationships.count > 1 } }
+}
+
+extension Condition {
+  /// Relationships on the longest way.
+  fileprivate var pathLength: Int {
+    switch self {
+    case .always: 0
+    case .compare(let path, _, _), .isIn(let path, _): path.relationships.count
+    case .any(let path, let condition), .count(let path, let condition, _, _): path.relationships.count + 1 + condition.pathLength
+    case .and(let one, let other), .or(let one, let other): max(one.pathLength, other.pathLength)
+    case .not(let condition): condition.pathLength
+    }
+  }
+}

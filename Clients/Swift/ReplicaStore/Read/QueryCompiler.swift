@@ -11,10 +11,17 @@ struct QueryCompiler {
   let schema: StoreSchema
 
   /// Selects rows as `Row` reads them.
-  func select(_ query: Query) throws(StoreError) -> CompiledQuery {
+  /// - Parameter hasSortKeys: the values that the rows are sorted by follow the row's columns.
+  func select(_ query: Query, hasSortKeys: Bool = false) throws(StoreError) -> CompiledQuery {
     var scope = try Scope(query, schema)
-    let columns = rowColumns(&scope)
+    var columns = rowColumns(&scope)
+    if hasSortKeys { for order in query.order { columns.append(try sortTerm(order, &scope)) } }
     return try finish(query, &scope, columns)
+  }
+
+  private func sortTerm(_ order: Order, _ scope: inout Scope) throws(StoreError) -> String {
+    let term = try scope.term(order.path)
+    return term.isDecimal ? "CAST(\(term.sql) AS REAL)" : term.sql
   }
 
   func count(_ query: Query) throws(StoreError) -> CompiledQuery {
@@ -84,8 +91,7 @@ struct QueryCompiler {
     }
     var orders: [String] = []
     for order in query.order {
-      let term = try scope.term(order.path)
-      orders.append((term.isDecimal ? "CAST(\(term.sql) AS REAL)" : term.sql) + (order.isAscending ? "" : " DESC"))
+      orders.append(try sortTerm(order, &scope) + (order.isAscending ? "" : " DESC"))
     }
     var sql = "SELECT \(columns.joined(separator: ", ")) FROM \(scope.from)"
     if !scope.joins.isEmpty { sql += " " + scope.joins.joined(separator: " ") }

@@ -21,6 +21,15 @@ package final class Snapshot {
     try run(try compiler.select(query)) { try body(Row($0, contents: contents)) }
   }
 
+  /// As `forEach`, with the values that the rows are sorted by, for results of several stores that are merged.
+  package func forEachSorted(_ query: Query, _ body: (borrowing Row, [Literal]) throws -> Void) throws {
+    let start = Int32(try schema.entity(query.entityName).columns.count + 1)
+    let keys = start..<start + Int32(query.order.count)
+    try run(try compiler.select(query, hasSortKeys: true)) { row in try body(Row(row, contents: contents), keys.map { row.literal($0) }) }
+  }
+
+  package func hasEntity(_ name: String) -> Bool { schema.entities[name] != nil }
+
   package func count(_ query: Query) throws(StoreError) -> Int {
     let query = try compiler.count(query)
     do {

@@ -32,6 +32,9 @@ package final class SaveTransaction {
     RowWriter(columnCount: try schema.entity(entityName).columns.count)
   }
 
+  /// The store's error for what a call of this type threw.
+  package static func error(_ error: any Error) -> StoreError { storeError(error) }
+
   // MARK: Objects
 
   /// - Parameter values: of the columns of `Row` from 1 on.
