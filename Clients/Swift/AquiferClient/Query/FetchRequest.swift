@@ -25,8 +25,17 @@ public struct FetchRequest<Object: ManagedObject>: Sendable {
   /// Sorts by the first order, then by the next where the first says nothing. Results of equal standing come in the
   /// order in which the store first heard of them.
   public func sorted(_ by: (Object.Columns) -> Order...) -> Self { with { $0.query.order += by.map { $0(Object.columns) } } }
-  public func prefix(_ count: Int) -> Self { with { $0.query.limit = count } }
-  public func dropFirst(_ count: Int) -> Self { with { $0.query.offset = count } }
+
+  /// At most so many of the results so far.
+  public func prefix(_ count: Int) -> Self { with { $0.query.limit = min($0.query.limit ?? .max, count) } }
+  /// The results so far without the first ones.
+  public func dropFirst(_ count: Int) -> Self {
+    with { request in
+      request.query.offset += count
+      request.query.limit = request.query.limit.map { max($0 - count, 0) }
+    }
+  }
+
   public func inStores(_ stores: PersistentStore...) -> Self { with { $0.stores = stores } }
 
   private func with(_ change: (inout Self) -> Void) -> Self {

@@ -26,8 +26,7 @@ final class ContentFolder: ContentProvider {
   /// A file of another length is none: contents from the server are not synced.
   func localPath(of content: ContentName) -> String? {
     let path = path(of: content.checksum)
-    let attributes = try? FileManager.default.attributesOfItem(atPath: path)
-    guard let attributes, let byteCount = attributes[.size] as? any BinaryInteger, Int64(byteCount) == content.byteCount else { return nil }
+    guard ContentFile.byteCount(path) == content.byteCount else { return nil }
     used.withLock { if $0.count < 10_000 { $0.insert(content.checksum) } }
     return path
   }

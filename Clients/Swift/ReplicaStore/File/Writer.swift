@@ -124,14 +124,24 @@ final class Writer {
   private func keep(_ contents: [String: ContentSource]) throws {
     for (checksum, source) in contents.sorted(by: { $0.key < $1.key }) {
       let path = self.contents.path(of: checksum)
-      if !FileManager.default.fileExists(atPath: path) {
-        try self.contents.make()
-        try ContentFile.store(source, at: path)
+      let byteCount: Int64
+      switch source {
+      case .data(let data):
+        byteCount = Int64(data.count)
+        if self.contents.localPath(of: ContentName(checksum: checksum, byteCount: byteCount)) == nil { try store(source, at: path) }
+      case .file:
+        try store(source, at: path)
+        let name = try ContentFile.measure(path)
+        guard name.checksum == checksum else { throw StoreError.invalid("a file changed before its content was saved") }
+        byteCount = name.byteCount
       }
-      let name = try ContentFile.measure(path)
-      guard name.checksum == checksum else { throw StoreError.invalid("a file changed while its content was saved") }
-      try connection.statement(Self.keepContent).binding(checksum, name.byteCount, now).run()
+      try connection.statement(Self.keepContent).binding(checksum, byteCount, now).run()
     }
+  }
+
+  private func store(_ source: ContentSource, at path: String) throws {
+    try contents.make()
+    try ContentFile.store(source, at: path)
   }
 
   // MARK: The log

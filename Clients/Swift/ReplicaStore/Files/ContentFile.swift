@@ -59,6 +59,12 @@ package enum ContentFile {
     return ContentName(checksum: hash.finalize().prefix(20).hexadecimal, byteCount: byteCount)
   }
 
+  /// nil: there is no file.
+  static func byteCount(_ path: String) -> Int64? {
+    var status = stat()
+    return stat(path, &status) == 0 ? Int64(status.st_size) : nil
+  }
+
   package static func contents(of path: String) throws(StoreError) -> Data {
     do { return try Data(contentsOf: URL(filePath: path)) } catch { throw .damaged("\(path) can't be read") }
   }

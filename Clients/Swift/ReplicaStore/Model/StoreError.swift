@@ -40,6 +40,12 @@ public enum StoreError: Error, Sendable, Equatable {
     public let object: AnyObjectID
     public let property: String
     public let message: String
+
+    public init(object: AnyObjectID, property: String, message: String) {
+      self.object = object
+      self.property = property
+      self.message = message
+    }
   }
 
   public struct PropertyConflict: Sendable, Equatable {
@@ -47,5 +53,11 @@ public enum StoreError: Error, Sendable, Equatable {
     public let property: String
     /// The author of the latest transaction that changed it.
     public let changedBy: String?
+
+    public init(object: AnyObjectID, property: String, changedBy: String?) {
+      self.object = object
+      self.property = property
+      self.changedBy = changedBy
+    }
   }
 }
