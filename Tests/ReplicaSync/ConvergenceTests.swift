@@ -6,30 +6,31 @@ import ReplicaStore
 import ReplicaSync
 import Testing
 
-/// Random edits of several devices, each in its own order.
-private struct Story {
+/// Random edits of several devices. Names are never used again: the server does not say whether what points to a
+/// deleted object points to another one that gets its name.
+private struct Story: Sendable {
   let chance: Chance
-  let names: [String: [String]] = [
-    "Post": ["p1", "p2", "p3", "p4"], "Cover": ["c1", "c2", "c3"], "Remark": ["r1", "r2", "r3"], "Tag": ["t1", "t2", "t3"],
-  ]
 
-  private func name(_ entity: String) -> String { chance.pick(names[entity] ?? []) }
+  private static let attributes = ["Post": "title", "Cover": "name", "Remark": "text", "Tag": "name"]
 
-  func edit(_ replica: NaiveReplica, seed: Int) throws {
-    try replica.save { edit in
-      for _ in 0...chance.number(2) { step(&edit, seed) }
+  func edit(_ replica: any JournalReplica) async throws {
+    try await replica.save { edit in
+      for _ in 0...chance.number(2) { step(&edit) }
     }
   }
 
-  private func step(_ edit: inout NaiveEdit, _ seed: Int) {
+  private func step(_ edit: inout any JournalEdit) {
     let entity = chance.pick(["Post", "Cover", "Remark", "Tag"])
-    let name = "\(name(entity))-\(seed)"
-    let attribute = ["Post": "title", "Cover": "name", "Remark": "text", "Tag": "name"][entity] ?? ""
+    let attribute = Self.attributes[entity] ?? ""
     let value = AttributeValue.string("v\(chance.number(1_000_000))")
-    guard edit.graph.objects[name] != nil else { return edit.insert(entity, name, [attribute: value]) }
+    let present = edit.names(entity)
+    if present.count < 2 + chance.number(3) {
+      return edit.insert(entity, "\(entity.prefix(1).lowercased())\(chance.number(1_000_000_000))", [attribute: value])
+    }
+    let name = chance.pick(present)
     func other(_ entity: String) -> String? {
-      let other = "\(self.name(entity))-\(seed)"
-      return edit.graph.objects[other] == nil ? nil : other
+      let present = edit.names(entity)
+      return present.isEmpty ? nil : chance.pick(present)
     }
     switch chance.number(8) {
     case 0, 1: edit.set(attribute, of: name, value)
@@ -44,7 +45,7 @@ private struct Story {
 
 @Suite(.serialized, .enabled(if: Server.binaries != nil)) struct ConvergenceTests {
   /// Runs a story, and tells what differs at its end.
-  private func run(_ server: Server, seed: Int, broken: Rule? = nil, rounds: Int = 8) async throws -> String? {
+  private func run(_ server: Server, seed: Int, broken: Rule? = nil, isStored: Bool = false) async throws -> String? {
     let chance = Chance(UInt64(seed))
     let story = Story(chance: chance)
     let user = try await server.user("u\(seed)-\(broken?.rawValue ?? "kept")-\(UUID().uuidString.prefix(6))")
@@ -58,19 +59,18 @@ private struct Story {
     var devices: [Device] = []
     for _ in 0..<3 {
       devices.append(
-        try await Device(user, broken: broken, transport: faults, pageLimit: chance.pick([1, 2, 7, 50])))
+        try await Device(
+          user, replica: try await replica(server, broken, isStored), transport: faults,
+          pageLimit: chance.pick([1, 2, 7, 50])))
     }
-    for _ in 0..<rounds {
+    for _ in 0..<8 {
       for device in devices {
-        for _ in 0...chance.number(3) { try story.edit(device.replica, seed: seed) }
+        for _ in 0...chance.number(3) { try await story.edit(device.replica) }
         switch chance.number(4) {
         // Offline.
         case 0: break
         case 1:
-          device.replica.die(after: chance.number(6))
-          try await device.mirroring.start()
-          for _ in 0..<30 where !device.replica.isDead { try await Task.sleep(for: .milliseconds(5)) }
-          try await device.restart()
+          try await kill(device, chance)
         default: try await device.sync()
         }
       }
@@ -79,25 +79,44 @@ private struct Story {
     let fresh = try await Device(user, pageLimit: 3)
     try await fresh.sync()
     for device in devices + [fresh] { await device.mirroring.stop() }
-    let expected = fresh.shown
-    for (index, device) in devices.enumerated() where device.shown != expected {
-      let difference = device.shown.difference(from: expected).map { "\($0)" }.joined(separator: "\n")
+    let expected = try await fresh.shown()
+    for (index, device) in devices.enumerated() {
+      let shown = try await device.shown()
+      if shown == expected { continue }
+      let difference = shown.difference(from: expected).map { "\($0)" }.joined(separator: "\n")
       return "seed \(seed), device \(index):\n\(difference)"
     }
     return expected.isEmpty ? "seed \(seed): nothing was saved" : nil
   }
 
-  @Test func `three devices and a fresh one are equal, whatever is lost and whoever dies`() async throws {
+  private func replica(_ server: Server, _ broken: Rule?, _ isStored: Bool) async throws -> any JournalReplica {
+    let identifier = UUID().uuidString
+    if isStored { return try await StoredReplica("\(server.folder.path)/\(identifier)", modelHash: server.modelHash) }
+    return NaiveReplica(NaiveFile(storeIdentifier: identifier, modelHash: server.modelHash), broken: broken)
+  }
+
+  /// A naive replica dies before a commit of chance; a real one is closed in the midst of a request.
+  private func kill(_ device: Device, _ chance: Chance) async throws {
+    let naive = device.replica as? NaiveReplica
+    naive?.die(after: chance.number(6))
+    try await device.mirroring.start()
+    let patience = naive == nil ? chance.number(6) : 30
+    for _ in 0..<patience where naive?.isDead != true { try await Task.sleep(for: .milliseconds(5)) }
+    try await device.restart()
+  }
+
+  @Test(arguments: [false, true])
+  func `three devices and a fresh one are equal, whatever is lost and whoever dies`(_ isStored: Bool) async throws {
     let seeds = ProcessInfo.processInfo.environment["AQUIFER_SEEDS"].flatMap { Int($0) } ?? 10
     let first = ProcessInfo.processInfo.environment["AQUIFER_FIRST_SEED"].flatMap { Int($0) } ?? 1
     try await Server.run(["--rate-limit", "100000", "--rate-burst", "100000"]) { server in
       var diverged = 0
       for seed in first..<first + seeds {
-        guard let difference = try await run(server, seed: seed) else { continue }
+        guard let difference = try await run(server, seed: seed, isStored: isStored) else { continue }
         diverged += 1
         Issue.record("\(difference)")
       }
-      print("convergence: \(seeds) seeds, \(diverged) diverged")
+      print("convergence, \(isStored ? "real" : "naive") replicas: \(seeds) seeds, \(diverged) diverged")
     }
   }
 

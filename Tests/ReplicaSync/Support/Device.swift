@@ -12,15 +12,15 @@ final class Device {
   private let transport: any Transport
   private let options: MirrorOptions
   private let hasPings: Bool
-  private(set) var replica: NaiveReplica
+  private(set) var replica: any JournalReplica
   private(set) var mirroring: Mirroring
   private(set) var loop: SyncLoop
 
   /// - Parameters:
-  ///   - file: of an earlier device; nil: a new one.
+  ///   - replica: nil: a naive one.
   ///   - scope: `private` or `shared`.
   init(
-    _ user: User, scope: String = "private", file: NaiveFile? = nil, broken: Rule? = nil,
+    _ user: User, scope: String = "private", replica given: (any JournalReplica)? = nil,
     transport: any Transport = CurlTransport(), pageLimit: Int = 1000, hasPings: Bool = false
   ) async throws {
     self.user = user
@@ -31,11 +31,9 @@ final class Device {
     options.pageLimit = pageLimit
     options.lease = nil
     self.options = options
-    let modelHash = user.server.modelHash
-    replica = NaiveReplica(
-      file ?? NaiveFile(storeIdentifier: UUID().uuidString, modelHash: modelHash), broken: broken)
+    replica = given ?? NaiveReplica(NaiveFile(storeIdentifier: UUID().uuidString, modelHash: user.server.modelHash))
     mirroring = Self.mirroring(user, transport, hasPings)
-    loop = try await mirroring.add(replica, scope: scope, options: options)
+    loop = try await mirroring.add(replica.store, scope: scope, options: options)
   }
 
   private static func mirroring(_ user: User, _ transport: any Transport, _ hasPings: Bool) -> Mirroring {
@@ -47,9 +45,9 @@ final class Device {
   /// The process ends without a word, and another one goes on with the file.
   func restart() async throws {
     await mirroring.stop()
-    replica = NaiveReplica(replica.file, broken: replica.broken)
+    replica = try await replica.reopened()
     mirroring = Self.mirroring(user, transport, hasPings)
-    loop = try await mirroring.add(replica, scope: scope, options: options)
+    loop = try await mirroring.add(replica.store, scope: scope, options: options)
   }
 
   func sync() async throws {
@@ -57,7 +55,7 @@ final class Device {
     try await loop.syncNow(timeout: .seconds(6000))
   }
 
-  var shown: [String] { replica.graph.shown }
+  func shown() async throws -> [String] { try await replica.shown() }
 }
 
 extension Surroundings {

@@ -3,17 +3,18 @@
 import MirrorWire
 
 /// Edits of a graph, with their changes in order.
-struct NaiveEdit {
+struct NaiveEdit: JournalEdit {
   private(set) var graph: NaiveGraph
   private(set) var changes: [ObjectChange] = []
   private(set) var touched: Set<Property> = []
-  private(set) var deleted: Set<String> = []
   private let writesPartners: Bool
 
   init(_ graph: NaiveGraph, writesPartners: Bool) {
     self.graph = graph
     self.writesPartners = writesPartners
   }
+
+  func names(_ entity: String) -> [String] { graph.objects.filter { $0.value.entity == entity }.keys.sorted() }
 
   mutating func insert(_ entity: String, _ name: String, _ attributes: [String: AttributeValue]) {
     graph.objects[name] = NaiveObject(entity: entity, attributes: attributes)
@@ -71,7 +72,6 @@ struct NaiveEdit {
     }
     graph.objects[name] = nil
     graph.pairs = graph.pairs.filter { $0.post != name && $0.tag != name }
-    deleted.insert(name)
     changes.append(ObjectChange(.delete, entity: entity, objectID: name))
   }
 }

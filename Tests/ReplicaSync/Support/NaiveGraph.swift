@@ -37,7 +37,9 @@ struct NaiveGraph: Hashable, Sendable {
       let pointers = object.pointers.filter { objects[$0.value] != nil }.map { "\($0.key)→\($0.value)" }
       lines.append("\(object.entity) \(name): " + (values + pointers).sorted().joined(separator: " "))
     }
-    for pair in pairs where objects[pair.post] != nil && objects[pair.tag] != nil { lines.append("\(pair.post)–\(pair.tag)") }
+    for pair in pairs where objects[pair.post] != nil && objects[pair.tag] != nil {
+      lines.append("\(pair.post)–\(pair.tag)")
+    }
     return lines.sorted()
   }
 

@@ -10,6 +10,7 @@ extension NaiveFile {
     let numbers = Set(outbox.map(\.number))
     pending = pending.filter { numbers.contains($0.value) }
     deleted = deleted.filter { numbers.contains($0.value) }
+    inserted = inserted.filter { numbers.contains($0.value) }
   }
 
   mutating func apply(_ page: ImportPage, broken: Rule?) -> AppliedPage {
@@ -69,6 +70,8 @@ extension NaiveFile {
   private mutating func remove(_ objectID: String, _ broken: Rule?) {
     let isEdited = pending.keys.contains { $0.object == objectID }
     if broken == .appliesDeletions, isEdited { return }
+    // The deletion is of an earlier object with this name.
+    if inserted[objectID] != nil { return }
     graph.objects[objectID] = nil
     graph.pairs = graph.pairs.filter { $0.post != objectID && $0.tag != objectID }
   }

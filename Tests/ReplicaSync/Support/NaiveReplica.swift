@@ -31,6 +31,7 @@ struct NaiveFile: Sendable {
   var sent: ClosedRange<Int64>?
   var pending: [Property: Int64] = [:]
   var deleted: [String: Int64] = [:]
+  var inserted: [String: Int64] = [:]
   var rejected: [Rejected] = []
   var toReread: [AnyObjectID] = []
   var shares: [ZoneID: (share: Data?, permission: ZonePermission)] = [:]
@@ -89,10 +90,13 @@ final class NaiveReplica: MirroredStore {
   // MARK: Edits
 
   /// Saves edits as one transaction, as an app does.
-  func save(_ edit: (inout NaiveEdit) -> Void) throws {
+  func save(_ edit: @escaping @Sendable (inout any JournalEdit) -> Void) async throws {
     let number = try commit { file in
       var changes = NaiveEdit(file.graph, writesPartners: broken != .writesPartners)
-      edit(&changes)
+      var edits: any JournalEdit = changes
+      edit(&edits)
+      guard let edited = edits as? NaiveEdit else { return file.lastNumber }
+      changes = edited
       if changes.changes.isEmpty { return file.lastNumber }
       file.lastNumber += 1
       file.graph = changes.graph
@@ -102,7 +106,10 @@ final class NaiveReplica: MirroredStore {
         importToken: file.position.importToken, changes: changes.changes)
       file.outbox.append((file.lastNumber, transaction))
       for property in changes.touched { file.pending[property] = file.lastNumber }
-      for object in changes.deleted { file.deleted[object] = file.lastNumber }
+      for change in changes.changes where change.changeType != .update {
+        file.deleted[change.objectID] = change.changeType == .delete ? file.lastNumber : nil
+        file.inserted[change.objectID] = change.changeType == .insert ? file.lastNumber : nil
+      }
       return file.lastNumber
     }
     tell(Commit(transactionNumber: number, isImport: false, hasExports: true, entityNames: []))
@@ -130,15 +137,14 @@ final class NaiveReplica: MirroredStore {
 
   func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch? {
     try commit { file in
-      guard let first = file.outbox.first?.number else { return nil }
-      let isRepeated = file.sent != nil
-      if broken == .sendsAgain, isRepeated {
+      if broken == .sendsAgain, let sent = file.sent {
         // Gives up on what was sent, as if it had arrived.
-        file.outbox.removeAll { file.sent?.contains($0.number) ?? false }
+        file.outbox.removeAll { sent.contains($0.number) }
         file.settle()
         file.sent = nil
-        return nil
       }
+      let isRepeated = file.sent != nil
+      guard let first = file.outbox.first?.number else { return nil }
       let rows = file.sent ?? first...(file.outbox.prefix(transactionLimit).last?.number ?? first)
       file.sent = rows
       let transactions = try file.outbox.filter { rows.contains($0.number) }.map { try $0.transaction.json() }
@@ -158,13 +164,15 @@ final class NaiveReplica: MirroredStore {
   func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> Rejected? {
     try commit { file in
       let rows = file.outbox.filter { batch.rows.contains($0.number) }
-      guard let refused = rows.count == 1 ? rows.first : index.flatMap({ rows.indices.contains($0) ? rows[$0] : nil }) else {
+      guard let refused = rows.count == 1 ? rows.first : index.flatMap({ rows.indices.contains($0) ? rows[$0] : nil })
+      else {
         file.sent = batch.rows.lowerBound...rows[rows.count / 2 - 1].number
         return nil
       }
       let objects = refused.transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
       let rejected = Rejected(
-        identifier: refused.transaction.transactionID, transactionNumber: refused.number, objects: objects, error: error,
+        identifier: refused.transaction.transactionID, transactionNumber: refused.number, objects: objects,
+        error: error,
         isConsequence: false, date: Date.now)
       file.outbox.removeAll { $0.number == refused.number }
       file.sent = nil
@@ -233,7 +241,8 @@ final class NaiveReplica: MirroredStore {
   func zones() async throws(StoreError) -> [CachedZone] {
     file.shares.map { zone, cached in
       CachedZone(
-        zoneID: zone, share: cached.share, permission: cached.permission, isPaused: false, objectCount: 0, pendingCount: 0)
+        zoneID: zone, share: cached.share, permission: cached.permission, isPaused: false, objectCount: 0,
+        pendingCount: 0)
     }
   }
   func cacheShare(_ share: Data?, permission: ZonePermission, of zoneID: ZoneID) async throws(StoreError) {

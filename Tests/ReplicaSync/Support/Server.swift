@@ -39,7 +39,11 @@ struct Server: Sendable {
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: attributes)
     defer { try? FileManager.default.removeItem(at: folder) }
     let dev = try process(
-      binaries, ["dev", "--data", "\(folder.path)/data", "--http-port", "0", "--ping-port", "0", "--ready-file", "\(folder.path)/ready"] + options)
+      binaries,
+      [
+        "dev", "--data", "\(folder.path)/data", "--http-port", "0", "--ping-port", "0", "--ready-file",
+        "\(folder.path)/ready",
+      ] + options)
     let log = folder.appending(path: "log")
     _ = FileManager.default.createFile(atPath: log.path, contents: nil)
     dev.standardOutput = try FileHandle(forWritingTo: log)
@@ -55,7 +59,9 @@ struct Server: Sendable {
       ready = try? JSONDecoder().decode(Ready.self, from: Data(contentsOf: folder.appending(path: "ready")))
       if !dev.isRunning { break }
     }
-    guard let ready else { throw Unexpected("aquifer dev is not ready: \((try? String(contentsOf: log, encoding: .utf8)) ?? "")") }
+    guard let ready else {
+      throw Unexpected("aquifer dev is not ready: \((try? String(contentsOf: log, encoding: .utf8)) ?? "")")
+    }
     try await body(try await Server(folder, ready))
   }
 
@@ -70,7 +76,8 @@ struct Server: Sendable {
     let place = ["--container", Self.container, "--environment", "development"]
     let pushed = try tool(["model", "push", model.deletingLastPathComponent().path] + place)
     modelHash = try #require(pushed["modelHash"] as? String)
-    apiToken = try #require(try tool(["token", "create"] + place + ["--callback-url", "http://127.0.0.1/done"])["apiToken"] as? String)
+    apiToken = try #require(
+      try tool(["token", "create"] + place + ["--callback-url", "http://127.0.0.1/done"])["apiToken"] as? String)
   }
 
   /// Runs the operator's tool and reads its JSON.
@@ -85,7 +92,8 @@ struct Server: Sendable {
     let data = output.fileHandleForReading.readDataToEndOfFile()
     let reason = problem.fileHandleForReading.readDataToEndOfFile()
     tool.waitUntilExit()
-    guard let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any], tool.terminationStatus == 0 else {
+    guard let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any], tool.terminationStatus == 0
+    else {
       throw Unexpected("\(words.joined(separator: " ")): \(String(decoding: reason + data, as: UTF8.self))")
     }
     return object
