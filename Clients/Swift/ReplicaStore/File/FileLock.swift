@@ -12,22 +12,18 @@ final class FileLock: Sendable {
   /// - Throws: `inUse` with the process that has the lock.
   init(_ path: String) throws(StoreError) {
     file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    // Everything below may throw: the file is closed by `deinit` then, too.
     guard file >= 0 else { throw ContentFile.failure(path) }
     guard flock(file, LOCK_EX | LOCK_NB) == 0 else {
       var text = [UInt8](repeating: 0, count: 20)
       let count = pread(file, &text, text.count, 0)
-      close(file)
       throw .inUse(processID: Int32(String(decoding: text.prefix(max(count, 0)), as: UTF8.self)) ?? 0)
     }
     let text = Array("\(getpid())".utf8)
-    guard ftruncate(file, 0) == 0, pwrite(file, text, text.count, 0) == text.count else {
-      let error = ContentFile.failure(path)
-      close(file)
-      throw error
-    }
+    guard ftruncate(file, 0) == 0, pwrite(file, text, text.count, 0) == text.count else { throw ContentFile.failure(path) }
   }
 
-  deinit { close(file) }
+  deinit { if file >= 0 { close(file) } }
 }
 
 /// What tells a file from a copy of it (K15).

@@ -66,8 +66,9 @@ struct StoreOpening {
         throw StoreError.newerModel(hash: stored.hash)
       }
       let earlier = try SchemaBuilder(model: stored, configuration: position.configuration, keys: keys).build()
-      try Migration(connection, from: earlier, to: schema, configuration).run()
+      try Migration(connection, from: earlier, to: schema).run()
       try meta.set("model", model.current)
+      try runStages(from: stored.hash, connection, schema, position)
     }
     position.adapt(model.hash, configuration.configuration)
     let identity = FileIdentity.read(path, machine: configuration.machineIdentifier) ?? ""
@@ -77,6 +78,24 @@ struct StoreOpening {
     }
     try meta.set("position", position)
     return try finish(connection, schema, position)
+  }
+
+  /// Runs the app's steps of the migration; all that they do is one save.
+  private func runStages(
+    from hash: String, _ connection: Connection, _ schema: StoreSchema, _ position: MirrorPosition
+  ) throws {
+    let stages = configuration.stages.filter { $0.fromHash == hash }
+    guard !stages.isEmpty else { return }
+    let contents = ContentFolder("\(path)-contents")
+    let save = SaveTransaction(Snapshot(connection, schema, contents: contents), ObjectTables(connection, schema))
+    for stage in stages { try stage.body(save) }
+    guard !save.isEmpty else { return }
+    guard save.contents.isEmpty else { throw StoreError.migration(problems: ["a step of a migration can't make contents"]) }
+    try SaveRules(save, isShared: configuration.isShared).check()
+    let header = TransactionHeader(
+      transactionID: configuration.makeIdentifier().uuidString, timestamp: configuration.now().milliseconds, author: MirroringAuthor.migration,
+      contextName: nil, bundleID: configuration.bundleID, processID: configuration.processID, importToken: position.importToken)
+    _ = try SaveCommit(save, header, isMirrored: configuration.isMirrored).write(number: Self.lastNumber(connection) + 1)
   }
 
   private func checkFormat(_ meta: Meta) throws {
