@@ -187,7 +187,7 @@ struct Exchange: Sendable {
     if zones.isEmpty { return }
     let shares = try await plane.shares().shares
     for zone in zones {
-      let share = shares.first { $0.zoneID.zoneName == zone.zoneName && $0.zoneID.isOwned(like: zone) }
+      let share = shares.first { $0.zoneID.isSame(as: zone) }
       try await store.cacheShare(
         try share.map { share throws(WireError) in Data(try share.json()) }, permission: permission(share), of: zone)
     }
@@ -224,8 +224,9 @@ struct Exchange: Sendable {
 struct CallerAnswer: Codable { let userRecordName: String }
 
 extension ZoneID {
-  func isOwned(like other: ZoneID) -> Bool {
-    ownerRecordName == nil || other.ownerRecordName == nil || ownerRecordName == other.ownerRecordName
+  func isSame(as other: ZoneID) -> Bool {
+    zoneName == other.zoneName
+      && (ownerRecordName == nil || other.ownerRecordName == nil || ownerRecordName == other.ownerRecordName)
   }
 }
 

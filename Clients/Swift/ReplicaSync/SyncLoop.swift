@@ -175,6 +175,23 @@ package actor SyncLoop {
     }
   }
 
+  /// Fetches a content that is read and not here.
+  /// - Throws: `offline`, or what the server says; `damaged` if the server does not have it any more.
+  package func fetchContent(_ checksum: String) async throws(StoreError) {
+    let contents = Exchange(store: store, plane: leased, options: options, surroundings: surroundings).contents
+    do {
+      guard try await contents.download(checksum) else {
+        throw StoreError.damaged("the server has no content \(checksum)")
+      }
+    } catch let error as StoreError {
+      throw error
+    } catch let failure as SyncFailure {
+      throw StoreError(failure)
+    } catch {
+      throw .damaged("\(error)")
+    }
+  }
+
   private func fetchedContents() { downloads = nil }
 
   // MARK: Events
