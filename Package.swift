@@ -12,7 +12,14 @@ let settings: [SwiftSetting] = [
 ]
 
 /// Debian's -dev packages: a module map and a small importing header for each.
-let systemLibraries = ["CCurl", "CDeflate", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ"]
+let systemLibraries: [Target] =
+  ["CCurl", "CDeflate", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ"]
+  .map { .systemLibrary(name: $0, path: "Shared/\($0)") }
+  // Its headers lie in a folder of their own.
+  + [.systemLibrary(name: "CLibXML", path: "Shared/CLibXML", pkgConfig: "libxml-2.0")]
+
+/// Settings of C targets. SwiftPM refuses unsafe flags in packages that others depend on by version.
+let cSettings: [CSetting] = [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)]
 
 func shared(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
   .target(name: name, dependencies: dependencies, path: "Shared/\(name)", swiftSettings: settings)
@@ -25,6 +32,11 @@ func service(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 /// A module of the sync worker; it imports only modules of the worker listed before it in `services`.
 func worker(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .target(name: name, dependencies: dependencies, path: "Services/SyncWorker/\(name)", swiftSettings: settings)
+}
+
+/// A module of the client. What a client's app links reaches FoundationEssentials, SQLite and libcurl alone.
+func client(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .target(name: name, dependencies: dependencies, path: "Clients/Swift/\(name)", swiftSettings: settings)
 }
 
 func command(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
@@ -54,10 +66,10 @@ let layers: [Target] = [
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
-  shared("SQLite", ["CSQLite", "CSQLiteLog"]),
+  shared("SQLite", ["CSQLite"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
-    "RecordStore", ["SQLite", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"]),
+    "RecordStore", ["SQLite", "CSQLiteLog", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),
@@ -154,7 +166,7 @@ let testTargets: [Target] = [
   tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),
   // SQLite's file system with injected faults.
   .target(
-    name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
+    name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: cSettings,
     linkerSettings: [.linkedLibrary("sqlite3")]),
   tests(
     "RecordStore",
@@ -185,7 +197,10 @@ let testTargets: [Target] = [
     ]),
   tests(
     "ShareService",
-    ["InMemoryServiceBus", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "ServiceKit", "ServiceBus", "ObjectModel", "Records", "JSON", "Crypto"]),
+    [
+      "InMemoryServiceBus", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "RecordStore", "ServiceKit", "ServiceBus", "ObjectModel", "Records",
+      "JSON", "Crypto",
+    ]),
   tests("Console", ["Console", "HTTPClient", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),
   tests("Notifier", ["InMemoryServiceBus", "Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
   tests("Style", []),
@@ -212,8 +227,8 @@ let compilerProbe: [Target] = [.executableTarget(name: "compiler-probe", path: "
 /// The benchmark's load generator; no product, and no part of the services.
 let loadGenerator: [Target] = [
   .executableTarget(
-    name: "aquifer-load", dependencies: ["Queues", "HTTPClient", "HTTPServer", "SQLite", "JSON", "Crypto", "CLinux"], path: "Tests/Load", exclude: ["postgres"],
-    swiftSettings: settings),
+    name: "aquifer-load", dependencies: ["Queues", "HTTPClient", "HTTPServer", "SQLite", "RecordStore", "JSON", "Crypto", "CLinux"], path: "Tests/Load",
+    exclude: ["postgres"], swiftSettings: settings),
   .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "RecordStore", "SQLite", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
 ]
 
@@ -231,7 +246,7 @@ let fuzzing: Target =
 
 /// Measures the cost of hot functions: Tests/HotPaths/check.
 let hotPaths: [Target] = [
-  .target(name: "HotPathsLoop", path: "Tests/HotPathsLoop", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
+  .target(name: "HotPathsLoop", path: "Tests/HotPathsLoop", cSettings: cSettings),
   .executableTarget(
     name: "aquifer-hot",
     dependencies: [
@@ -240,26 +255,54 @@ let hotPaths: [Target] = [
     ], path: "Tests/HotPaths", exclude: ["check", "thresholds.json"], swiftSettings: settings),
 ]
 
+/// The Swift client, from the bottom up.
+let clients: [Target] = [
+  client("MirrorWire", []),
+  client("ReplicaStore", ["MirrorWire", "SQLite"]),
+  client("ReplicaSync", ["ReplicaStore", "MirrorWire", "HTTPClient"]),
+  client("AquiferClient", ["ReplicaSync", "ReplicaStore", "MirrorWire"]),
+]
+
+let clientTests: [Target] = [
+  tests("MirrorWire", ["MirrorWire"]),
+  tests("ReplicaStore", ["ReplicaStore", "MirrorWire", "SQLite"]),
+  tests("ReplicaSync", ["ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
+  tests("AquiferClient", ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]),
+]
+
+/// AQUIFER_CLIENT=1 leaves out everything but the client, what it reaches, and its tests.
+let isClientOnly = Context.environment["AQUIFER_CLIENT"] == "1"
+let clientLayers: Set = ["SQLite", "HTTPClient", "HTTPServer"]
+
+let targets: [Target] =
+  if isClientOnly {
+    layers.filter { clientLayers.contains($0.name) } + clients + clientTests + testTargets.filter { ["FaultyDisk", "StyleTests"].contains($0.name) }
+  } else if isFuzzing {
+    layers + services.filter { $0.name == "Gateway" } + [fuzzing]
+  } else {
+    layers + services + commands + testTargets + chaos + attacks + compilerProbe + loadGenerator + hotPaths + clients + clientTests + [fuzzing]
+  }
+
 let package = Package(
   name: "aquifer",
-  products: isFuzzing ? [] : commands.map { .executable(name: $0.name, targets: [$0.name]) },
-  targets: systemLibraries.map { .systemLibrary(name: $0, path: "Shared/\($0)") }
+  products: isFuzzing
+    ? []
+    : [.library(name: "AquiferClient", targets: ["AquiferClient"])]
+      + (isClientOnly ? [] : commands.map { .executable(name: $0.name, targets: [$0.name]) }),
+  targets: systemLibraries
     + [
       .target(
-        name: "CSimdJSON", path: "Shared/CSimdJSON", cxxSettings: [.unsafeFlags(["-Wall", "-Wextra", "-O2"])],
+        name: "CSimdJSON", path: "Shared/CSimdJSON", cxxSettings: [.enableWarning("all"), .enableWarning("extra")],
         linkerSettings: [.linkedLibrary("simdjson")]),
       .target(
-        name: "CXML", path: "Shared/CXML", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-I/usr/include/libxml2"])],
-        linkerSettings: [.linkedLibrary("xml2")]),
+        name: "CXML", dependencies: ["CLibXML"], path: "Shared/CXML", cSettings: cSettings),
       .target(
-        name: "CSQLiteLog", path: "Shared/CSQLiteLog", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
+        name: "CSQLiteLog", path: "Shared/CSQLiteLog", cSettings: cSettings,
         linkerSettings: [.linkedLibrary("sqlite3")]),
       .target(
-        name: "COpenAPI", path: "Shared/COpenAPI", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
+        name: "COpenAPI", path: "Shared/COpenAPI", cSettings: cSettings + [.disableWarning("c23-extensions")]),
     ]
-    + layers + (isFuzzing ? services.filter { $0.name == "Gateway" } : services + commands + testTargets + chaos + attacks + compilerProbe + loadGenerator + hotPaths) + [
-      fuzzing
-    ],
+    + targets,
   swiftLanguageModes: [.v6],
   cxxLanguageStandard: .cxx17
 )

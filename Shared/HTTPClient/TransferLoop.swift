@@ -1,7 +1,6 @@
 // Runs all of a client's connections on one thread: a libcurl multi handle, driven by commands from any thread.
 
 import CCurl
-import Glibc
 import Synchronization
 
 /// Runs transfers until it is stopped. All state except the list of commands belongs to its thread.
@@ -30,10 +29,8 @@ final class TransferLoop: Sendable {
     self.multi = multi
     self.certificateAuthorityFile = certificateAuthorityFile
     self.localAddress = localAddress
-    var thread = pthread_t()
-    let created = pthread_create(&thread, nil, transferThread, Unmanaged.passRetained(self).toOpaque())
-    guard created == 0 else { preconditionFailure("no thread is left for an HTTP client (error \(created))") }
-    pthread_detach(thread)
+    let error = LoopThread.start(transferThread, with: Unmanaged.passRetained(self).toOpaque())
+    precondition(error == 0, "no thread is left for an HTTP client (error \(error))")
   }
 
   func submit(_ command: Command) {

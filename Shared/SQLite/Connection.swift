@@ -1,19 +1,14 @@
 // One connection to one SQLite file: opening, cached statements, transactions, checkpoints.
 
 import CSQLite
-import CSQLiteLog
 
 /// A connection. Not Sendable: the thread (or actor) that opened it owns it, and SQLite's own locking is off.
-///
-/// The open file is locked against other processes. The kernel drops that lock as soon as any other code in this
-/// process opens and closes the file, so no other code may open it.
 ///
 /// SQLite before 3.51.3 can corrupt a write-ahead log when two connections write or checkpoint at once. Open exactly
 /// one connection of a file as `.readWrite`, and close it last.
 public final class Connection {
   public enum Mode: Sendable {
-    /// Reads and writes, and creates the file if it is missing. A commit reaches the log in one write. Only
-    /// `checkpoint` copies the log into the file.
+    /// Reads and writes, and creates the file if it is missing. Only `checkpoint` copies the log into the file.
     case readWrite
     /// Reads only; the file must exist.
     case readOnly
@@ -42,12 +37,14 @@ public final class Connection {
   private var startedWatch: StatementWatch?
 
   /// Opens the file at `path`, or a private database for `":memory:"`.
-  /// - Parameter busyMilliseconds: how long a statement waits for another connection's lock before it throws.
-  public init(path: String, mode: Mode, busyMilliseconds: Int32 = 5000) throws(SQLiteError) {
-    _ = Self.configuration
+  /// - Parameters:
+  ///   - fileSystem: the name of one of SQLite's file systems; nil: the platform's, which several processes can share.
+  ///   - busyMilliseconds: how long a statement waits for another connection's lock before it throws.
+  public init(path: String, mode: Mode, fileSystem: String? = nil, busyMilliseconds: Int32 = 5000) throws(SQLiteError) {
+    Self.configureLibrary()
     logPages.initialize(to: 0)
     let flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (mode == .readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
-    let code = sqlite3_open_v2(path, &handle, flags, mode == .readWrite ? csqlitelog_name : csqlitelog_reader_name)
+    let code = sqlite3_open_v2(path, &handle, flags, fileSystem)
     guard code == SQLITE_OK else {
       let error = SQLiteError(code: code, statement: "open", connection: handle)
       sqlite3_close_v2(handle)
@@ -75,11 +72,11 @@ public final class Connection {
     logPages.deallocate()
   }
 
-  /// Configures SQLite for the process, once. SQLite refuses the setting after its first use, which only costs speed.
-  private static let configuration = (csqlite_disable_memory_statistics(), csqlitelog_register())
+  /// Configures SQLite for the process, once; each opening does. SQLite refuses the setting after its first use, which
+  /// only costs speed, so code that registers a file system calls this before.
+  public static func configureLibrary() { _ = configuration }
 
-  /// Seconds that the calling thread has spent syncing write-ahead logs since the thread began.
-  public static var secondsInSync: Double { csqlitelog_seconds_in_sync() }
+  private static let configuration = csqlite_disable_memory_statistics()
 
   /// Closes for good and finalizes every cached statement. Closing twice does nothing.
   public func close() {
@@ -242,7 +239,7 @@ public final class Connection {
 
   // MARK: Pieces
 
-  private func open(_ operation: String) throws(SQLiteError) -> OpaquePointer {
+  func open(_ operation: String) throws(SQLiteError) -> OpaquePointer {
     guard let handle else { throw SQLiteError(code: SQLITE_MISUSE, statement: operation, message: "the connection is closed") }
     return handle
   }

@@ -1,7 +1,6 @@
 // Copies a database into a file of its own, a megabyte at a time, so that the caller can pause or stop between steps.
 
 import CSQLite
-import CSQLiteLog
 
 /// A copy in progress. It belongs to its connection's thread and must not be used after the connection is closed.
 public final class DatabaseCopy {
@@ -9,10 +8,12 @@ public final class DatabaseCopy {
   private var copying: OpaquePointer?
 
   private static let pageCount: Int32 = 256
+  /// SQLite's own for files of one process: its locks cost no system calls.
+  private static let fileSystem = "unix-excl"
 
   init(of source: OpaquePointer, to path: String) throws(SQLiteError) {
     let flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-    let code = sqlite3_open_v2(path, &target, flags, csqlitelog_reader_name)
+    let code = sqlite3_open_v2(path, &target, flags, Self.fileSystem)
     guard code == SQLITE_OK else { throw failure(code) }
     copying = sqlite3_backup_init(target, "main", source, "main")
     guard copying != nil else { throw failure(sqlite3_extended_errcode(target)) }

@@ -20,7 +20,7 @@ public struct SQL: Hashable, Sendable {
 public final class Statement {
   public let name: String
   let text: String
-  private var handle: OpaquePointer?
+  private(set) var handle: OpaquePointer?
 
   /// `SQLITE_TRANSIENT`: makes SQLite copy the bound bytes.
   private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)

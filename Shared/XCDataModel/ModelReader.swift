@@ -7,10 +7,19 @@ public enum ModelReader {
   /// Reads `<name>.xcdatamodel/contents`.
   /// - Throws: `ModelReadingError` with the line, for malformed XML, another kind of file, or values that no model has.
   public static func read(_ contents: [UInt8]) throws(ModelReadingError) -> ManagedObjectModel {
+    try model(in: root(of: contents))
+  }
+
+  /// The root element of a model file.
+  static func root(of contents: [UInt8]) throws(ModelReadingError) -> XMLNode {
     let root = try XMLTree.parse(contents)
     guard root.name == "model" else {
       throw ModelReadingError("The root element is '\(root.name)'; a model's is 'model'.", line: root.line)
     }
+    return root
+  }
+
+  static func model(in root: XMLNode) throws(ModelReadingError) -> ManagedObjectModel {
     let composites = try CompositeReader(definitions: root.children(named: "composite") + root.children(named: "compositeAttribute"))
     var entities: [Entity] = []
     var configurations: [String: [String]] = [:]
@@ -158,7 +167,7 @@ extension XMLNode {
     return value
   }
 
-  fileprivate func flag(_ key: String) -> Bool {
+  func flag(_ key: String) -> Bool {
     switch attributes[key] {
     case "YES", "true", "1": true
     default: false

@@ -2,6 +2,7 @@
 
 import Glibc
 import HTTPServer
+import RecordStore
 import SQLite
 
 /// Commits of records like a shard's, by a program that does nothing else.
@@ -62,7 +63,7 @@ private final class LimitFile {
   private static let recordByteCount = 1000
 
   init(_ path: String) throws {
-    connection = try Connection(path: path, mode: .readWrite)
+    connection = try Connection(exclusive: path, mode: .readWrite)
     try connection.execute(
       """
       PRAGMA page_size=4096; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY; PRAGMA secure_delete=FAST;

@@ -16,7 +16,7 @@ struct LimitTests {
       let measurement = try await limit.measure(in: folder, seconds: 0.05)
       #expect(measurement.latencies.count > 0 && measurement.seconds > 0)
       let rows = try (0..<limit.fileCount).map { number in
-        let connection = try Connection(path: "\(folder)/limit-\(limit.fileCount)-\(limit.recordsPerCommit)-\(number)", mode: .readOnly)
+        let connection = try Connection(exclusive: "\(folder)/limit-\(limit.fileCount)-\(limit.recordsPerCommit)-\(number)", mode: .readOnly)
         return try connection.prepare(SQL("count", "SELECT count(*) FROM record")).first { $0.int64(0) } ?? 0
       }
       #expect(rows.reduce(0, +) == Int64(measurement.latencies.count * limit.recordsPerCommit))

@@ -132,7 +132,7 @@ struct AssetFileTests {
     }
     try FileManager.default.removeItem(atPath: world.assets.directory + "/shard-0")
     try world.forgetUploads()
-    let connection = try Connection(path: world.folder.path + "/shards/shard-0.sqlite", mode: .readWrite)
+    let connection = try Connection(exclusive: world.folder.path + "/shards/shard-0.sqlite", mode: .readWrite)
     try connection.execute(
       """
       DROP TABLE asset; DROP TABLE history_asset; ALTER TABLE database DROP COLUMN bytes; ALTER TABLE zone DROP COLUMN bytes;
@@ -174,7 +174,7 @@ struct AssetFileTests {
     #expect(try await store.verify(readsAssets: true).problems.count == 3)
     await shard.close()
 
-    let connection = try Connection(path: world.folder.path + "/shards/shard-0.sqlite", mode: .readWrite)
+    let connection = try Connection(exclusive: world.folder.path + "/shards/shard-0.sqlite", mode: .readWrite)
     try connection.execute("UPDATE asset SET uses = 7; UPDATE zone SET bytes = bytes + 1; UPDATE database SET bytes = bytes + 2")
     try connection.checkpoint(.truncate)
     connection.close()

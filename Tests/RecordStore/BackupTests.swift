@@ -118,7 +118,7 @@ struct BackupTests {
 
   /// The next numbers in a restored shard: of its database, its events, its journal.
   private func numbers(in data: String) throws -> [Int64] {
-    let connection = try Connection(path: data + "/shards/shard-0.sqlite", mode: .readOnly)
+    let connection = try Connection(exclusive: data + "/shards/shard-0.sqlite", mode: .readOnly)
     defer { connection.close() }
     return try [
       "SELECT seq FROM database", "SELECT value FROM meta WHERE key = 'lastEvent'", "SELECT seq FROM sqlite_sequence WHERE name = 'journal'",

@@ -104,7 +104,7 @@ struct CheckpointTests {
     let folder = try TemporaryFolder()
     let disk = SimulatedDisk(folder.path)
     let path = folder.path + "/notes.sqlite"
-    let writer = try Connection(path: path, mode: .readWrite)
+    let writer = try Connection(exclusive: path, mode: .readWrite)
     try writer.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE note(text TEXT)")
     func syncs() -> [Int] { [disk.syncCount(of: path), disk.syncCount(of: path + "-wal")] }
     let before = syncs()
@@ -124,9 +124,9 @@ struct CheckpointTests {
     let folder = try TemporaryFolder()
     let disk = SimulatedDisk(folder.path)
     let path = folder.path + "/notes.sqlite"
-    let writer = try Connection(path: path, mode: .readWrite)
+    let writer = try Connection(exclusive: path, mode: .readWrite)
     try writer.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE note(text TEXT); INSERT INTO note VALUES ('first')")
-    let reader = try Connection(path: path, mode: .readOnly)
+    let reader = try Connection(exclusive: path, mode: .readOnly)
     try reader.beginReadTransaction()
     _ = try reader.statement(SQL("version", "PRAGMA user_version")).first { $0.int64(0) }
     let held = writer.logPageCount

@@ -1,4 +1,5 @@
 import CSQLite
+import RecordStore
 import SQLite
 import Testing
 
@@ -95,12 +96,12 @@ struct ConnectionTests {
   }
 
   @Test func `a read-only connection can't write, and a missing file is an error`() throws {
-    #expect(throws: SQLiteError.self) { try Connection(path: "/nonexistent/folder/file", mode: .readWrite) }
+    #expect(throws: SQLiteError.self) { try Connection(exclusive: "/nonexistent/folder/file", mode: .readWrite) }
     let folder = try TemporaryFolder()
-    #expect(throws: SQLiteError.self) { try Connection(path: folder.path + "/none", mode: .readOnly) }
-    let writer = try Connection(path: folder.path + "/a", mode: .readWrite)
+    #expect(throws: SQLiteError.self) { try Connection(exclusive: folder.path + "/none", mode: .readOnly) }
+    let writer = try Connection(exclusive: folder.path + "/a", mode: .readWrite)
     try writer.execute("PRAGMA journal_mode=WAL; CREATE TABLE note(key INTEGER PRIMARY KEY)")
-    let reader = try Connection(path: folder.path + "/a", mode: .readOnly)
+    let reader = try Connection(exclusive: folder.path + "/a", mode: .readOnly)
     let error = #expect(throws: SQLiteError.self) { try reader.execute("INSERT INTO note VALUES (1)") }
     #expect(error?.primaryCode == SQLITE_READONLY)
     reader.close()
@@ -109,7 +110,7 @@ struct ConnectionTests {
 
   @Test func `the log grows with commits and a truncating checkpoint empties it`() throws {
     let folder = try TemporaryFolder()
-    let connection = try Connection(path: folder.path + "/a", mode: .readWrite)
+    let connection = try Connection(exclusive: folder.path + "/a", mode: .readWrite)
     try connection.execute("PRAGMA journal_mode=WAL; CREATE TABLE note(key INTEGER PRIMARY KEY)")
     #expect(connection.logPageCount > 0)
     let result = try connection.checkpoint(.truncate)

@@ -28,7 +28,7 @@ struct IndexMaintenanceTests {
 
   /// The number of index entries that satisfy a condition.
   static func entries(_ folder: TemporaryFolder, where condition: String = "1") throws -> Int {
-    let connection = try Connection(path: folder.path + "/shard-0.sqlite", mode: .readOnly)
+    let connection = try Connection(exclusive: folder.path + "/shard-0.sqlite", mode: .readOnly)
     defer { connection.close() }
     return try connection.statement(SQL("count", "SELECT count(*) FROM entry WHERE \(condition)")).first { $0.int(0) } ?? -1
   }

@@ -1,4 +1,5 @@
 import Foundation
+import RecordStore
 import SQLite
 import Testing
 
@@ -12,13 +13,13 @@ struct LogFileTests {
 
   /// A file whose writer keeps ten pages in memory, so that large transactions reach the log before their commit.
   func writer(synchronous: String = "FULL") throws -> Connection {
-    let connection = try Connection(path: folder.path + "/notes.sqlite", mode: .readWrite)
+    let connection = try Connection(exclusive: folder.path + "/notes.sqlite", mode: .readWrite)
     try connection.execute("PRAGMA journal_mode=WAL; PRAGMA cache_size=10; PRAGMA synchronous=\(synchronous)")
     try connection.execute("CREATE TABLE note(key INTEGER PRIMARY KEY, text TEXT)")
     return connection
   }
 
-  func reader() throws -> Connection { try Connection(path: folder.path + "/notes.sqlite", mode: .readOnly) }
+  func reader() throws -> Connection { try Connection(exclusive: folder.path + "/notes.sqlite", mode: .readOnly) }
 
   func notes(_ connection: Connection) throws -> [Int64: String] {
     Dictionary(uniqueKeysWithValues: try connection.statement(Self.all).all { ($0.int64(0), $0.text(1)) })
@@ -66,7 +67,7 @@ struct LogFileTests {
     try commit(400)
     #expect(Set(lengths).count == 1)
     writer.close()
-    #expect(try notes(Connection(path: folder.path + "/notes.sqlite", mode: .readWrite)).count == 10)
+    #expect(try notes(Connection(exclusive: folder.path + "/notes.sqlite", mode: .readWrite)).count == 10)
   }
 
   @Test(arguments: ["FULL", "NORMAL"]) func `a transaction larger than the cache is invisible until it is committed, and wholly there then`(_ synchronous: String) throws
@@ -92,7 +93,7 @@ struct LogFileTests {
     try writer.transaction { try put.binding(7, "seven").run() }
     #expect(try notes(reader) == [7: "seven"])
     writer.close()
-    let again = try Connection(path: folder.path + "/notes.sqlite", mode: .readWrite)
+    let again = try Connection(exclusive: folder.path + "/notes.sqlite", mode: .readWrite)
     #expect(try notes(again) == [7: "seven"])
     #expect(try again.statement(SQL("check", "PRAGMA integrity_check")).all { $0.text(0) } == ["ok"])
   }
@@ -128,7 +129,7 @@ struct LogFileTests {
       case 1: try writer.checkpoint(.truncate)
       case 2:
         writer.close()
-        writer = try Connection(path: folder.path + "/notes.sqlite", mode: .readWrite)
+        writer = try Connection(exclusive: folder.path + "/notes.sqlite", mode: .readWrite)
         try writer.execute("PRAGMA cache_size=10")
       default: break
       }

@@ -19,7 +19,7 @@ private enum Slices {
 enum FillRig {
   /// The number of rows in a table, also while the shard is open.
   static func count(_ table: String, in folder: String) throws -> Int {
-    let connection = try Connection(path: folder + "/shard-0.sqlite", mode: .readOnly)
+    let connection = try Connection(exclusive: folder + "/shard-0.sqlite", mode: .readOnly)
     defer { connection.close() }
     return try connection.statement(SQL("count", "SELECT count(*) FROM \(table)")).first { $0.int(0) } ?? 0
   }
@@ -100,7 +100,7 @@ enum FillRig {
     #expect(shard.statistic("placed_records_total") == 700 && shard.statistic("placement_slices_total") >= 700 / 40)
     await shard.close()
     // As left by an owner that ended in the middle of the first zone.
-    let connection = try Connection(path: world.path + "/shard-0.sqlite", mode: .readWrite)
+    let connection = try Connection(exclusive: world.path + "/shard-0.sqlite", mode: .readWrite)
     try connection.execute(
       """
       INSERT INTO unplaced(database, zone, target, after) SELECT database, zone, zone, max(CASE WHEN rowNumber = 123 THEN name END)

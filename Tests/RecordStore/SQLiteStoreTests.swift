@@ -336,7 +336,7 @@ struct SQLiteStoreTests {
     try await shard.write { try $0.deleteZone(place.zone) }
     await shard.close()
     func rows() throws -> [Int64] {
-      let connection = try Connection(path: world.path + "/shard-0.sqlite", mode: .readOnly)
+      let connection = try Connection(exclusive: world.path + "/shard-0.sqlite", mode: .readOnly)
       defer { connection.close() }
       return try ["record", "reference", "doomed"].map { table in
         try #require(try connection.statement(SQL(table, "SELECT count(*) FROM \(table)")).first { $0.int64(0) })

@@ -152,7 +152,7 @@ struct SealingTests {
     let stored = try await shard.write { try $0.save(record, in: place) }
     await shard.close()
     // As an earlier release wrote it.
-    let connection = try Connection(path: folder.path + "/shard-0.sqlite", mode: .readWrite)
+    let connection = try Connection(exclusive: folder.path + "/shard-0.sqlite", mode: .readWrite)
     let type = try #require(try connection.statement(SQL("type", "SELECT type FROM record")).first { $0.int64(0) })
     let data = record.encoded()
     let header = RecordRowHeader(zone: place.zone, sequence: stored.sequence, type: type, isDeleted: false, origin: 0, sequenceOfOthers: 0)

@@ -208,7 +208,7 @@ struct SharingConformanceTests {
     await shard.close()
     let path = world.path + "/shard-0.sqlite"
     #expect(try Data(contentsOf: URL(fileURLWithPath: path)).range(of: Data("robert.sealed".utf8)) == nil)
-    let connection = try Connection(path: path, mode: .readWrite)
+    let connection = try Connection(exclusive: path, mode: .readWrite)
     try connection.execute("UPDATE share SET guid = '0other'")
     connection.close()
     let again = try await world.store.open(shard: 0)

@@ -22,14 +22,14 @@ struct StoredFormatTests {
   }
 
   static func execute(_ text: String, in folder: TemporaryFolder) throws {
-    let connection = try Connection(path: folder.path + "/shard-0.sqlite", mode: .readWrite)
+    let connection = try Connection(exclusive: folder.path + "/shard-0.sqlite", mode: .readWrite)
     try connection.execute(text)
     try connection.checkpoint(.truncate)
     connection.close()
   }
 
   static func meta(_ key: String, in folder: TemporaryFolder) throws -> Int64? {
-    let connection = try Connection(path: folder.path + "/shard-0.sqlite", mode: .readOnly)
+    let connection = try Connection(exclusive: folder.path + "/shard-0.sqlite", mode: .readOnly)
     defer { connection.close() }
     return try connection.statement(SQL("meta", "SELECT value FROM meta WHERE key = ?1")).binding(key).first { $0.int64(0) }
   }
@@ -300,7 +300,7 @@ struct StoredFormatTests {
     await #expect(throws: StoreError.self) { _ = try await Self.store(folder, shardCount: 2).open(shard: 1) }
 
     let other = try TemporaryFolder()
-    let connection = try Connection(path: other.path + "/shard-0.sqlite", mode: .readWrite)
+    let connection = try Connection(exclusive: other.path + "/shard-0.sqlite", mode: .readWrite)
     try connection.execute("CREATE TABLE somebody(id)")
     connection.close()
     await Self.expectCorrupt { _ = try await Self.store(other).open(shard: 0) }

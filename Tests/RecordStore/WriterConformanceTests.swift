@@ -226,7 +226,7 @@ struct WriterConformanceTests {
     switch world.store {
     case let store as InMemoryRecordStore: _ = store.takeOver(shard: 0)
     default:
-      let connection = try Connection(path: world.path + "/shard-0.sqlite", mode: .readWrite)
+      let connection = try Connection(exclusive: world.path + "/shard-0.sqlite", mode: .readWrite)
       try connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
       connection.close()
     }

@@ -126,7 +126,7 @@ final class Server: Sendable {
     for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
       let (source, target) = (folder + "/" + name, copy + "/" + name)
       if name.hasSuffix(".sqlite") {
-        let connection = try Connection(path: source, mode: .readOnly)
+        let connection = try Connection(exclusive: source, mode: .readOnly)
         defer { connection.close() }
         _ = try connection.copy(to: target)
       } else if (try? FileManager.default.contentsOfDirectory(atPath: source)) != nil {

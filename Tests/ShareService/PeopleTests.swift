@@ -1,5 +1,6 @@
 import JSON
 import Records
+import RecordStore
 import SQLite
 import ServiceBus
 import SigningKeys
@@ -121,7 +122,7 @@ import Testing
     let world = try await World.withContainer()
     let alice = try await world.user("alice")
     await world.service.close()
-    let connection = try Connection(path: world.folder.path + "/directory.sqlite", mode: .readWrite)
+    let connection = try Connection(exclusive: world.folder.path + "/directory.sqlite", mode: .readWrite)
     try connection.execute(
       """
       ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; DROP TABLE dataEpoch;

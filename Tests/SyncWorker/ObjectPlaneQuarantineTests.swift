@@ -20,7 +20,7 @@ import WebServices
 extension ObjectPlaneWorld {
   /// Damages rows of the shard's file (of a store that has one), as a disk may.
   func damage(_ update: String) throws {
-    let connection = try Connection(path: folder + "/shards/shard-0.sqlite", mode: .readWrite)
+    let connection = try Connection(exclusive: folder + "/shards/shard-0.sqlite", mode: .readWrite)
     defer { connection.close() }
     try connection.execute("UPDATE \(update)")
   }

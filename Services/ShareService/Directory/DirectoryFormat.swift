@@ -1,5 +1,6 @@
 // The format of the directory's file: tables, format version, and single values.
 
+import RecordStore
 import SQLite
 import ServiceKit
 
@@ -42,7 +43,7 @@ enum DirectoryFormat: Int64, CaseIterable {
 
   static func open(_ path: String) throws -> Connection {
     do {
-      let connection = try Connection(path: path, mode: .readWrite)
+      let connection = try Connection(exclusive: path, mode: .readWrite)
       // Exclusive before the first read, so that a second share service on the same folder can't start.
       try connection.execute("PRAGMA locking_mode=EXCLUSIVE")
       try connection.execute("PRAGMA journal_mode=WAL")

@@ -26,7 +26,7 @@ struct ShardRenewal {
 
   func run(at path: String) throws {
     do {
-      let connection = try Connection(path: path, mode: .readWrite)
+      let connection = try Connection(exclusive: path, mode: .readWrite)
       defer { connection.close() }
       let lines = try connection.statement(SQL("integrity_check", "PRAGMA integrity_check(1)")).all { $0.text(0) }
       guard lines == ["ok"] else { throw StoreError.corrupt("shard \(shard) of the backup is damaged: \(lines.first ?? "")") }

@@ -57,7 +57,7 @@ private struct CopiedShard: Sendable {
   /// Links the assets, verifies the copy and writes the list.
   func finish() throws -> ShardCopy {
     do {
-      let connection = try Connection(path: folder + "/" + ShardCopy.fileName(shard), mode: .readOnly)
+      let connection = try Connection(exclusive: folder + "/" + ShardCopy.fileName(shard), mode: .readOnly)
       defer { connection.close() }
       try connection.beginReadTransaction()
       let snapshot = SQLiteSnapshot(ShardSession(shard: shard, connection: connection, keys: keys))

@@ -39,7 +39,7 @@ struct ShardFile: Sendable {
       if knownEpoch > 0, Folder.byteCount(of: path) ?? 0 == 0 {
         throw missing
       }
-      let connection = try Connection(path: path, mode: .readWrite)
+      let connection = try Connection(exclusive: path, mode: .readWrite)
       let isNew = try configure(connection)
       do {
         let epoch = try connection.transaction {
@@ -68,7 +68,7 @@ struct ShardFile: Sendable {
 
   /// A new connection for reads.
   func reader() throws -> Connection {
-    let connection = try Connection(path: path, mode: .readOnly)
+    let connection = try Connection(exclusive: path, mode: .readOnly)
     try connection.execute("PRAGMA cache_size=-2000; PRAGMA temp_store=MEMORY")
     return connection
   }

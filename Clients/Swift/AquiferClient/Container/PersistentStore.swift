@@ -1,0 +1,21 @@
+// A store as an app names it.
+
+public import FoundationEssentials
+
+public enum DatabaseScope: String, Sendable, Codable { case `private`, shared, `public` }
+
+/// One store of a container; equal to itself alone.
+public final class PersistentStore: Sendable, Hashable {
+  /// The file's, as the server knows it.
+  public let identifier: UUID
+  /// nil: the store is local only.
+  public let scope: DatabaseScope?
+
+  init(identifier: UUID, scope: DatabaseScope?) {
+    self.identifier = identifier
+    self.scope = scope
+  }
+
+  public static func == (one: PersistentStore, other: PersistentStore) -> Bool { one === other }
+  public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}

@@ -1,0 +1,90 @@
+// What an app says of its stores before they open.
+
+public import ReplicaStore
+
+/// Where a store is mirrored (`NSPersistentCloudKitContainerOptions`).
+public struct CloudOptions: Sendable {
+  public var containerIdentifier: String
+  public var databaseScope: DatabaseScope
+  /// `development` or `production`.
+  public var environment = "production"
+  public var deviceName: String?
+  /// Large values are fetched with their objects up to this size, and else when they are read.
+  public var eagerAssetByteCount: Int64 = 256 * 1024
+
+  public init(containerIdentifier: String, databaseScope: DatabaseScope = .private) {
+    self.containerIdentifier = containerIdentifier
+    self.databaseScope = databaseScope
+  }
+}
+
+/// One store (`NSPersistentStoreDescription`). History is always kept, and remote changes are always told.
+public struct StoreDescription: Sendable {
+  /// A file; nil: in memory, gone with the process.
+  public var path: String?
+  /// One of the model's; nil: all entities.
+  public var configuration: String?
+  /// nil: the store stays on this device.
+  public var cloudOptions: CloudOptions?
+  /// Another process may write; this one reads.
+  public var isReadOnly = false
+  /// Older history is purged, but never what was not exported or a consumer has not read.
+  public var historyRetention = Duration.seconds(90 * 24 * 3600)
+  /// Bytes of the write-ahead log from which on the oldest pinned generation expires.
+  public var generationByteLimit = 256 * 1024 * 1024
+  public var hooks = StoreHooks()
+  /// What lightweight migration can't infer.
+  public var migrationStages: [MigrationStep] = []
+
+  public init(path: String?, configuration: String? = nil, cloudOptions: CloudOptions? = nil) {
+    self.path = path
+    self.configuration = configuration
+    self.cloudOptions = cloudOptions
+  }
+}
+
+/// A step of a migration in code: it runs once, on files of one earlier version, after their tables fit the model.
+public struct MigrationStep: Sendable {
+  let fromHash: String
+  let body: @Sendable (SaveContext) throws -> Void
+
+  /// - Parameter body: what it does is saved by the author `migration`, in the commit that migrates the file.
+  public init(from model: ManagedObjectModel, _ body: @escaping @Sendable (SaveContext) throws -> Void) {
+    fromHash = model.hash
+    self.body = body
+  }
+}
+
+/// What an app decides. Without a decision, nothing is lost.
+public struct StoreHooks: Sendable {
+  public enum ZoneDecision: Sendable { case delete, pause, reupload }
+  public enum RejectionDecision: Sendable { case revert, keepForLater, adoptWinner }
+
+  /// A zone is gone. nil: what the server says.
+  public var zoneEnded: (@Sendable (ZoneEnd) async -> ZoneDecision)?
+  /// Somebody else is signed in than the one whose objects the store has.
+  public var accountChanged: (@Sendable (_ reason: String) async -> Void)?
+  /// The server refused a save that was accepted here. nil: the save waits among the rejections, and its objects become
+  /// what the server has.
+  public var saveRejected: (@Sendable (Rejection) async -> RejectionDecision)?
+
+  public init() {}
+}
+
+/// A zone that ended.
+public struct ZoneEnd: Sendable {
+  public let zone: Zone
+  /// `deleted`, `purged`, `encryptedDataReset` or `left`.
+  public let reason: String
+}
+
+/// The name of a zone, and whose it is.
+public struct Zone: Hashable, Sendable, Codable {
+  public let zoneName: String
+  public let ownerRecordName: String
+
+  public init(zoneName: String, ownerRecordName: String) {
+    self.zoneName = zoneName
+    self.ownerRecordName = ownerRecordName
+  }
+}

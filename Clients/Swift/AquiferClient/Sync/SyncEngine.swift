@@ -1,0 +1,192 @@
+// Mirroring as an app sees it: start, stop, how it goes, and what was refused.
+
+import FoundationEssentials
+import MirrorWire
+public import ReplicaStore
+public import ReplicaSync
+import Synchronization
+
+/// Mirrors the stores of a container that have cloud options.
+public final class SyncEngine: Sendable {
+  private let stores: [OpenStore]
+  /// One for each container and environment of the server.
+  private let mirrorings: [Mirroring]
+  private let loops: [PersistentStore: SyncLoop]
+  private let state = Mutex(State())
+
+  private struct State {
+    var isPaused = false
+    var isStarted = false
+  }
+
+  init(_ stores: [OpenStore], _ account: Account?, _ surroundings: Surroundings, _ transport: any Transport) async throws(StoreError) {
+    self.stores = stores
+    var mirrorings: [String: Mirroring] = [:]
+    var loops: [PersistentStore: SyncLoop] = [:]
+    for store in stores {
+      guard let account, let cloud = store.description.cloudOptions, !store.description.isReadOnly else { continue }
+      let key = "\(cloud.containerIdentifier) \(cloud.environment)"
+      let mirroring =
+        mirrorings[key]
+        ?? Mirroring(
+          account: account, container: cloud.containerIdentifier, environment: cloud.environment, transport: transport, surroundings: surroundings)
+      mirrorings[key] = mirroring
+      loops[store.store] = try await mirroring.add(store.replica, scope: cloud.databaseScope.rawValue, options: MirrorOptions(store.description))
+    }
+    self.mirrorings = mirrorings.sorted { $0.key < $1.key }.map(\.value)
+    self.loops = loops
+  }
+
+  /// Runs until `stop`, whatever the network does. Twice is once.
+  public func start() {
+    guard state.withLock({ state in !exchange(&state.isStarted, true) }) else { return }
+    for mirroring in mirrorings {
+      // Dropped because a store that can't be read says so to its own readers.
+      Task { try? await mirroring.start() }
+    }
+  }
+
+  /// Ends what is under way. What is not sent stays for the next start.
+  public func stop() async {
+    state.withLock { $0.isStarted = false }
+    for mirroring in mirrorings { await mirroring.stop() }
+  }
+
+  /// As if there were no network: for data plans and tests.
+  public var isPaused: Bool { state.withLock { $0.isPaused } }
+
+  public func setPaused(_ isPaused: Bool) async {
+    state.withLock { $0.isPaused = isPaused }
+    for mirroring in mirrorings { await mirroring.take(.paused(isPaused)) }
+  }
+
+  /// Tells that the network came or went, where the platform says so; requests are tried at once then.
+  public func networkChanged(isOnline: Bool) async { for mirroring in mirrorings { await mirroring.take(.online(isOnline)) } }
+
+  /// Exports what is saved, and imports what the server has now.
+  /// - Throws: what keeps it from that when the time is over; `signedOut` at once.
+  public func syncNow(timeout: Duration = .seconds(30)) async throws(StoreError) {
+    for store in stores { if let loop = loops[store.store] { try await loop.syncNow(timeout: timeout) } }
+  }
+
+  /// The present status and each later one; a slow reader misses those between. A store that is local has none.
+  public func status(of store: PersistentStore) -> some AsyncSequence<SyncStatus, Never> & Sendable {
+    let (stream, continuation) = AsyncStream.makeStream(of: SyncStatus.self, bufferingPolicy: .bufferingNewest(1))
+    guard let loop = loops[store] else {
+      continuation.finish()
+      return stream
+    }
+    let forwarding = Task {
+      for await status in await loop.statuses() { continuation.yield(status) }
+      continuation.finish()
+    }
+    continuation.onTermination = { _ in forwarding.cancel() }
+    return stream
+  }
+
+  func events() -> AsyncStream<Event> {
+    let (stream, continuation) = AsyncStream.makeStream(of: Event.self, bufferingPolicy: .bufferingNewest(1000))
+    let loops = loops
+    let forwarding = Task {
+      await withTaskGroup { group in
+        for (store, loop) in loops { group.addTask { for await event in await loop.mirrorEvents() { continuation.yield(Event(event, store)) } } }
+      }
+      continuation.finish()
+    }
+    continuation.onTermination = { _ in forwarding.cancel() }
+    return stream
+  }
+
+  /// Whether an object is where it should be, and why not (`explain` of the server).
+  public func state(of object: AnyObjectID) async throws(StoreError) -> (state: String, reasons: [String]) {
+    for store in stores {
+      guard let loop = loops[store.store] else { continue }
+      do {
+        let answer = try await loop.plane.explain(object.recordName)
+        return (answer.syncState, answer.reasons.map(\.text))
+      } catch { if case .server(let refusal) = error, refusal.status == 404 { continue } else { throw StoreError(error) } }
+    }
+    throw .missing(object)
+  }
+
+  // MARK: Rejections
+
+  public func rejections(in store: PersistentStore) async throws(StoreError) -> [Rejection] {
+    try await replica(store).rejected().map(Rejection.init)
+  }
+
+  /// Sends a rejected save again, as a save of now.
+  public func retry(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) { try await replica(store).retry(rejection.id) }
+  /// Forgets a rejected save; its objects are what the server has.
+  public func discard(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) { try await replica(store).discard(rejection.id) }
+
+  /// Imports everything anew, into a second file. The store shows what it has until that is done.
+  public func reset(_ store: PersistentStore) async throws(StoreError) {
+    guard let loop = loops[store] else { throw .invalid("the store is not mirrored") }
+    await loop.take(.resetWanted)
+  }
+
+  private func replica(_ store: PersistentStore) throws(StoreError) -> Replica {
+    guard let found = stores.first(where: { $0.store == store }) else { throw .invalid("the store is none of this container") }
+    return found.replica
+  }
+
+  /// nil: the store is not mirrored.
+  func loop(of store: PersistentStore) -> SyncLoop? { loops[store] }
+}
+
+/// A save that the server refused.
+public struct Rejection: Sendable, Identifiable {
+  public let id: String
+  public let transactionNumber: Int64
+  public let objects: [AnyObjectID]
+  public let error: StoreError
+  /// It was not refused itself, but builds on one that was.
+  public let isConsequence: Bool
+  /// Of UNIQUE_FIELD_ERROR: the object to use instead.
+  public let winner: AnyObjectID?
+
+  init(_ rejected: Rejected) {
+    id = rejected.identifier
+    transactionNumber = rejected.transactionNumber
+    objects = rejected.objects
+    error = StoreError(rejected.error)
+    isConsequence = rejected.isConsequence
+    let duplicate = rejected.error.duplicates?.first
+    winner = duplicate.flatMap { one in one.winner.map { AnyObjectID(entityName: one.entity, recordName: $0) } }
+  }
+}
+
+extension MirrorOptions {
+  init(_ description: StoreDescription) {
+    self.init()
+    deviceName = description.cloudOptions?.deviceName
+    eagerAssetByteCount = description.cloudOptions?.eagerAssetByteCount ?? 0
+    let hooks = description.hooks
+    if let saveRejected = hooks.saveRejected {
+      self.hooks.saveRejected = { rejected in
+        switch await saveRejected(Rejection(rejected)) {
+        case .revert: .revert
+        case .keepForLater: .keepForLater
+        case .adoptWinner: .adoptWinner
+        }
+      }
+    }
+    if let zoneEnded = hooks.zoneEnded {
+      self.hooks.zoneEnded = { ended in
+        let zone = Zone(zoneName: ended.zoneID.zoneName, ownerRecordName: ended.zoneID.ownerRecordName ?? "")
+        return switch await zoneEnded(ZoneEnd(zone: zone, reason: ended.reason)) {
+        case .delete: .delete
+        case .pause: .pause
+        case .reupload: .reupload
+        }
+      }
+    }
+    if let accountChanged = hooks.accountChanged { self.hooks.accountChanged = { change in await accountChanged(change.reason) } }
+  }
+}
+
+private func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {
+  defer { value = new }
+  return value
+}

@@ -1,0 +1,159 @@
+// The saves that the server has not acknowledged, in the order in which they were made.
+
+import FoundationEssentials
+import MirrorWire
+import SQLite
+
+/// A row of the outbox.
+struct OutboxRow {
+  let key: Int64
+  let number: Int64
+  let body: [UInt8]
+}
+
+struct Outbox {
+  let writer: Writer
+  private var connection: Connection { writer.connection }
+
+  init(_ writer: Writer) { self.writer = writer }
+
+  // MARK: Batches
+
+  /// The batch that was handed out, else the next rows, which are marked as one.
+  func nextBatch(transactionLimit: Int, byteLimit: Int) throws -> ExportBatch? {
+    let sent = try rows(Self.sent)
+    if !sent.isEmpty { return try batch(sent, isRepeated: true) }
+    let smaller = try connection.statement(Self.halvedLimit).first { $0.optionalInt64(0) } ?? nil
+    let limit = min(max(transactionLimit, 1), smaller.map(Int.init) ?? .max)
+    var next: [OutboxRow] = []
+    var byteCount = 0
+    let statement = try connection.statement(Self.unsent)
+    defer { statement.reset() }
+    while next.count < limit, try statement.step() {
+      let row = Self.row(statement)
+      byteCount += row.body.count
+      if !next.isEmpty, byteCount > byteLimit { break }
+      next.append(row)
+    }
+    guard let first = next.first, let last = next.last else { return nil }
+    statement.reset()
+    try connection.statement(Self.mark).binding(first.key, first.key, last.key).run()
+    return try batch(next, isRepeated: false)
+  }
+
+  private func batch(_ rows: [OutboxRow], isRepeated: Bool) throws -> ExportBatch? {
+    guard let first = rows.first, let last = rows.last else { return nil }
+    var names: Set<ContentName> = []
+    for row in rows where Self.namesContent(row.body) { names.formUnion(try contents(of: row.body)) }
+    var receipts: [String: AssetReference] = [:]
+    for name in names {
+      let bytes = try connection.statement(Self.receipt).binding(name.checksum, writer.now).first { $0.blob(0) }
+      if let bytes, let receipt = try? AssetReference(json: bytes) { receipts[name.fileChecksum] = receipt }
+    }
+    return ExportBatch(
+      rows: first.key...last.key, transactions: rows.map(\.body), checksums: names.map(\.checksum).sorted(), isRepeated: isRepeated, receipts: receipts)
+  }
+
+  private static func namesContent(_ body: [UInt8]) -> Bool { body.firstRange(of: Array(#"{"asset":"#.utf8)) != nil }
+
+  private func contents(of body: [UInt8]) throws -> [ContentName] {
+    guard let transaction = try? Transaction(json: body) else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+    return transaction.changes.flatMap { change in
+      (change.attributes ?? [:]).values.compactMap { value in
+        guard case .asset(let asset) = value else { return nil }
+        return ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size)
+      }
+    }
+  }
+
+  // MARK: Answers
+
+  func acknowledge(_ batch: ExportBatch) throws {
+    for checksum in batch.checksums { try connection.statement(Self.contentArrived).binding(checksum).run() }
+    try remove(batch.rows)
+    if try connection.statement(Self.isEmpty).first({ _ in true }) == nil { try connection.statement(Self.clearHalving).run() }
+  }
+
+  /// Removes rows and what is pending because of them.
+  private func remove(_ rows: ClosedRange<Int64>) throws {
+    try connection.statement(Self.unpend).binding(rows.lowerBound, rows.upperBound).run()
+    try connection.statement(Self.dequeue).binding(rows.lowerBound, rows.upperBound).run()
+  }
+
+  /// Takes the batch apart, so that half of it, or the refused transaction alone, is sent next.
+  func halve(_ batch: ExportBatch, at index: Int?) throws {
+    let count = index == 0 ? 1 : index ?? max(batch.transactions.count / 2, 1)
+    try connection.statement(Self.unmark).run()
+    try connection.statement(Self.setHalving).binding(batch.rows.lowerBound, count).run()
+  }
+
+  /// Moves the only transaction of a batch, and later ones that build on it, to the rejected ones.
+  func reject(_ batch: ExportBatch, _ error: ServerError) throws -> Rejected? {
+    let refused = try rows(Self.range, batch.rows.lowerBound, batch.rows.upperBound)
+    guard let first = refused.first else { return nil }
+    var objects = try objects(of: first.body)
+    var rejected = [(first, false)]
+    for row in try rows(Self.later, batch.rows.upperBound) where row.key > batch.rows.upperBound {
+      let own = try self.objects(of: row.body)
+      // A part belongs to its transaction; another transaction builds on objects that the refused one made or changed.
+      guard row.number == first.number || !own.isDisjoint(with: objects) else { continue }
+      objects.formUnion(own)
+      rejected.append((row, true))
+    }
+    var result: Rejected?
+    for (row, isConsequence) in rejected {
+      let one = try move(row, error, isConsequence: isConsequence)
+      if result == nil { result = one }
+    }
+    try connection.statement(Self.clearHalving).run()
+    return result
+  }
+
+  private func move(_ row: OutboxRow, _ error: ServerError, isConsequence: Bool) throws -> Rejected {
+    guard let transaction = try? Transaction(json: row.body) else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+    let objects = transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
+    try connection.statement(Self.keepRejected).binding(
+      transaction.transactionID, row.number, row.body, try error.json(), isConsequence, writer.now
+    ).run()
+    try remove(row.key...row.key)
+    let list = RereadList(writer.snapshot)
+    for object in objects { if let found = try writer.snapshot.find(object.recordName) { try list.add(found.key) } }
+    return Rejected(
+      identifier: transaction.transactionID, transactionNumber: row.number, objects: objects, error: error, isConsequence: isConsequence,
+      date: Date(milliseconds: writer.now))
+  }
+
+  private func objects(of body: [UInt8]) throws -> Set<String> {
+    guard let transaction = try? Transaction(json: body) else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+    return Set(transaction.changes.map(\.objectID))
+  }
+
+  // MARK: Statements
+
+  private func rows(_ sql: SQL, _ bounds: Int64...) throws -> [OutboxRow] {
+    let statement = try connection.statement(sql)
+    for (place, bound) in bounds.enumerated() { try statement.bind(Int32(place + 1), bound) }
+    return try statement.all(Self.row)
+  }
+
+  private static func row(_ statement: Statement) -> OutboxRow {
+    OutboxRow(key: statement.int64(0), number: statement.int64(1), body: statement.blob(2))
+  }
+
+  private static let sent = SQL("sent", "SELECT key, number, body FROM outbox WHERE batch IS NOT NULL ORDER BY key")
+  private static let unsent = SQL("unsent", "SELECT key, number, body FROM outbox ORDER BY key")
+  private static let range = SQL("outbox range", "SELECT key, number, body FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key")
+  private static let later = SQL("outbox later", "SELECT key, number, body FROM outbox WHERE key > ? ORDER BY key")
+  private static let mark = SQL("mark sent", "UPDATE outbox SET batch = ? WHERE key BETWEEN ? AND ?")
+  private static let unmark = SQL("unmark", "UPDATE outbox SET batch = NULL WHERE batch IS NOT NULL")
+  private static let halvedLimit = SQL("halved limit", "SELECT batchLimit FROM outbox WHERE key = (SELECT min(key) FROM outbox)")
+  private static let setHalving = SQL("set halving", "UPDATE outbox SET batchLimit = ?2 WHERE key >= ?1")
+  private static let clearHalving = SQL("clear halving", "UPDATE outbox SET batchLimit = NULL WHERE batchLimit IS NOT NULL")
+  private static let isEmpty = SQL("outbox row", "SELECT 1 FROM outbox LIMIT 1")
+  private static let dequeue = SQL("dequeue", "DELETE FROM outbox WHERE key BETWEEN ? AND ?")
+  private static let unpend = SQL("unpend", "DELETE FROM pending WHERE number BETWEEN ? AND ?")
+  private static let receipt = SQL("receipt", "SELECT receipt FROM content WHERE checksum = ? AND receipt IS NOT NULL AND receiptExpiry > ?")
+  private static let contentArrived = SQL("content arrived", "UPDATE content SET isAtServer = 1, receipt = NULL WHERE checksum = ?")
+  private static let keepRejected = SQL(
+    "keep rejected", "INSERT OR REPLACE INTO rejected(identifier, number, body, error, isConsequence, at) VALUES (?, ?, ?, ?, ?, ?)")
+}

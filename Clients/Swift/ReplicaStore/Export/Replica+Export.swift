@@ -1,0 +1,95 @@
+// Batches of saves for the server, and what its answers do.
+
+import FoundationEssentials
+package import MirrorWire
+import SQLite
+
+extension Replica {
+  package func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch? {
+    try await write { writer, _ in try Outbox(writer).nextBatch(transactionLimit: transactionLimit, byteLimit: byteLimit) }
+  }
+
+  package func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
+    try await write { writer, outcome in
+      try Outbox(writer).acknowledge(batch)
+      var position = writer.position
+      position.serverHistoryToken = historyToken
+      outcome.position = position
+    }
+  }
+
+  package func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> Rejected? {
+    try await write { writer, _ in
+      let outbox = Outbox(writer)
+      if batch.transactions.count == 1 { return try outbox.reject(batch, error) }
+      try outbox.halve(batch, at: index)
+      return nil
+    }
+  }
+
+  package func rejected() async throws(StoreError) -> [Rejected] {
+    do {
+      return try await read { snapshot in
+        try snapshot.connection.statement(Self.selectRejected).all { row in
+          let transaction = try Transaction(json: row.blob(2))
+          return Rejected(
+            identifier: row.text(0), transactionNumber: row.int64(1),
+            objects: transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }, error: try ServerError(json: row.blob(3)),
+            isConsequence: row.bool(4), date: Date(milliseconds: row.int64(5)))
+        }
+      }
+    } catch { throw storeError(error) }
+  }
+
+  package func retry(_ identifier: String) async throws(StoreError) {
+    try await write { writer, outcome in
+      guard let (number, body) = try writer.connection.statement(Self.findRejected).binding(identifier).first({ ($0.int64(0), $0.blob(1)) }) else { return }
+      var transaction = try Transaction(json: body)
+      // The server may remember the refused one.
+      transaction.transactionID = writer.configuration.makeIdentifier().uuidString
+      try writer.connection.statement(Self.enqueue).binding(number, 0, try transaction.json()).run()
+      try writer.connection.statement(Self.deleteRejected).binding(identifier).run()
+      outcome.hasExports = true
+    }
+  }
+
+  package func discard(_ identifier: String) async throws(StoreError) {
+    try await write { writer, _ in try writer.connection.statement(Self.deleteRejected).binding(identifier).run() }
+  }
+
+  /// Pointers and pairs of the duplicate become the winner's, in a save of the user's.
+  package func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError) {
+    do {
+      var options = SaveOptions()
+      options.author = MirroringAuthor.importing
+      _ = try await save(options) { save in try save.movePointers(from: loser, to: AnyObjectID(entityName: loser.entityName, recordName: winner)) }
+    } catch { throw storeError(error) }
+  }
+
+  private static let selectRejected = SQL("rejected", "SELECT identifier, number, body, error, isConsequence, at FROM rejected ORDER BY number, identifier")
+  private static let findRejected = SQL("find rejected", "SELECT number, body FROM rejected WHERE identifier = ?")
+  private static let deleteRejected = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
+  private static let enqueue = SQL("enqueue", "INSERT INTO outbox(number, part, body) VALUES (?, ?, ?)")
+}
+
+extension SaveTransaction {
+  /// Makes everything that refers to one object refer to another, and deletes the first.
+  func movePointers(from loser: AnyObjectID, to winner: AnyObjectID) throws {
+    guard let found = try snapshot.find(loser.recordName), found.state == Tables.State.here, let entity = schema.entitiesByKey[found.entity] else { return }
+    _ = try tables.key(of: winner.recordName, entity)
+    for relationship in entity.relationships {
+      let destination = try schema.entity(relationship.destination)
+      for member in try tables.members(of: relationship, entity, found.key, destination) {
+        guard let (id, target) = try snapshot.object(member), target.state == Tables.State.here else { continue }
+        if destination.column(relationship.inverse) != nil {
+          let edit = try edit(member)
+          if let place = edit.entity.columnPlaces[relationship.inverse] { try setToOne(edit, place, winner.recordName) }
+        } else {
+          try setPair(relationship.inverse, of: id, with: loser, isLinked: false)
+          try setPair(relationship.inverse, of: id, with: winner, isLinked: true)
+        }
+      }
+    }
+    try delete(loser)
+  }
+}

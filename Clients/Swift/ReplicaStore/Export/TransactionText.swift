@@ -1,0 +1,132 @@
+// Makes the bytes of a save once: one transaction, or parts of one that is too large for a request.
+
+import FoundationEssentials
+import MirrorWire
+
+/// What all parts of a transaction say.
+struct TransactionHeader {
+  let transactionID: String
+  let timestamp: Int64
+  let author: String?
+  let contextName: String?
+  let bundleID: String?
+  let processID: String?
+  let importToken: String?
+}
+
+enum TransactionText {
+  /// The limits of a part (K11).
+  static let changeLimit = 1000
+  static let byteLimit = 2 * 1024 * 1024
+
+  /// - Parameter changes: each as JSON, in order.
+  /// - Returns: bodies of parts. One part has the transaction's ID; of several, part `n` has `ID.n`.
+  static func parts(_ header: TransactionHeader, _ changes: [[UInt8]]) -> [[UInt8]] {
+    var parts: [ArraySlice<[UInt8]>] = []
+    var start = 0
+    var byteCount = 0
+    for place in changes.indices {
+      if place > start, place - start == changeLimit || byteCount + changes[place].count > byteLimit {
+        parts.append(changes[start..<place])
+        (start, byteCount) = (place, 0)
+      }
+      byteCount += changes[place].count
+    }
+    if start < changes.count { parts.append(changes[start...]) }
+    return parts.enumerated().map { body(header, parts.count == 1 ? nil : $0 + 1, $1) }
+  }
+
+  private static func body(_ header: TransactionHeader, _ part: Int?, _ changes: ArraySlice<[UInt8]>) -> [UInt8] {
+    var text = JSONText()
+    text.open("{")
+    text.member("transactionID", part.map { "\(header.transactionID).\($0)" } ?? header.transactionID)
+    text.member("timestamp", WireDate.text(milliseconds: header.timestamp))
+    text.member("author", header.author)
+    text.member("contextName", header.contextName)
+    text.member("bundleID", header.bundleID)
+    text.member("processID", header.processID)
+    text.member("importToken", header.importToken)
+    text.key("changes")
+    text.open("[")
+    for change in changes {
+      text.separate()
+      text.raw(change)
+    }
+    text.close("]")
+    text.close("}")
+    return text.bytes
+  }
+
+  /// One object's change.
+  /// - Parameter pairs: those that its history tells.
+  /// - Returns: nil if nothing of it is mirrored.
+  static func change(_ edit: Edit, _ pairs: [PairEdit]) -> [UInt8]? {
+    let places = edit.changed.filter { edit.entity.columns[$0].isMirrored }
+    if edit.kind == .update, places.isEmpty, pairs.isEmpty { return nil }
+    var text = JSONText()
+    text.open("{")
+    text.member("changeType", edit.kind == .insert ? "insert" : edit.kind == .update ? "update" : "delete")
+    text.member("entity", edit.entity.name)
+    text.member("objectID", edit.id.recordName)
+    if edit.kind == .delete {
+      tombstone(edit, &text)
+    } else {
+      attributes(edit, places.filter { edit.entity.columns[$0].toOne == nil }, &text)
+      relationships(edit, places.filter { edit.entity.columns[$0].toOne != nil }, pairs, &text)
+    }
+    text.close("}")
+    return text.bytes
+  }
+
+  private static func tombstone(_ edit: Edit, _ text: inout JSONText) {
+    let kept = edit.entity.columns.filter { edit.tombstone[$0.name] != nil && $0.isMirrored && !$0.isExternal }
+    guard !kept.isEmpty else { return }
+    text.key("tombstone")
+    text.open("{")
+    for column in kept {
+      guard let attribute = column.attribute, let value = edit.tombstone[column.name] else { continue }
+      text.key(column.name)
+      text.value(value, of: attribute)
+    }
+    text.close("}")
+  }
+
+  private static func attributes(_ edit: Edit, _ places: [Int], _ text: inout JSONText) {
+    guard !places.isEmpty else { return }
+    text.key("attributes")
+    text.open("{")
+    for place in places {
+      guard let attribute = edit.entity.columns[place].attribute else { continue }
+      text.key(attribute.name)
+      text.value(edit.values[place] ?? .null, of: attribute)
+    }
+    text.close("}")
+  }
+
+  private static func relationships(_ edit: Edit, _ places: [Int], _ pairs: [PairEdit], _ text: inout JSONText) {
+    guard !places.isEmpty || !pairs.isEmpty else { return }
+    text.key("relationships")
+    text.open("{")
+    for place in places {
+      text.key(edit.entity.columns[place].name)
+      if case .object(let name)? = edit.values[place] { text.string(name) } else { text.raw("null") }
+    }
+    for name in Set(pairs.map(\.relationship.name)).sorted() {
+      text.key(name)
+      text.open("{")
+      for (verb, isLinked) in [("add", true), ("remove", false)] {
+        let targets = pairs.filter { $0.relationship.name == name && $0.isLinked == isLinked }
+        guard !targets.isEmpty else { continue }
+        text.key(verb)
+        text.open("[")
+        for target in targets {
+          text.separate()
+          text.string(target.target.recordName)
+        }
+        text.close("]")
+      }
+      text.close("}")
+    }
+    text.close("}")
+  }
+}

@@ -1,0 +1,234 @@
+// Applies what a page tells to the tables, except where the user's own edits wait to be sent.
+
+import FoundationEssentials
+import MirrorWire
+import SQLite
+
+/// The changes of one commit that come from the server. Not Sendable: it lives within a transaction.
+final class PageApplication {
+  let tables: ObjectTables
+  let snapshot: Snapshot
+  let schema: StoreSchema
+  private let history: HistoryWriter?
+  private let contents: ContentFolder
+  private let now: Int64
+  private let pending: PendingEdits
+  private var zones: [ZoneID: Int64] = [:]
+  private(set) var savedCount = 0
+  private(set) var deletedCount = 0
+  private(set) var changedShares: [ZoneID] = []
+  private(set) var endedZones: [EndedZone] = []
+  private(set) var entityNames: Set<String> = []
+
+  /// - Parameter history: nil for a second file, which nobody reads.
+  init(_ snapshot: Snapshot, _ tables: ObjectTables, _ history: HistoryWriter?, _ contents: ContentFolder, now: Int64) throws {
+    self.snapshot = snapshot
+    self.tables = tables
+    self.history = history
+    self.contents = contents
+    self.now = now
+    schema = snapshot.schema
+    pending = try PendingEdits(tables.connection)
+  }
+
+  func apply(_ change: ImportedChange) throws {
+    switch change {
+    case .save(let object): try save(object)
+    case .delete(_, let objectID, _): try delete(objectID)
+    case .link(let link): try setPair(link, isLinked: true)
+    case .unlink(let link): try setPair(link, isLinked: false)
+    case .move(let objectID, _, let zoneID):
+      if let found = try snapshot.find(objectID) { try tables.connection.statement(Self.setZone).binding(try zone(zoneID), found.key).run() }
+    case .zone(let ended): try end(ended)
+    case .share(let zoneID): changedShares.append(zoneID)
+    }
+  }
+
+  // MARK: Objects
+
+  private func save(_ object: ImportedObject) throws {
+    // The configuration of this store does not have the entity.
+    guard let entity = schema.entities[object.entity] else { return }
+    let values = try entity.columns.map { column throws -> Literal? in
+      switch column.kind {
+      case .toOne(let relationship):
+        guard let target = object.relationships[column.name] else { return nil }
+        guard let target, let destination = schema.entities[relationship.destination] else { return .null }
+        return .integer(try tables.key(of: target, destination))
+      case .attribute(let attribute):
+        guard let value = object.attributes[column.name], column.isMirrored else { return nil }
+        return try WireValue.literal(value, attribute) { data in try keep(data) }
+      }
+    }
+    try store(object.objectID, entity, zone: try zone(object.zoneID), tag: object.recordChangeTag, values)
+    note(object)
+  }
+
+  /// Stores an object as the server has it, but for what is pending (K4, K6).
+  /// - Parameter values: of all columns, relationships as keys; nil: not told.
+  func store(_ name: String, _ entity: EntityPlan, zone: Int64?, tag: String?, _ values: [Literal?]) throws {
+    let found = try snapshot.find(name)
+    if let found, try pending.isDeleted(found.key) { return }
+    let key: Int64
+    if let found, found.state == Tables.State.here, found.entity == entity.key {
+      key = found.key
+      let changed = try update(key, entity, values)
+      if !changed.isEmpty {
+        try history?.change(key, .update, changed.map { entity.columns[$0].key })
+        noteSaved(entity)
+      }
+    } else {
+      if let found, found.state == Tables.State.here, let other = schema.entitiesByKey[found.entity] { try tables.deleteRow(other, found.key) }
+      key = try tables.makeHere(name, entity, found: found)
+      var values = values
+      if try pending.hasEdits(key) { try OutboxReplay(self).overlay(name, entity, &values) }
+      try tables.insertRow(key, entity) { place in values[place] ?? entity.columns[place].attribute.map(WireValue.defaultValue) ?? .null }
+      if let history { try history.change(key, .insert, entity.columns.indices.filter { (values[$0] ?? .null) != .null }.map { entity.columns[$0].key }) }
+      noteSaved(entity)
+    }
+    let place = try tables.connection.statement(Self.placeObject)
+    try place.bind(1, zone)
+    try place.bind(2, tag)
+    try place.bind(3, key)
+    try place.run()
+  }
+
+  private func noteSaved(_ entity: EntityPlan) {
+    savedCount += 1
+    entityNames.insert(entity.name)
+  }
+
+  /// - Returns: the places of columns that changed.
+  private func update(_ key: Int64, _ entity: EntityPlan, _ values: [Literal?]) throws -> [Int] {
+    if try pending.isNew(key) { return [] }
+    let mine = try pending.properties(key)
+    let current = try tables.values(of: entity, key)
+    var changed: [Int] = []
+    for (place, column) in entity.columns.enumerated() where column.isStored {
+      guard let value = values[place], value != current[place], !mine.contains(column.key) else { continue }
+      try tables.set(column, of: entity, key, to: value)
+      changed.append(place)
+    }
+    return changed
+  }
+
+  /// An imported deletion is applied always (K5).
+  func delete(_ name: String) throws {
+    guard let found = try snapshot.find(name) else { return }
+    try delete(found)
+  }
+
+  func delete(_ found: FoundObject) throws {
+    guard let entity = schema.entitiesByKey[found.entity] else { return }
+    if found.state == Tables.State.here {
+      var tombstone: [String: Literal] = [:]
+      if history != nil {
+        let current = try tables.values(of: entity, found.key)
+        for (place, column) in entity.columns.enumerated() where column.attribute?.traits.contains(.preservedOnDeletion) == true && current[place] != .null {
+          tombstone[column.name] = current[place]
+        }
+      }
+      try history?.change(found.key, .delete, tombstone: tombstone)
+      deletedCount += 1
+      entityNames.insert(entity.name)
+    }
+    try tables.deleteRow(entity, found.key)
+  }
+
+  // MARK: Pairs
+
+  private func setPair(_ link: Link, isLinked: Bool) throws {
+    guard let entity = schema.entities[link.entity], let relationship = entity.toMany[link.relationship], case .link(let table, let isFirst) = relationship.storage,
+      let destination = schema.entities[link.targetEntity]
+    else { return }
+    let source = try tables.key(of: link.objectID, entity)
+    let target = try tables.key(of: link.targetID, destination)
+    let isOrdered = table.isSymmetric ? source <= target : isFirst
+    try setPair(Pair(link: table, a: isOrdered ? source : target, b: isOrdered ? target : source), isLinked: isLinked)
+  }
+
+  /// Makes or ends a pair, unless the user's own edit of it is pending (K4).
+  func setPair(_ pair: Pair, isLinked: Bool) throws {
+    if try pending.hasPair(pair) { return }
+    guard try tables.setPair(pair, isLinked: isLinked) else { return }
+    savedCount += 1
+    for key in [pair.a, pair.b] {
+      guard let (id, found) = try snapshot.object(key) else { continue }
+      entityNames.insert(id.entityName)
+      if key == pair.a, found.state == Tables.State.here { try history?.change(key, .update, [pair.link.firstKey]) }
+    }
+  }
+
+  // MARK: Zones
+
+  func zone(_ zoneID: ZoneID) throws -> Int64 {
+    if let key = zones[zoneID] { return key }
+    let owner = zoneID.ownerRecordName ?? ""
+    try tables.connection.statement(Self.addZone).binding(zoneID.zoneName, owner).run()
+    let key = try tables.connection.statement(Self.findZone).binding(zoneID.zoneName, owner).first { $0.int64(0) } ?? 0
+    zones[zoneID] = key
+    return key
+  }
+
+  private func end(_ ended: EndedZone) throws {
+    endedZones.append(ended)
+    let key = try zone(ended.zoneID)
+    switch ended.action {
+    case .pause: try tables.connection.statement(Self.pauseZone).binding(key).run()
+    // The server puts the objects into a zone again, and tells which.
+    case .reupload: try tables.connection.statement(Self.leaveZone).binding(key).run()
+    case .delete:
+      let objects = try tables.connection.statement(Self.objectsOfZone).binding(key).all { row in
+        FoundObject(key: row.int64(0), entity: row.int64(1), zone: key, state: Tables.State.here)
+      }
+      for object in objects { try delete(object) }
+      try tables.connection.statement(Self.forgetShare).binding(key).run()
+    }
+  }
+
+  // MARK: Contents
+
+  private func keep(_ data: Data) throws -> ContentName {
+    let name = ContentName(checksum: SHA256.name(of: data), byteCount: Int64(data.count))
+    if contents.localPath(of: name) == nil {
+      try contents.make()
+      try ContentFile.store(.data(data), at: contents.path(of: name.checksum), isSynced: false)
+    }
+    try tables.connection.statement(Self.keepContent).binding(name.checksum, name.byteCount, true, now).run()
+    return name
+  }
+
+  /// Notes where contents of the object are.
+  private func note(_ object: ImportedObject) {
+    for (_, value) in object.attributes.sorted(by: { $0.key < $1.key }) {
+      guard case .asset(let asset) = value, let name = ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size) else { continue }
+      noteContent(name, asset.downloadURL, owner: object.objectID)
+    }
+  }
+
+  /// Dropped because a content without an address is asked for again, by its owner.
+  private func noteContent(_ name: ContentName, _ address: String?, owner: String) {
+    guard let key = try? snapshot.find(owner)?.key else { return }
+    try? tables.connection.statement(Self.noteContent).binding(name.checksum, name.byteCount, address, now + Self.addressLifetime, contents.localPath(of: name) != nil, now, key)
+      .run()
+  }
+
+  /// An address is valid for 15 minutes.
+  private static let addressLifetime: Int64 = 14 * 60 * 1000
+
+  private static let setZone = SQL("set zone", "UPDATE object SET zone = ? WHERE _pk = ?")
+  private static let placeObject = SQL("place object", "UPDATE object SET zone = ?, tag = ? WHERE _pk = ?")
+  private static let addZone = SQL("add zone", "INSERT OR IGNORE INTO zone(zoneName, ownerRecordName) VALUES (?, ?)")
+  private static let findZone = SQL("find zone", "SELECT key FROM zone WHERE zoneName = ? AND ownerRecordName = ?")
+  private static let pauseZone = SQL("pause zone", "UPDATE zone SET isPaused = 1 WHERE key = ?")
+  private static let leaveZone = SQL("leave zone", "UPDATE object SET zone = NULL WHERE zone = ?")
+  private static let objectsOfZone = SQL("objects of zone", "SELECT _pk, entity FROM object WHERE zone = ? AND state = 1 ORDER BY _pk")
+  private static let forgetShare = SQL("forget share", "UPDATE zone SET share = NULL, isPaused = 0 WHERE key = ?")
+  private static let keepContent = SQL(
+    "keep imported content",
+    "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, ?3, 1, ?4) ON CONFLICT DO UPDATE SET isHere = 1, isAtServer = 1")
+  private static let noteContent = SQL(
+    "note content",
+    "INSERT INTO content(checksum, byteCount, downloadURL, expiry, isHere, isAtServer, usedAt, owner) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7) "
+      + "ON CONFLICT DO UPDATE SET downloadURL = ?3, expiry = ?4, isHere = ?5, isAtServer = 1, owner = ?7")
+}

@@ -1,0 +1,64 @@
+// Which properties and pairs are the user's, since the server has not acknowledged them.
+
+import MirrorWire
+import SQLite
+
+/// Looks at the table `pending`, and not at all when it is empty.
+struct PendingEdits {
+  private let connection: Connection
+  private let isEmpty: Bool
+
+  init(_ connection: Connection) throws {
+    self.connection = connection
+    isEmpty = try connection.statement(Self.any).first { _ in true } == nil
+  }
+
+  /// Deleted here, and not yet there (K6).
+  func isDeleted(_ object: Int64) throws -> Bool { try has(object, Pending.deletion, 0) }
+  func isNew(_ object: Int64) throws -> Bool { try has(object, Pending.wholeObject, 0) }
+  func hasPair(_ pair: Pair) throws -> Bool { try has(pair.a, pair.link.firstKey, pair.b) }
+
+  private func has(_ object: Int64, _ property: Int64, _ target: Int64) throws -> Bool {
+    if isEmpty { return false }
+    return try connection.statement(Self.one).binding(object, property, target).first { _ in true } ?? false
+  }
+
+  func properties(_ object: Int64) throws -> Set<Int64> {
+    if isEmpty { return [] }
+    return Set(try connection.statement(Self.all).binding(object).all { $0.int64(0) })
+  }
+
+  func hasEdits(_ object: Int64) throws -> Bool { try !properties(object).isEmpty }
+
+  private static let any = SQL("any pending", "SELECT 1 FROM pending LIMIT 1")
+  private static let one = SQL("is pending", "SELECT 1 FROM pending WHERE object = ? AND property = ? AND target = ?")
+  private static let all = SQL("pending of object", "SELECT property FROM pending WHERE object = ? AND target = 0 AND property >= 0")
+}
+
+/// Puts pending edits onto an object that comes back after a deletion by somebody else: the outbox still has them, and
+/// the server never tells a store its own saves.
+struct OutboxReplay {
+  private let application: PageApplication
+
+  init(_ application: PageApplication) { self.application = application }
+
+  /// - Parameter values: of all columns, relationships as keys.
+  func overlay(_ name: String, _ entity: EntityPlan, _ values: inout [Literal?]) throws {
+    let bodies = try application.tables.connection.statement(Self.bodies).all { $0.blob(0) }
+    for body in bodies {
+      guard let transaction = try? Transaction(json: body) else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+      for change in transaction.changes where change.objectID == name && change.changeType != .delete {
+        for (place, column) in entity.columns.enumerated() {
+          if let attribute = column.attribute, let value = change.attributes?[column.name] {
+            values[place] = try WireValue.literal(value, attribute) { _ in throw StoreError.damaged("a content in the outbox is no asset") } ?? values[place]
+          } else if let relationship = column.toOne, case .toOne(let target)? = change.relationships?[column.name] {
+            let destination = try application.schema.entity(relationship.destination)
+            values[place] = try target.map { .integer(try application.tables.key(of: $0, destination)) } ?? .null
+          }
+        }
+      }
+    }
+  }
+
+  private static let bodies = SQL("bodies", "SELECT body FROM outbox ORDER BY key")
+}

@@ -1,0 +1,138 @@
+// Pages of imports and resets, each in one commit with its token, history and event (K10).
+
+package import FoundationEssentials
+package import MirrorWire
+
+extension Replica {
+  @discardableResult package func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage {
+    try await write { [path] writer, outcome in
+      var position = writer.position
+      if page.reset != nil, position.resetReason == nil { position.beginReset(page.reset?.reason ?? "") }
+      let applied =
+        try position.resetReason == nil
+        ? writer.apply(page, &position, &outcome) : writer.applyReset(page, &position, &outcome, path: path)
+      if let event { try EventLog(writer.connection).count(event, saved: applied.savedCount, deleted: applied.deletedCount) }
+      outcome.position = position
+      outcome.isImport = true
+      return applied
+    }
+  }
+
+  package func beginReset(reason: String) async throws(StoreError) {
+    try await write { writer, outcome in
+      var position = writer.position
+      position.beginReset(reason)
+      writer.dropShadow()
+      outcome.position = position
+    }
+  }
+
+  package func abandonReset() async throws(StoreError) {
+    try await write { writer, outcome in
+      var position = writer.position
+      guard position.resetReason != nil else { return }
+      position.resetReason = nil
+      position.failedResetCount += 1
+      position.importToken = position.tokenBeforeReset
+      position.tokenBeforeReset = nil
+      writer.dropShadow()
+      outcome.position = position
+    }
+  }
+
+  package func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID] {
+    do { return try await read { snapshot in try RereadList(snapshot).objects(limit) } } catch { throw storeError(error) }
+  }
+
+  package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
+    try await write { writer, outcome in
+      let history = HistoryWriter(writer.connection, number: writer.lastNumber + 1)
+      let application = try PageApplication(writer.snapshot, writer.tables, history, writer.contents, now: writer.now)
+      if let answer { try application.apply(answer) } else { try application.delete(object.recordName) }
+      try RereadList(writer.snapshot).remove(object)
+      try writer.finish(history, author: MirroringAuthor.importing, application, &outcome)
+      outcome.isImport = true
+    }
+  }
+}
+
+extension MirrorPosition {
+  mutating func beginReset(_ reason: String) {
+    if resetReason == nil { tokenBeforeReset = importToken }
+    resetReason = reason
+    importToken = nil
+  }
+}
+
+extension Writer {
+  fileprivate func apply(_ page: ImportPage, _ position: inout MirrorPosition, _ outcome: inout Outcome) throws -> AppliedPage {
+    let history = HistoryWriter(connection, number: lastNumber + 1)
+    let application = try PageApplication(snapshot, tables, history, contents, now: now)
+    for change in page.changes { try application.apply(change) }
+    try finish(history, author: MirroringAuthor.importing, application, &outcome)
+    position.importToken = page.importToken
+    if page.isInitialImportDone { position.isInitialImportDone = true }
+    return application.applied(page, didSwap: false)
+  }
+
+  fileprivate func applyReset(_ page: ImportPage, _ position: inout MirrorPosition, _ outcome: inout Outcome, path: String) throws -> AppliedPage {
+    let shadow = try shadow(path)
+    let told = try shadow.apply({ application in for change in page.changes { try application.apply(change) } }, now: now)
+    position.importToken = page.importToken
+    guard page.reset?.done ?? page.caughtUp else { return told.applied(page, didSwap: false) }
+    let history = HistoryWriter(connection, number: lastNumber + 1)
+    let application = try PageApplication(snapshot, tables, history, contents, now: now)
+    try shadow.swap(into: application)
+    try finish(history, author: MirroringAuthor.reset, application, &outcome)
+    position.resetReason = nil
+    position.tokenBeforeReset = nil
+    position.failedResetCount = 0
+    if page.isInitialImportDone { position.isInitialImportDone = true }
+    outcome.endsReset = true
+    return AppliedPage(
+      importToken: page.importToken, savedCount: application.savedCount, deletedCount: application.deletedCount, changedShares: told.changedShares,
+      endedZones: told.endedZones, didSwap: true)
+  }
+
+  func finish(_ history: HistoryWriter, author: String, _ application: PageApplication, _ outcome: inout Outcome) throws {
+    outcome.entityNames = application.entityNames
+    guard !history.isEmpty else { return }
+    try history.finish(
+      timestamp: now, author: author, contextName: nil, bundleID: configuration.bundleID, processID: configuration.processID, tables)
+    outcome.number = history.number
+  }
+}
+
+extension PageApplication {
+  fileprivate func applied(_ page: ImportPage, didSwap: Bool) -> AppliedPage {
+    AppliedPage(
+      importToken: page.importToken, savedCount: savedCount, deletedCount: deletedCount, changedShares: changedShares, endedZones: endedZones,
+      didSwap: didSwap)
+  }
+
+  /// One object as the server has it, with all its pairs.
+  fileprivate func apply(_ answer: ObjectAnswer) throws {
+    var relationships: [String: String?] = [:]
+    for (name, value) in answer.relationships { if case .toOne(let target) = value { relationships.updateValue(target, forKey: name) } }
+    try apply(
+      .save(
+        ImportedObject(
+          entity: answer.entity, objectID: answer.objectID, zoneID: answer.zoneID, attributes: answer.attributes, relationships: relationships,
+          recordChangeTag: "")))
+    guard let entity = schema.entities[answer.entity] else { return }
+    let key = try tables.key(of: answer.objectID, entity)
+    for (name, value) in answer.relationships.sorted(by: { $0.key < $1.key }) {
+      guard case .toMany(let targets) = value, let relationship = entity.toMany[name], case .link(let link, let isFirst) = relationship.storage,
+        let destination = schema.entities[relationship.destination]
+      else { continue }
+      let wanted = try Set(targets.map { try tables.key(of: $0, destination) })
+      let current = try Set(tables.members(of: relationship, entity, key, destination))
+      for (keys, isLinked) in [(wanted.subtracting(current), true), (current.subtracting(wanted), false)] {
+        for other in keys.sorted() {
+          let isOrdered = link.isSymmetric ? key <= other : isFirst
+          try setPair(Pair(link: link, a: isOrdered ? key : other, b: isOrdered ? other : key), isLinked: isLinked)
+        }
+      }
+    }
+  }
+}

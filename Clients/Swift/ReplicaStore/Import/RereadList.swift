@@ -1,0 +1,27 @@
+// Objects that the server is asked for one by one, since a transaction that changed them was refused.
+
+import SQLite
+
+struct RereadList {
+  private let snapshot: Snapshot
+  private var connection: Connection { snapshot.connection }
+
+  init(_ snapshot: Snapshot) { self.snapshot = snapshot }
+
+  func add(_ object: Int64) throws { try connection.statement(Self.insert).binding(object).run() }
+
+  func remove(_ object: AnyObjectID) throws {
+    guard let found = try snapshot.find(object.recordName) else { return }
+    try connection.statement(Self.delete).binding(found.key).run()
+  }
+
+  func objects(_ limit: Int) throws -> [AnyObjectID] {
+    try connection.statement(Self.select).binding(limit).all { row in
+      AnyObjectID(entityName: snapshot.schema.entitiesByKey[row.int64(1)]?.name ?? "", recordName: RecordName.read(row, 0))
+    }
+  }
+
+  private static let insert = SQL("add reread", "INSERT OR IGNORE INTO reread(object) VALUES (?)")
+  private static let delete = SQL("remove reread", "DELETE FROM reread WHERE object = ?")
+  private static let select = SQL("rereads", "SELECT o.name, o.entity FROM reread r JOIN object o ON o._pk = r.object ORDER BY r.object LIMIT ?")
+}

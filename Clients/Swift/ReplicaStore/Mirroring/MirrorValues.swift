@@ -1,0 +1,157 @@
+// The values that cross the seam between a store's file and mirroring.
+
+package import FoundationEssentials
+package import MirrorWire
+
+/// How far a store and the server know each other.
+package struct MirrorPosition: Sendable, Equatable, Codable {
+  /// Chosen by the file, and chosen anew when the file is a copy (K15).
+  package let storeIdentifier: String
+  /// Of the model that the file has.
+  package internal(set) var modelHash: String
+  package internal(set) var configuration: String?
+  /// The token to ask the next page with; during a reset the second file's. nil: from the beginning.
+  package internal(set) var importToken: String?
+  package internal(set) var serverHistoryToken: String?
+  package internal(set) var isInitialImportDone = false
+  /// The reset under way.
+  package internal(set) var resetReason: String?
+  /// The token that an abandoned reset goes back to.
+  var tokenBeforeReset: String?
+  /// Resets given up since one was done.
+  package internal(set) var failedResetCount = 0
+  /// The hash and identifier of the latest set-up that the server took. Another one is due when they differ.
+  package var setUpModelHash: String?
+  package var setUpIdentifier: String?
+  /// The user whose objects the file has.
+  package var account: String?
+  package var leaseToken: String?
+  package var leaseUntil: Date?
+  /// The last ping's token, and where the stream of the server's events is.
+  package var pingToken: String?
+  package var lastServerEvent: String?
+}
+
+/// A commit of a store.
+package struct Commit: Sendable, Equatable {
+  /// Of the history transaction; unchanged when the commit has none.
+  package let transactionNumber: Int64
+  package let isImport: Bool
+  /// Something is to be sent that was not before.
+  package let hasExports: Bool
+  package let entityNames: Set<String>
+}
+
+package struct MirrorFigures: Sendable, Equatable {
+  package var pendingTransactions = 0
+  package var pendingObjects = 0
+  package var pendingByteCount = 0
+  package var rejectedCount = 0
+  package var missingContents = 0
+  package var objectsToReread = 0
+}
+
+/// Saves that travel together.
+package struct ExportBatch: Sendable, Equatable {
+  /// Of the first and last row of the outbox.
+  package let rows: ClosedRange<Int64>
+  /// Each as JSON (`Transaction`), in order. Contents are asset references without receipts.
+  package let transactions: [[UInt8]]
+  /// The contents that they name (`ContentName.checksum`), ascending.
+  package let checksums: [String]
+  /// The batch left before, and nobody knows whether it arrived.
+  package let isRepeated: Bool
+  /// Valid receipts by `fileChecksum`, to be put into the transactions before they leave.
+  package let receipts: [String: AssetReference]
+}
+
+/// A transaction that the server refused, and waits for a decision.
+package struct Rejected: Sendable, Equatable {
+  package let identifier: String
+  package let transactionNumber: Int64
+  package let objects: [AnyObjectID]
+  package let error: ServerError
+  /// It was not refused itself, but builds on one that was.
+  package let isConsequence: Bool
+  package let date: Date
+}
+
+package struct AppliedPage: Sendable, Equatable {
+  /// What to ask the next page with.
+  package let importToken: String
+  package let savedCount: Int
+  package let deletedCount: Int
+  /// Zones whose shares are to be fetched.
+  package let changedShares: [ZoneID]
+  package let endedZones: [EndedZone]
+  /// The page ended a reset: the store shows the second file's state.
+  package let didSwap: Bool
+}
+
+/// An event of mirroring (`NSPersistentCloudKitContainer.Event`), kept in the store.
+package struct MirrorEvent: Sendable, Equatable, Codable {
+  package enum Kind: Int, Sendable, Codable { case setup, `import`, export }
+
+  package let identifier: UUID
+  package let kind: Kind
+  package let startDate: Date
+  package var endDate: Date?
+  package var succeeded: Bool
+  package var errors: [ObjectError]
+  package var savedCount: Int
+  package var deletedCount: Int
+
+  package struct ObjectError: Sendable, Equatable, Codable {
+    package let object: AnyObjectID?
+    package let error: ServerError
+
+    package init(object: AnyObjectID?, error: ServerError) { (self.object, self.error) = (object, error) }
+  }
+
+  package init(
+    identifier: UUID, kind: Kind, startDate: Date, endDate: Date? = nil, succeeded: Bool = false, errors: [ObjectError] = [],
+    savedCount: Int = 0, deletedCount: Int = 0
+  ) {
+    self.identifier = identifier
+    self.kind = kind
+    self.startDate = startDate
+    self.endDate = endDate
+    self.succeeded = succeeded
+    self.errors = errors
+    self.savedCount = savedCount
+    self.deletedCount = deletedCount
+  }
+}
+
+package enum ZonePermission: Int, Sendable, Codable { case readOnly = 1, readWrite, owner }
+
+package struct CachedZone: Sendable, Equatable {
+  package let zoneID: ZoneID
+  /// The share as the server answered it, JSON.
+  package let share: Data?
+  package let permission: ZonePermission
+  /// The zone ended and waits for a decision (P4).
+  package let isPaused: Bool
+  package let objectCount: Int
+  /// Objects with changes that the server has not acknowledged.
+  package let pendingCount: Int
+}
+
+/// Content beside a store.
+package struct Content: Sendable, Equatable {
+  /// The first 20 bytes of the SHA-256, hexadecimal (`ContentName`).
+  package let checksum: String
+  package let byteCount: Int64
+  /// The file; nil: it is not here.
+  package let path: String?
+  package let downloadURL: String?
+  package let expiry: Date?
+
+  init(checksum: String, byteCount: Int64, path: String?, downloadURL: String?, expiry: Date?) {
+    self.checksum = checksum
+    self.byteCount = byteCount
+    self.path = path
+    self.downloadURL = downloadURL
+    self.expiry = expiry
+  }
+}

@@ -1,0 +1,141 @@
+// The statements that write objects, rows and pairs; saves and imports share them.
+
+import SQLite
+
+/// Not Sendable: it belongs to the writer's connection.
+final class ObjectTables {
+  let connection: Connection
+  let schema: StoreSchema
+
+  init(_ connection: Connection, _ schema: StoreSchema) {
+    self.connection = connection
+    self.schema = schema
+  }
+
+  // MARK: Names
+
+  /// The key of a name, which becomes known if it was not.
+  func key(of name: String, _ entity: EntityPlan) throws -> Int64 {
+    let find = try connection.statement(Self.find)
+    try RecordName.bind(name, to: find, at: 1)
+    if let key = try find.first({ $0.int64(0) }) { return key }
+    return try add(name, entity, state: Tables.State.named)
+  }
+
+  /// The key of an object that begins to exist.
+  func makeHere(_ name: String, _ entity: EntityPlan, found: FoundObject?) throws -> Int64 {
+    guard let found else { return try add(name, entity, state: Tables.State.here) }
+    try connection.statement(Self.revive).binding(entity.key, found.key).run()
+    return found.key
+  }
+
+  private func add(_ name: String, _ entity: EntityPlan, state: Int64) throws -> Int64 {
+    let statement = try connection.statement(Self.add)
+    try RecordName.bind(name, to: statement, at: 1)
+    try statement.bind(2, entity.key)
+    try statement.bind(3, state)
+    try statement.run()
+    return connection.lastInsertRowID
+  }
+
+  // MARK: Rows
+
+  /// Inserts a row.
+  /// - Parameter value: of a column's place. Relationships are keys.
+  func insertRow(_ key: Int64, _ entity: EntityPlan, _ value: (Int) throws -> Literal) throws {
+    let stored = entity.columns.indices.filter { entity.columns[$0].isStored }
+    let statement = try connection.statement(
+      SQL(
+        "insert \(entity.name)",
+        "INSERT INTO \(entity.table)(_pk\(stored.map { ", \(entity.columns[$0].quoted)" }.joined())) VALUES (?\(String(repeating: ", ?", count: stored.count)))"))
+    try statement.bind(1, key)
+    for (place, column) in stored.enumerated() { try statement.bind(Int32(place + 2), try value(column)) }
+    try statement.run()
+  }
+
+  func set(_ column: Column, of entity: EntityPlan, _ key: Int64, to value: Literal) throws {
+    let statement = try connection.statement(
+      SQL("set \(entity.rootName).\(column.name)", "UPDATE \(entity.table) SET \(column.quoted) = ?1 WHERE _pk = ?2"))
+    try statement.bind(1, value)
+    try statement.bind(2, key)
+    try statement.run()
+  }
+
+  /// The stored columns as the table has them, by place; derived ones are null.
+  func values(of entity: EntityPlan, _ key: Int64) throws -> [Literal] {
+    let columns = entity.columns.map { $0.isStored ? $0.quoted : "NULL" }
+    let statement = try connection.statement(
+      SQL("values \(entity.name)", "SELECT \((["_pk"] + columns).joined(separator: ", ")) FROM \(entity.table) WHERE _pk = ?"))
+    try statement.bind(1, key)
+    return try statement.first { row in entity.columns.indices.map { row.literal(Int32($0 + 1)) } } ?? entity.columns.map { _ in .null }
+  }
+
+  func toOne(_ column: Column, of entity: EntityPlan, _ key: Int64) throws -> Int64? {
+    let statement = try connection.statement(SQL("get \(entity.rootName).\(column.name)", "SELECT \(column.quoted) FROM \(entity.table) WHERE _pk = ?"))
+    try statement.bind(1, key)
+    return try statement.first { $0.optionalInt64(0) } ?? nil
+  }
+
+  func hasRow(_ entity: EntityPlan, _ key: Int64) throws -> Bool {
+    let statement = try connection.statement(SQL("has \(entity.rootName)", "SELECT 1 FROM \(entity.table) WHERE _pk = ?"))
+    try statement.bind(1, key)
+    return try statement.first { _ in true } ?? false
+  }
+
+  /// Deletes the row, and notes that the object is deleted. Pairs stay.
+  func deleteRow(_ entity: EntityPlan, _ key: Int64) throws {
+    let statement = try connection.statement(SQL("delete \(entity.rootName)", "DELETE FROM \(entity.table) WHERE _pk = ?"))
+    try statement.bind(1, key)
+    try statement.run()
+    try connection.statement(Self.markDeleted).binding(key).run()
+  }
+
+  // MARK: Pairs
+
+  /// - Returns: whether the pair was not so before.
+  func setPair(_ pair: Pair, isLinked: Bool) throws -> Bool {
+    let table = pair.link.table
+    let sql =
+      isLinked
+      ? SQL("link \(table)", "INSERT OR IGNORE INTO \(table)(a, b) VALUES (?, ?)") : SQL("unlink \(table)", "DELETE FROM \(table) WHERE a = ? AND b = ?")
+    let statement = try connection.statement(sql)
+    try statement.binding(pair.a, pair.b).run()
+    let isChanged = connection.changes > 0
+    if pair.link.isSymmetric, pair.a != pair.b { try statement.binding(pair.b, pair.a).run() }
+    return isChanged
+  }
+
+  func deletePairs(_ link: LinkTable, _ key: Int64) throws {
+    try connection.statement(SQL("unlink all \(link.table)", "DELETE FROM \(link.table) WHERE a = ?1 OR b = ?1")).binding(key).run()
+  }
+
+  /// Keys at the other end of a relationship, ascending.
+  func members(of relationship: RelationshipPlan, _ entity: EntityPlan, _ key: Int64, _ destination: EntityPlan) throws -> [Int64] {
+    let text =
+      switch relationship.storage {
+      case .column: "SELECT \(relationship.name.quoted) FROM \(entity.table) WHERE _pk = ? AND \(relationship.name.quoted) IN (SELECT _pk FROM \(destination.table))"
+      case .inverseColumn(let table, let column): "SELECT _pk FROM \(table) WHERE \(column) = ? ORDER BY _pk"
+      case .link(let link, let isFirst): "SELECT \(isFirst ? "b" : "a") AS k FROM \(link.table) WHERE \(isFirst ? "a" : "b") = ? ORDER BY k"
+      }
+    let statement = try connection.statement(SQL("members \(entity.rootName).\(relationship.name)", text))
+    try statement.bind(1, key)
+    return try statement.all { $0.int64(0) }
+  }
+
+  // MARK: Words
+
+  /// The number of an author, context or process.
+  func word(_ text: String?) throws -> Int64? {
+    guard let text else { return nil }
+    if let key = try connection.statement(Self.findWord).binding(text).first({ $0.int64(0) }) { return key }
+    try connection.statement(Self.addWord).binding(text).run()
+    return connection.lastInsertRowID
+  }
+
+  private static let find = SQL("key by name", "SELECT _pk FROM object WHERE name = ?")
+  private static let add = SQL("add object", "INSERT INTO object(name, entity, state) VALUES (?, ?, ?)")
+  private static let revive = SQL("revive object", "UPDATE object SET entity = ?1, state = 1 WHERE _pk = ?2")
+  private static let markDeleted = SQL("mark deleted", "UPDATE object SET state = 2 WHERE _pk = ?")
+  private static let findWord = SQL("find word", "SELECT key FROM word WHERE text = ?")
+  private static let addWord = SQL("add word", "INSERT INTO word(text) VALUES (?)")
+}

@@ -1,0 +1,141 @@
+// What a save may do: the model's rules for values, and the user's rights in zones.
+
+import SQLite
+
+struct SaveRules {
+  let save: SaveTransaction
+  let isShared: Bool
+  private var connection: Connection { save.tables.connection }
+
+  init(_ save: SaveTransaction, isShared: Bool) {
+    self.save = save
+    self.isShared = isShared
+  }
+
+  func check() throws {
+    var problems: [StoreError.Problem] = []
+    for edit in save.orderedEdits where edit.kind != .delete { problems += try check(edit) }
+    if !problems.isEmpty { throw StoreError.validation(problems) }
+    try checkRights()
+    try checkZones()
+  }
+
+  // MARK: Values
+
+  private func check(_ edit: Edit) throws -> [StoreError.Problem] {
+    var problems: [StoreError.Problem] = []
+    let places = edit.kind == .insert ? Array(edit.entity.columns.indices) : edit.changed
+    for place in places {
+      let column = edit.entity.columns[place]
+      let value = edit.values[place] ?? .null
+      let message: String?
+      switch column.kind {
+      case .attribute(let attribute): message = Self.problem(value, attribute)
+      case .toOne(let relationship): message = try problem(value, relationship)
+      }
+      if let message { problems.append(.init(object: edit.id, property: column.name, message: message)) }
+    }
+    return problems
+  }
+
+  private static func problem(_ value: Literal, _ attribute: AttributeDescription) -> String? {
+    let size: Double
+    switch value {
+    case .null: return attribute.traits.contains(.required) && !attribute.traits.contains(.derived) ? "a value is required" : nil
+    case .real(let number):
+      if !number.isFinite { return "the number is not finite" }
+      size = number
+    case .integer(let number): size = Double(number)
+    case .text(let text) where attribute.type == .decimal: size = Double(text) ?? .nan
+    case .text(let text): size = Double(text.count)
+    case .data, .object: return nil
+    }
+    let isText = attribute.type == .string
+    if let minimum = attribute.minimum, size < minimum { return isText ? "the text is shorter than \(Int(minimum))" : "the number is smaller than \(minimum)" }
+    if let maximum = attribute.maximum, size > maximum { return isText ? "the text is longer than \(Int(maximum))" : "the number is larger than \(maximum)" }
+    return nil
+  }
+
+  private func problem(_ value: Literal, _ relationship: RelationshipPlan) throws -> String? {
+    guard case .object(let name) = value, let found = try save.snapshot.find(name), found.state == Tables.State.here else { return nil }
+    let kinds = try save.schema.entity(relationship.destination).kindNames
+    guard let entity = save.schema.entitiesByKey[found.entity], !kinds.contains(entity.name) else { return nil }
+    return "\(name) is no \(relationship.destination)"
+  }
+
+  // MARK: Rights
+
+  /// Refuses what cached permissions deny (10).
+  private func checkRights() throws {
+    for edit in save.orderedEdits where edit.kind != .insert {
+      let right = try right(edit.key, zone: edit.zone)
+      if edit.kind == .delete ? !right.canDelete : !right.canUpdate { throw StoreError.permission(edit.id) }
+    }
+  }
+
+  func right(_ key: Int64, zone: Int64?) throws -> (canUpdate: Bool, canDelete: Bool) {
+    let own = try connection.statement(Self.ownPermission).binding(key).first { ($0.bool(0), $0.bool(1)) }
+    if let own { return (own.0, own.1) }
+    guard let zone, try zonePermission(zone) == ZonePermission.readOnly.rawValue else { return (true, true) }
+    return (false, false)
+  }
+
+  private func zonePermission(_ zone: Int64) throws -> Int? { try connection.statement(Self.permissionOfZone).binding(zone).first { $0.int(0) } }
+
+  // MARK: Zones
+
+  /// A new object comes to lie in the zone of what it is related to. Objects of two zones can't be related (134060);
+  /// a new object of a shared store needs a zone (2988), and one that can be written (10).
+  private func checkZones() throws {
+    let inserted = save.orderedEdits.filter { $0.kind == .insert }
+    let edges = try edges()
+    guard isShared || edges.contains(where: { $0.zones.0 != nil && $0.zones.1 != nil }) || inserted.isEmpty == false else { return }
+    var zones: [Int64: Int64] = [:]
+    var named: [Int64: AnyObjectID] = [:]
+    for edge in edges {
+      for (key, zone, id) in [(edge.keys.0, edge.zones.0, edge.ids.0), (edge.keys.1, edge.zones.1, edge.ids.1)] {
+        named[key] = id
+        if let zone { zones[key] = zone }
+      }
+    }
+    var isSettled = false
+    while !isSettled {
+      isSettled = true
+      for edge in edges {
+        switch (zones[edge.keys.0], zones[edge.keys.1]) {
+        case (let zone?, nil): (zones[edge.keys.1], isSettled) = (zone, false)
+        case (nil, let zone?): (zones[edge.keys.0], isSettled) = (zone, false)
+        case (let one?, let other?) where one != other: throw StoreError.zones(edge.ids.0, edge.ids.1)
+        default: break
+        }
+      }
+    }
+    for edit in inserted {
+      if isShared, zones[edit.key] == nil { throw StoreError.noZone(edit.id) }
+      if let zone = zones[edit.key], try zonePermission(zone) == ZonePermission.readOnly.rawValue { throw StoreError.permission(edit.id) }
+    }
+  }
+
+  private typealias Edge = (keys: (Int64, Int64), zones: (Int64?, Int64?), ids: (AnyObjectID, AnyObjectID))
+
+  /// Relations that the save makes.
+  private func edges() throws -> [Edge] {
+    var edges: [Edge] = []
+    for edit in save.orderedEdits where edit.kind != .delete {
+      for place in edit.changed {
+        guard edit.entity.columns[place].toOne != nil, case .object(let name)? = edit.values[place] else { continue }
+        guard let found = try save.snapshot.find(name), found.state == Tables.State.here else { continue }
+        let entity = save.schema.entitiesByKey[found.entity]?.name ?? ""
+        edges.append(((edit.key, found.key), (edit.zone, found.zone), (edit.id, AnyObjectID(entityName: entity, recordName: name))))
+      }
+    }
+    for (pair, edit) in save.orderedPairs where edit.isLinked {
+      guard let a = try save.snapshot.object(pair.a), let b = try save.snapshot.object(pair.b) else { continue }
+      edges.append(((pair.a, pair.b), (a.found.zone, b.found.zone), (a.id, b.id)))
+    }
+    return edges
+  }
+
+  private static let ownPermission = SQL("permission", "SELECT canUpdate, canDelete FROM permission WHERE object = ?")
+  private static let permissionOfZone = SQL("zone permission", "SELECT permission FROM zone WHERE key = ?")
+}

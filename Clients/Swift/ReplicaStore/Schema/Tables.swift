@@ -1,0 +1,93 @@
+// The tables of a store's file.
+
+import SQLite
+
+enum Tables {
+  /// The format of the tables that do not depend on the model. A file of a later format is refused.
+  static let format: Int64 = 1
+
+  static let common = """
+    CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE entity(key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+    CREATE TABLE property(key INTEGER PRIMARY KEY, root TEXT NOT NULL, name TEXT NOT NULL, UNIQUE(root, name));
+    CREATE TABLE word(key INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+    CREATE TABLE zone(key INTEGER PRIMARY KEY, zoneName TEXT NOT NULL, ownerRecordName TEXT NOT NULL, share BLOB,
+      permission INTEGER NOT NULL DEFAULT 3, isPaused INTEGER NOT NULL DEFAULT 0, UNIQUE(zoneName, ownerRecordName));
+    CREATE TABLE object(_pk INTEGER PRIMARY KEY, name NOT NULL UNIQUE, entity INTEGER NOT NULL, zone INTEGER, tag TEXT, state INTEGER NOT NULL);
+    CREATE TABLE permission(object INTEGER PRIMARY KEY, canUpdate INTEGER NOT NULL, canDelete INTEGER NOT NULL);
+    CREATE TABLE htransaction(number INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, author INTEGER, contextName INTEGER, bundleID INTEGER,
+      processID INTEGER);
+    CREATE TABLE hchange(id INTEGER PRIMARY KEY, object INTEGER NOT NULL, kind INTEGER NOT NULL, properties BLOB, tombstone BLOB);
+    CREATE INDEX hchange_object ON hchange(object);
+    CREATE TABLE consumer(name TEXT PRIMARY KEY, number INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE outbox(key INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, part INTEGER NOT NULL, body BLOB NOT NULL, batch INTEGER,
+      batchLimit INTEGER);
+    CREATE TABLE pending(object INTEGER NOT NULL, property INTEGER NOT NULL, target INTEGER NOT NULL DEFAULT 0, number INTEGER NOT NULL,
+      PRIMARY KEY(object, property, target)) WITHOUT ROWID;
+    CREATE INDEX pending_number ON pending(number);
+    CREATE TABLE rejected(identifier TEXT PRIMARY KEY, number INTEGER NOT NULL, body BLOB NOT NULL, error BLOB NOT NULL,
+      isConsequence INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE reread(object INTEGER PRIMARY KEY);
+    CREATE TABLE event(number INTEGER PRIMARY KEY AUTOINCREMENT, identifier TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL, startDate INTEGER NOT NULL,
+      body BLOB NOT NULL);
+    CREATE TABLE content(checksum TEXT PRIMARY KEY, byteCount INTEGER NOT NULL, downloadURL TEXT, expiry INTEGER, receipt BLOB,
+      receiptExpiry INTEGER, isHere INTEGER NOT NULL, isAtServer INTEGER NOT NULL, usedAt INTEGER NOT NULL, owner INTEGER) WITHOUT ROWID;
+    """
+
+  /// An object's `state`.
+  enum State {
+    /// A pointer or pair has named it.
+    static let named: Int64 = 0
+    static let here: Int64 = 1
+    static let deleted: Int64 = 2
+  }
+
+  /// Statements that make the table of a root entity, with the columns of its subentities.
+  static func create(_ root: EntityPlan, in schema: StoreSchema, named table: String? = nil) -> [String] {
+    let columns = columns(of: root, in: schema)
+    let definitions = ["_pk INTEGER PRIMARY KEY"] + columns.map { "\($0.quoted) \(type($0))" }
+    return ["CREATE TABLE \(table ?? root.table)(\(definitions.joined(separator: ", ")))"]
+  }
+
+  static func indexes(of root: EntityPlan, in schema: StoreSchema) -> [String] {
+    var statements = columns(of: root, in: schema).filter { $0.toOne != nil }
+      .map { "CREATE INDEX \("i_\(root.name)_\($0.name)".quoted) ON \(root.table)(\($0.quoted)) WHERE \($0.quoted) IS NOT NULL" }
+    for entity in schema.all where entity.rootName == root.name {
+      for (place, index) in (schema.model.entities.first { $0.name == entity.name }?.fetchIndexes ?? []).enumerated() {
+        let columns = index.compactMap { entity.column($0) }.filter(\.isStored)
+        if columns.isEmpty { continue }
+        statements.append(
+          "CREATE INDEX \("f_\(entity.name)_\(place)".quoted) ON \(root.table)(\(columns.map(\.quoted).joined(separator: ", ")))")
+      }
+    }
+    return statements
+  }
+
+  static func create(_ link: LinkTable) -> [String] {
+    [
+      "CREATE TABLE \(link.table)(a INTEGER, b INTEGER, PRIMARY KEY(a, b)) WITHOUT ROWID",
+      "CREATE INDEX \("\(link.table.dropFirst().dropLast())_b".quoted) ON \(link.table)(b, a)",
+    ]
+  }
+
+  /// The stored columns of a root entity and its subentities, each once.
+  static func columns(of root: EntityPlan, in schema: StoreSchema) -> [Column] {
+    var columns: [Column] = []
+    var names: Set<String> = []
+    for entity in [root] + schema.all.filter({ $0.rootName == root.name && $0.name != root.name }) {
+      for column in entity.columns where column.isStored && names.insert(column.name).inserted { columns.append(column) }
+    }
+    return columns
+  }
+
+  private static func type(_ column: Column) -> String {
+    guard let attribute = column.attribute else { return "INTEGER" }
+    return switch attribute.type {
+    case .integer16, .integer32, .integer64, .boolean, .date: "INTEGER"
+    case .double, .float: "REAL"
+    case .decimal, .uuid, .uri, .string, .composite: "TEXT"
+    case .binary, .transformable: attribute.traits.contains(.external) ? "TEXT" : "BLOB"
+    }
+  }
+}
+

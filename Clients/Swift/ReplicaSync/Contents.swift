@@ -1,0 +1,116 @@
+// Large values: sent before the save that names them, fetched with their objects or when they are read.
+
+import FoundationEssentials
+import MirrorWire
+import ReplicaStore
+
+/// Moves contents between a store and the server.
+struct Contents: Sendable {
+  let store: any MirroredStore
+  let plane: ObjectPlane
+  let surroundings: Surroundings
+
+  /// A receipt or an address that ends sooner is fetched again.
+  static let margin: TimeInterval = 60
+  private static let receiptLifetime: TimeInterval = 24 * 3600
+  private static let addressLifetime: TimeInterval = 15 * 60
+
+  private struct UploadRequest: Encodable {
+    struct Token: Encodable {
+      let recordType: String
+      let recordName: String
+      let fieldName: String
+    }
+    let tokens: [Token]
+  }
+
+  private struct UploadAnswer: Decodable {
+    struct Token: Decodable { let url: String }
+    let tokens: [Token]
+  }
+
+  private struct Uploaded: Decodable { let singleFile: AssetReference }
+
+  /// Sends a content, and keeps its receipt. The receipt is good for any object of this user.
+  func upload(_ content: Content) async throws {
+    guard let path = content.path else { throw SyncFailure.damaged("a content that is to be sent is not here") }
+    let token = UploadRequest.Token(
+      recordType: "CD_Content", recordName: content.checksum, fieldName: "CD_content_ckAsset")
+    let places: UploadAnswer = try await plane.record("assets/upload", UploadRequest(tokens: [token]))
+    guard let place = places.tokens.first else { throw SyncFailure.damaged("the server names no place for a content") }
+    let started = surroundings.now()
+    let bytes = try Self.file(path)
+    let answer = try await plane.upload(bytes, to: place.url)
+    guard let uploaded = try? Uploaded(json: answer) else { throw SyncFailure.damaged("an upload has no receipt") }
+    try await store.keepReceipt(uploaded.singleFile, for: content.checksum, until: started + Self.receiptLifetime)
+  }
+
+  /// Fetches a content that is not here; goes on where an earlier attempt ended.
+  /// - Returns: false: the server has no such content any more.
+  func download(_ checksum: String) async throws -> Bool {
+    guard let (content, owner) = try await store.content(checksum) else { return false }
+    if content.path != nil { return true }
+    // Twice: an address may have ended, and a part of an earlier attempt may be of other bytes.
+    for _ in 0..<2 {
+      guard let address = try await address(of: content, owner) else { return false }
+      if try await fetch(address, checksum, byteCount: content.byteCount) { return true }
+    }
+    return false
+  }
+
+  private func address(of content: Content, _ owner: AnyObjectID) async throws -> String? {
+    if let url = content.downloadURL, let expiry = content.expiry, expiry > surroundings.now() + Self.margin {
+      return url
+    }
+    guard let object = try await plane.object(owner.recordName) else { return nil }
+    let expiry = surroundings.now() + Self.addressLifetime
+    for case .asset(let asset) in object.attributes.values where asset.size == content.byteCount {
+      guard let url = asset.downloadURL else { continue }
+      try await store.keepAddress(url, for: content.checksum, until: expiry)
+      return url
+    }
+    return nil
+  }
+
+  private func fetch(_ url: String, _ checksum: String, byteCount: Int64) async throws -> Bool {
+    let path = store.partialPath(of: checksum)
+    let present = min(Self.size(path), byteCount)
+    if present < byteCount {
+      do throws(SyncFailure) {
+        let response = try await plane.download(url, from: present)
+        try Self.append(response.body, to: path, at: response.status == 206 ? present : 0)
+      } catch {
+        // An address that ended, or a range behind the end: the next attempt asks for another.
+        guard case .server(let refusal) = error, [403, 404, 416].contains(refusal.status) else { throw error }
+        try Self.append([], to: path, at: 0)
+        return false
+      }
+    }
+    return try await store.acceptContent(checksum)
+  }
+
+  // MARK: Files
+
+  private static func file(_ path: String) throws(SyncFailure) -> [UInt8] {
+    do {
+      return [UInt8](try Data(contentsOf: URL(filePath: path)))
+    } catch {
+      throw .damaged("a content's file can't be read")
+    }
+  }
+
+  private static func size(_ path: String) -> Int64 {
+    let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+    return (attributes?[.size] as? any BinaryInteger).map { Int64($0) } ?? 0
+  }
+
+  /// Cuts the file at an offset, and appends.
+  private static func append(_ bytes: [UInt8], to path: String, at offset: Int64) throws(SyncFailure) {
+    do {
+      let present = offset == 0 ? Data() : try Data(contentsOf: URL(filePath: path)).prefix(Int(offset))
+      try (present + bytes).write(to: URL(filePath: path))
+    } catch {
+      throw .damaged("a content's file can't be written")
+    }
+  }
+}

@@ -1,0 +1,241 @@
+// One exchange between a store and the server at a time: what `SyncMachine` asks for, done.
+
+package import MirrorWire
+package import ReplicaStore
+import FoundationEssentials
+
+/// How a store is mirrored.
+package struct MirrorOptions: Sendable {
+  package var deviceName: String?
+  /// By the way a zone ends: `delete`, `keep-and-pause` or `keep-and-reupload`.
+  package var zonePolicy: [String: String]?
+  /// Seconds of the lease on the server; nil: none.
+  package var lease: Int? = 3600
+  /// Large values that are fetched with their objects.
+  package var eagerAssetByteCount: Int64 = 256 * 1024
+  /// Changes of a page, at most 1000.
+  package var pageLimit = 1000
+  /// Transactions of a request, at most 1000.
+  package var batchLimit = 1000
+  package var hooks = MirrorHooks()
+
+  package init() {}
+}
+
+/// What an app decides. Each has the default that loses nothing.
+package struct MirrorHooks: Sendable {
+  package enum RejectionDecision: Sendable { case revert, keepForLater, adoptWinner }
+
+  package var saveRejected: (@Sendable (Rejected) async -> RejectionDecision)?
+  /// A zone ended: `delete`, `pause` or `reupload` of the store's own choice; nil: what the server says.
+  package var zoneEnded: (@Sendable (EndedZone) async -> EndedZone.Action)?
+  /// The server says that the file has the objects of another account.
+  package var accountChanged: (@Sendable (SetUpAnswer.AccountChange) async -> Void)?
+
+  package init() {}
+}
+
+/// What an exchange came to.
+struct ExchangeResult: Sendable {
+  var answer: SyncAnswer
+  var savedCount = 0
+  var deletedCount = 0
+  var errors: [MirrorEvent.ObjectError] = []
+  var progress: ImportPage.Progress?
+}
+
+/// Does what the machine says. What a success tells is in the file before it answers (K2).
+struct Exchange: Sendable {
+  let store: any MirroredStore
+  let plane: ObjectPlane
+  let options: MirrorOptions
+  let surroundings: Surroundings
+
+  private static let batchByteCount = 2 * 1024 * 1024
+
+  /// - Parameter body: throws `StoreError` of the file, or `SyncFailure` of the server.
+  static func result(_ body: () async throws -> ExchangeResult) async -> ExchangeResult {
+    do {
+      return try await body()
+    } catch let failure as SyncFailure {
+      return ExchangeResult(answer: .failed(failure))
+    } catch let error as StoreError {
+      return ExchangeResult(answer: .failed(SyncFailure(error)))
+    } catch {
+      return ExchangeResult(answer: .failed(.damaged("\(error)")))
+    }
+  }
+
+  // MARK: Setting up
+
+  func setUp() async throws -> ExchangeResult {
+    let position = try await store.position()
+    let account = try await user()
+    var request = SetUpRequest(modelHash: position.modelHash, configuration: position.configuration)
+    request.deviceName = options.deviceName
+    request.zonePolicy = options.zonePolicy
+    request.owner = position.account.map { .user(recordName: $0) } ?? .nobody
+    request.lease = options.lease
+    request.leaseToken = position.leaseToken
+    let (asked, answer) = (request, try await plane.setUp(request))
+    if let change = answer.accountChange, change.cocoaErrorCode == ServerError.accountChanged {
+      await options.hooks.accountChanged?(change)
+      throw SyncFailure.server(
+        ServerError(
+          status: 409, serverErrorCode: "CONFLICT", reason: "the file has the objects of another account",
+          cocoaErrorCode: ServerError.accountChanged))
+    }
+    try await store.updatePosition { position in
+      position.setUpModelHash = asked.modelHash
+      position.setUpIdentifier = answer.storeIdentifier
+      position.account = account
+      position.leaseToken = answer.leaseToken
+      position.leaseUntil = answer.leaseUntil.flatMap(WireDate.date)
+    }
+    return ExchangeResult(answer: .isSetUp)
+  }
+
+  /// The record name of the user who is signed in.
+  private func user() async throws -> String {
+    if let name = plane.account.userRecordName { return name }
+    let caller: CallerAnswer = try await plane.record("users/caller", [String: String]())
+    plane.account.told(userRecordName: caller.userRecordName)
+    return caller.userRecordName
+  }
+
+  // MARK: Export
+
+  func export() async throws -> ExchangeResult {
+    guard var batch = try await nextBatch() else { return ExchangeResult(answer: .nothing) }
+    let contents = try await store.contentsToUpload(for: batch, validAt: surroundings.now() + Contents.margin)
+    if !contents.isEmpty {
+      for content in contents { try await self.contents.upload(content) }
+      guard let filled = try await nextBatch() else { return ExchangeResult(answer: .nothing) }
+      batch = filled
+    }
+    let answer = try await plane.save(SaveRequest.body(try batch.bodies()))
+    try await store.acknowledge(batch, historyToken: answer.historyToken)
+    let counts = batch.counts
+    return ExchangeResult(
+      answer: .exported(hasMore: try await hasMore()), savedCount: counts.saved, deletedCount: counts.deleted)
+  }
+
+  /// Sets the refused save aside, or makes the batch smaller.
+  func setAside(_ error: ServerError) async throws -> ExchangeResult {
+    guard let batch = try await nextBatch() else { return ExchangeResult(answer: .nothing) }
+    var result = ExchangeResult(answer: .nothing)
+    if let rejected = try await store.refuse(batch, at: error.refusedTransaction, error: error) {
+      result.errors = rejected.objects.map { MirrorEvent.ObjectError(object: $0, error: error) }
+      switch await options.hooks.saveRejected?(rejected) ?? .revert {
+      // The saves wait among the rejected, and their objects are read anew.
+      case .revert, .keepForLater: break
+      case .adoptWinner: try await adoptWinners(of: rejected)
+      }
+    }
+    result.answer = .setAside(hasMore: try await hasMore())
+    return result
+  }
+
+  private func adoptWinners(of rejected: Rejected) async throws {
+    for duplicate in rejected.error.duplicates ?? [] {
+      guard let winner = duplicate.winner,
+        let loser = rejected.objects.first(where: { $0.recordName == duplicate.objectID })
+      else { continue }
+      try await store.adopt(winner, insteadOf: loser)
+    }
+  }
+
+  private func nextBatch() async throws -> ExportBatch? {
+    try await store.nextBatch(transactionLimit: options.batchLimit, byteLimit: Self.batchByteCount)
+  }
+
+  private func hasMore() async throws -> Bool { try await store.figures().pendingTransactions > 0 }
+
+  // MARK: Import
+
+  /// - Parameter event: of the run of pages.
+  func importPage(waits: Bool, event: UUID?) async throws -> ExchangeResult {
+    let position = try await store.position()
+    let page = try await plane.changes(after: position.importToken, limit: options.pageLimit, waits: waits)
+    // The process ended between the server's reset and the file's.
+    if let reset = page.reset, position.resetReason == nil {
+      try await store.beginReset(reason: reset.reason)
+      return ExchangeResult(answer: .imported(hasMore: true, isCaughtUp: false))
+    }
+    let applied = try await store.apply(try await decided(page), event: event)
+    try await fetchShares(of: applied.changedShares)
+    try await reread()
+    return ExchangeResult(
+      answer: .imported(hasMore: page.moreComing, isCaughtUp: page.caughtUp), savedCount: applied.savedCount,
+      deletedCount: applied.deletedCount, errors: page.quarantined.map(MirrorEvent.ObjectError.init),
+      progress: page.progress)
+  }
+
+  /// The page with the app's decisions about zones that ended.
+  private func decided(_ page: ImportPage) async throws -> ImportPage {
+    guard let decide = options.hooks.zoneEnded else { return page }
+    var page = page
+    for (index, change) in page.changes.enumerated() {
+      guard case .zone(var zone) = change else { continue }
+      zone.action = await decide(zone)
+      page.changes[index] = .zone(zone)
+    }
+    return page
+  }
+
+  func fetchShares(of zones: [ZoneID]) async throws {
+    if zones.isEmpty { return }
+    let shares = try await plane.shares().shares
+    for zone in zones {
+      let share = shares.first { $0.zoneID.isSame(as: zone) }
+      try await store.cacheShare(
+        try share.map { share throws(WireError) in Data(try share.json()) }, permission: permission(share), of: zone)
+    }
+  }
+
+  private func permission(_ share: ShareRecord?) -> ZonePermission {
+    guard plane.scope == "shared" else { return .owner }
+    return share?.currentUserParticipant?.permission == "READ_WRITE" ? .readWrite : .readOnly
+  }
+
+  private func reread() async throws {
+    for object in try await store.objectsToReread(limit: 100) {
+      try await store.reread(object, as: try await plane.object(object.recordName))
+    }
+  }
+
+  /// The server forgets what it told, and the file begins a second copy (K13).
+  func reset() async throws -> ExchangeResult {
+    let answer = try await plane.reset(reason: "ServerChangeTokenExpired")
+    try await store.beginReset(reason: answer.reset.reason)
+    return ExchangeResult(answer: .reset)
+  }
+
+  /// Small contents that are not here.
+  func fetchEagerContents() async {
+    // Dropped because a content that can't be fetched now is fetched at its first read.
+    let wanted = (try? await store.contentsToDownload(byteLimit: options.eagerAssetByteCount, limit: 1000)) ?? []
+    for content in wanted where !Task.isCancelled { _ = try? await contents.download(content.checksum) }
+  }
+
+  var contents: Contents { Contents(store: store, plane: plane, surroundings: surroundings) }
+}
+
+struct CallerAnswer: Codable { let userRecordName: String }
+
+extension ZoneID {
+  func isSame(as other: ZoneID) -> Bool {
+    zoneName == other.zoneName
+      && (ownerRecordName == nil || other.ownerRecordName == nil || ownerRecordName == other.ownerRecordName)
+  }
+}
+
+extension MirrorEvent.ObjectError {
+  init(_ problem: ObjectProblem) {
+    self.init(
+      object: AnyObjectID(entityName: problem.entity, recordName: problem.objectID),
+      error: ServerError(
+        status: 200, serverErrorCode: problem.serverErrorCode, reason: problem.reason,
+        ckErrorCode: problem.ckErrorCode, cocoaErrorCode: problem.cocoaErrorCode))
+  }
+}

@@ -1,0 +1,82 @@
+// What a person or an app is told about a store's mirroring.
+
+public import FoundationEssentials
+package import MirrorWire
+public import ReplicaStore
+
+/// What a store has to send and to fetch, and why it does nothing.
+public struct SyncStatus: Sendable, Equatable {
+  public enum Idle: String, Sendable, CaseIterable {
+    case nothingPending, working, offline, signedOut, throttled, paused, rejected, modelUnknown, leaseLost, diskFull
+    /// Resets did not end (134410), or the server refuses what can't be mended here.
+    case failed
+  }
+
+  /// Steps of the server's sequence.
+  public struct Progress: Sendable, Equatable {
+    public let done: Int64
+    public let total: Int64
+  }
+
+  public internal(set) var pendingTransactions = 0
+  public internal(set) var pendingObjects = 0
+  public internal(set) var pendingByteCount = 0
+  public internal(set) var rejectedCount = 0
+  /// Contents that are still to be fetched when they are read.
+  public internal(set) var missingContents = 0
+  /// nil: no run of pages is under way.
+  public internal(set) var importProgress: Progress?
+  public internal(set) var isInitialImportDone = false
+  /// Nothing is pending, and the last page was the last one.
+  public internal(set) var isCaughtUp = false
+  public internal(set) var idle = Idle.paused
+  public internal(set) var throttledUntil: Date?
+  /// Of `modelUnknown`: what an operator's `aquifer model push` adds, as `CD_Type.field`.
+  public internal(set) var schemaGap: [String] = []
+  /// What went wrong last; nil after a success.
+  public internal(set) var lastError: StoreError?
+}
+
+extension SyncStatus {
+  package mutating func take(_ figures: MirrorFigures) {
+    pendingTransactions = figures.pendingTransactions
+    pendingObjects = figures.pendingObjects
+    pendingByteCount = figures.pendingByteCount
+    rejectedCount = figures.rejectedCount
+    missingContents = figures.missingContents
+  }
+
+  package mutating func take(_ idle: SyncIdle, _ failure: SyncFailure?) {
+    self.idle = Idle(rawValue: idle.rawValue) ?? .working
+    if self.idle == .nothingPending, rejectedCount > 0 { self.idle = .rejected }
+    lastError = failure.map { StoreError($0) }
+    guard case .server(let error)? = failure else { return schemaGap = [] }
+    schemaGap = error.schemaGap?.map { $0.recordType + ($0.field.map { ".\($0)" } ?? "") } ?? []
+  }
+}
+
+extension StoreError {
+  package init(_ failure: SyncFailure) {
+    self =
+      switch failure {
+      case .transport, .cancelled: .offline
+      case .full: .full
+      case .damaged(let reason): .damaged(reason)
+      case .server(let error) where error.remedy == .signIn: .signedOut
+      case .server(let error):
+        .server(
+          ckErrorCode: error.ckErrorCode ?? 0, cocoaErrorCode: error.cocoaErrorCode, reason: error.reason,
+          requestID: error.requestID ?? "")
+      }
+  }
+}
+
+extension SyncFailure {
+  init(_ error: StoreError) {
+    self =
+      switch error {
+      case .full: .full
+      default: .damaged("\(error)")
+      }
+  }
+}

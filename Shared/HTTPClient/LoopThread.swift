@@ -1,0 +1,22 @@
+// Starts the thread of a transfer loop: the one place of the client that names the platform's C library.
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#elseif canImport(Android)
+  import Android
+#endif
+
+enum LoopThread {
+  typealias Body = @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
+
+  /// Starts a thread that nobody joins.
+  /// - Returns: 0, or the error of `pthread_create`; no thread runs then.
+  static func start(_ body: @escaping Body, with context: UnsafeMutableRawPointer) -> Int32 {
+    var thread = pthread_t()
+    let error = pthread_create(&thread, nil, body, context)
+    if error == 0 { pthread_detach(thread) }
+    return error
+  }
+}

@@ -1,0 +1,162 @@
+// What the machine does in each state with each input. Inputs that a line does not name do nothing there.
+
+/// By state: its idle reason, and the inputs with their outputs. `+` begins an event, `-` ends it, `!` ends it with a
+/// failure.
+let syncMachineTable: [String: String] = [
+  "new": """
+  paused
+    started: openPings +import import → working
+  """,
+  "setting up": """
+  working
+    stopped, paused:  → paused
+    offline:  → offline
+    isSetUp: -setUp openPings +import import
+    exported, exported, more, set aside, imported, imported, more, reset, nothing: -setUp +setUp setUp
+    lost: !setUp wait → offline
+    full: !setUp wait → diskFull
+    damaged, 400, 404, 410: !setUp wait → failed
+    cancelled: !setUp +setUp setUp
+    421, account: !setUp → signedOut
+    429: !setUp wait 7 → throttled
+    503: !setUp wait → throttled
+    gap: !setUp wait → modelUnknown
+    lease: !setUp wait 9 → leaseLost
+  """,
+  "importing": """
+  working
+    stopped, paused:  → paused
+    offline:  → offline
+    isSetUp, exported, exported, more, set aside, imported, reset, nothing: -import wait → nothingPending
+    imported, more: import
+    lost: !import wait → offline
+    full: !import wait → diskFull
+    damaged, 400: !import wait → failed
+    cancelled: !import +import import
+    404: !import +setUp setUp
+    410: !import reset
+    421, account: !import → signedOut
+    429: !import wait 7 → throttled
+    503: !import wait → throttled
+    gap: !import wait → modelUnknown
+    lease: !import wait 9 → leaseLost
+  """,
+  "at rest": """
+  nothingPending
+    stopped, paused:  → paused
+    saved: +export export → working
+    pinged, timer: +import import → working
+    offline:  → offline
+    reset wanted: reset → working
+  """,
+  "exporting": """
+  working
+    stopped, paused:  → paused
+    offline:  → offline
+    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, nothing: -export +import import
+    lost: !export wait → offline
+    full: !export wait → diskFull
+    damaged, 410: !export wait → failed
+    cancelled: !export +export export
+    400: !export setAside
+    404: !export +setUp setUp
+    421, account: !export → signedOut
+    429: !export wait 7 → throttled
+    503: !export wait → throttled
+    gap: !export wait → modelUnknown
+    lease: !export wait 9 → leaseLost
+  """,
+  "waiting at the server": """
+  nothingPending
+    stopped, paused: endWait → paused
+    saved, pinged, reset wanted: endWait → working
+    offline: endWait → offline
+    isSetUp, exported, exported, more, set aside, imported, reset, nothing, cancelled: wait at server
+    imported, more: +import import → working
+    lost: wait → offline
+    full: wait → diskFull
+    damaged, 400: wait → failed
+    404: +setUp setUp → working
+    410: reset → working
+    421, account:  → signedOut
+    429: wait 7 → throttled
+    503: wait → throttled
+    gap: wait → modelUnknown
+    lease: wait 9 → leaseLost
+  """,
+  "setting aside": """
+  working
+    stopped, paused:  → paused
+    offline:  → offline
+    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, nothing: +import import
+    lost: wait → offline
+    full: wait → diskFull
+    damaged, 400, 410: wait → failed
+    cancelled: +export export
+    404: +setUp setUp
+    421, account:  → signedOut
+    429: wait 7 → throttled
+    503: wait → throttled
+    gap: wait → modelUnknown
+    lease: wait 9 → leaseLost
+  """,
+  "resetting": """
+  working
+    stopped, paused:  → paused
+    offline:  → offline
+    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, nothing, cancelled: +import import
+    lost: wait → offline
+    full: wait → diskFull
+    damaged, 400, 410: wait → failed
+    404: +setUp setUp
+    421, account:  → signedOut
+    429: wait 7 → throttled
+    503: wait → throttled
+    gap: wait → modelUnknown
+    lease: abandonReset → failed
+  """,
+  "throttled": """
+  throttled
+    stopped, paused:  → paused
+    timer: +import import → working
+  """,
+  "unreachable": """
+  offline
+    stopped, paused:  → paused
+    pinged, online, timer: +export export → working
+  """,
+  "told to be offline": """
+  offline
+    stopped, paused:  → paused
+    online: +import import → working
+  """,
+  "paused": """
+  paused
+    unpaused: +import import → working
+  """,
+  "signed out": """
+  signedOut
+    stopped, paused:  → paused
+    signedIn: +setUp setUp → working
+  """,
+  "unknown model": """
+  modelUnknown
+    stopped, paused:  → paused
+    timer: +setUp setUp → working
+  """,
+  "without the lease": """
+  leaseLost
+    stopped, paused:  → paused
+    timer: +setUp setUp → working
+  """,
+  "full": """
+  diskFull
+    stopped, paused:  → paused
+    timer: +import import → working
+  """,
+  "given up": """
+  failed
+    stopped, paused:  → paused
+    reset wanted: reset → working
+  """,
+]

@@ -1,0 +1,68 @@
+// A device of a test: a replica, and the loop that mirrors it.
+
+import Foundation
+import MirrorWire
+import ReplicaStore
+import ReplicaSync
+
+/// A device whose process can be killed: its file goes on with another loop.
+final class Device {
+  let user: User
+  let scope: String
+  private let transport: any Transport
+  private let options: MirrorOptions
+  private let hasPings: Bool
+  private(set) var replica: any JournalReplica
+  private(set) var mirroring: Mirroring
+  private(set) var loop: SyncLoop
+
+  /// - Parameters:
+  ///   - replica: nil: a naive one.
+  ///   - scope: `private` or `shared`.
+  init(
+    _ user: User, scope: String = "private", replica given: (any JournalReplica)? = nil,
+    transport: any Transport = CurlTransport(), pageLimit: Int = 1000, hasPings: Bool = false
+  ) async throws {
+    self.user = user
+    self.scope = scope
+    self.transport = transport
+    self.hasPings = hasPings
+    var options = MirrorOptions()
+    options.pageLimit = pageLimit
+    options.lease = nil
+    self.options = options
+    replica = given ?? NaiveReplica(NaiveFile(storeIdentifier: UUID().uuidString, modelHash: user.server.modelHash))
+    mirroring = Self.mirroring(user, transport, hasPings)
+    loop = try await mirroring.add(replica.store, scope: scope, options: options)
+  }
+
+  private static func mirroring(_ user: User, _ transport: any Transport, _ hasPings: Bool) -> Mirroring {
+    Mirroring(
+      account: user.account(hasPings: hasPings), container: Server.container, environment: "development",
+      transport: transport, surroundings: .quick)
+  }
+
+  /// The process ends without a word, and another one goes on with the file.
+  func restart() async throws {
+    await mirroring.stop()
+    replica = try await replica.reopened()
+    mirroring = Self.mirroring(user, transport, hasPings)
+    loop = try await mirroring.add(replica.store, scope: scope, options: options)
+  }
+
+  func sync() async throws {
+    try await mirroring.start()
+    try await loop.syncNow(timeout: .seconds(6000))
+  }
+
+  func shown() async throws -> [String] { try await replica.shown() }
+}
+
+extension Surroundings {
+  /// Waits a hundredth of the time, so that retries do not slow tests down.
+  static let quick = Surroundings(
+    now: { Date.now }, makeUUID: { UUID() }, sleep: { try await Task.sleep(for: $0 / 100) },
+    log: { line in
+      if ProcessInfo.processInfo.environment["AQUIFER_TEST_LOG"] != nil { print(Date.now.timeIntervalSince1970, line) }
+    })
+}

@@ -1,0 +1,43 @@
+// A transport that loses requests and answers when a test says so.
+
+import ReplicaSync
+import Synchronization
+
+struct FaultyTransport: Transport {
+  enum Fault: Sendable { case none, losesRequest, losesAnswer }
+
+  let inner: any Transport
+  /// What happens to the next request.
+  let next: @Sendable (TransportRequest) -> Fault
+
+  func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+    switch next(request) {
+    case .none: return try await inner.send(request)
+    case .losesRequest: throw TransportError(.unreachable, "a test lost the request")
+    case .losesAnswer:
+      _ = try await inner.send(request)
+      throw TransportError(.lost, "a test lost the answer")
+    }
+  }
+
+  func stream(_ request: TransportRequest, silence: Duration) async throws(TransportError) -> TransportStream {
+    try await inner.stream(request, silence: silence)
+  }
+}
+
+/// Numbers of a seed, from any thread.
+final class Chance: Sendable {
+  private let state: Mutex<UInt64>
+
+  init(_ seed: UInt64) { state = Mutex(seed &* 0x9e37_79b9_7f4a_7c15 &+ 1) }
+
+  /// 0..<limit.
+  func number(_ limit: Int) -> Int {
+    state.withLock { state in
+      state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      return Int(state >> 33) % limit
+    }
+  }
+
+  func pick<Element>(_ elements: [Element]) -> Element { elements[number(elements.count)] }
+}

@@ -1,0 +1,261 @@
+// A replica in dictionaries: it keeps the rules of a replica as simply as it can, and breaks one of them on purpose.
+
+import FoundationEssentials
+import MirrorWire
+import Synchronization
+
+@testable import ReplicaStore
+
+/// A rule of replicas. A test breaks one, and must see it.
+enum Rule: String, CaseIterable, Sendable {
+  /// Pending properties and pairs are the user's (K4).
+  case keepsPending
+  /// An imported deletion is applied, whatever was edited (K5).
+  case appliesDeletions
+  /// What is deleted here is not brought back by an import (K6).
+  case keepsDeletions
+  /// Pointers are kept as they come, even if the target is missing (K7).
+  case keepsPointers
+  /// Both ends of a one-to-one relationship and both former partners are written (K8).
+  case writesPartners
+  /// A page and its token are one commit (K10).
+  case commitsTokens
+  /// What was sent is sent again until it is answered (K3).
+  case sendsAgain
+}
+
+/// What the file of a replica has: it survives the replica.
+struct NaiveFile: Sendable {
+  var graph = NaiveGraph()
+  var outbox: [(number: Int64, transaction: Transaction)] = []
+  var sent: ClosedRange<Int64>?
+  var pending: [Property: Int64] = [:]
+  var deleted: [String: Int64] = [:]
+  var inserted: [String: Int64] = [:]
+  var rejected: [Rejected] = []
+  var toReread: [AnyObjectID] = []
+  var shares: [ZoneID: (share: Data?, permission: ZonePermission)] = [:]
+  var events: [MirrorEvent] = []
+  var position: MirrorPosition
+  var shadow: NaiveGraph?
+  var lastNumber: Int64 = 0
+
+  init(storeIdentifier: String, modelHash: String) {
+    position = MirrorPosition(storeIdentifier: storeIdentifier, modelHash: modelHash, configuration: nil)
+  }
+}
+
+final class NaiveReplica: MirroredStore {
+  let broken: Rule?
+  private let state: Mutex<NaiveFile>
+  private let listeners = Mutex<[AsyncStream<Commit>.Continuation]>([])
+  /// Commits until the replica dies as a killed process does; nil: it lives.
+  private let life = Mutex<Int?>(nil)
+
+  init(_ file: NaiveFile, broken: Rule? = nil) {
+    state = Mutex(file)
+    self.broken = broken
+  }
+
+  var file: NaiveFile { state.withLock { $0 } }
+  var graph: NaiveGraph { state.withLock { $0.graph } }
+
+  /// Dies before the commit that comes after so many others.
+  func die(after commits: Int) { life.withLock { $0 = commits } }
+  var isDead: Bool { life.withLock { $0 == -1 } }
+
+  private func commit<Value>(_ body: (inout NaiveFile) throws -> Value) throws(StoreError) -> Value {
+    let lives = life.withLock { life -> Bool in
+      guard let left = life else { return true }
+      life = left > 0 ? left - 1 : -1
+      return left > 0
+    }
+    guard lives else { throw .closed }
+    do {
+      return try state.withLock { file in
+        var copy = file
+        let value = try body(&copy)
+        file = copy
+        return value
+      }
+    } catch let error as StoreError {
+      throw error
+    } catch {
+      throw .damaged("\(error)")
+    }
+  }
+
+  private func tell(_ commit: Commit) { listeners.withLock { for listener in $0 { listener.yield(commit) } } }
+
+  // MARK: Edits
+
+  /// Saves edits as one transaction, as an app does.
+  func save(_ edit: @escaping @Sendable (inout any JournalEdit) -> Void) async throws {
+    let number = try commit { file in
+      var changes = NaiveEdit(file.graph, writesPartners: broken != .writesPartners)
+      var edits: any JournalEdit = changes
+      edit(&edits)
+      guard let edited = edits as? NaiveEdit else { return file.lastNumber }
+      changes = edited
+      if changes.changes.isEmpty { return file.lastNumber }
+      file.lastNumber += 1
+      file.graph = changes.graph
+      let identifier = "\(file.position.storeIdentifier)-\(file.lastNumber)"
+      let transaction = Transaction(
+        transactionID: identifier, timestamp: WireDate.text(Date.now), author: "app",
+        importToken: file.position.importToken, changes: changes.changes)
+      file.outbox.append((file.lastNumber, transaction))
+      for property in changes.touched { file.pending[property] = file.lastNumber }
+      for change in changes.changes where change.changeType != .update {
+        file.deleted[change.objectID] = change.changeType == .delete ? file.lastNumber : nil
+        file.inserted[change.objectID] = change.changeType == .insert ? file.lastNumber : nil
+      }
+      return file.lastNumber
+    }
+    tell(Commit(transactionNumber: number, isImport: false, hasExports: true, entityNames: []))
+  }
+
+  // MARK: Positions
+
+  func position() async throws(StoreError) -> MirrorPosition { file.position }
+  func updatePosition(_ change: @escaping @Sendable (inout MirrorPosition) -> Void) async throws(StoreError) {
+    try commit { change(&$0.position) }
+  }
+  func commits() -> AsyncStream<Commit> {
+    let (stream, continuation) = AsyncStream<Commit>.makeStream()
+    listeners.withLock { $0.append(continuation) }
+    return stream
+  }
+  func figures() async throws(StoreError) -> MirrorFigures {
+    let file = file
+    return MirrorFigures(
+      pendingTransactions: file.outbox.count, pendingObjects: Set(file.pending.keys.map(\.object)).count,
+      rejectedCount: file.rejected.count, objectsToReread: file.toReread.count)
+  }
+
+  // MARK: Export
+
+  func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch? {
+    try commit { file in
+      if broken == .sendsAgain, let sent = file.sent {
+        // Gives up on what was sent, as if it had arrived.
+        file.outbox.removeAll { sent.contains($0.number) }
+        file.settle()
+        file.sent = nil
+      }
+      let isRepeated = file.sent != nil
+      guard let first = file.outbox.first?.number else { return nil }
+      let rows = file.sent ?? first...(file.outbox.prefix(transactionLimit).last?.number ?? first)
+      file.sent = rows
+      let transactions = try file.outbox.filter { rows.contains($0.number) }.map { try $0.transaction.json() }
+      return ExportBatch(rows: rows, transactions: transactions, checksums: [], isRepeated: isRepeated, receipts: [:])
+    }
+  }
+
+  func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
+    try commit { file in
+      file.outbox.removeAll { batch.rows.contains($0.number) }
+      file.settle()
+      file.sent = nil
+      file.position.serverHistoryToken = historyToken
+    }
+  }
+
+  func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> Rejected? {
+    try commit { file in
+      let rows = file.outbox.filter { batch.rows.contains($0.number) }
+      guard let refused = rows.count == 1 ? rows.first : index.flatMap({ rows.indices.contains($0) ? rows[$0] : nil })
+      else {
+        file.sent = batch.rows.lowerBound...rows[rows.count / 2 - 1].number
+        return nil
+      }
+      let objects = refused.transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
+      let rejected = Rejected(
+        identifier: refused.transaction.transactionID, transactionNumber: refused.number, objects: objects,
+        error: error,
+        isConsequence: false, date: Date.now)
+      file.outbox.removeAll { $0.number == refused.number }
+      file.sent = nil
+      file.settle()
+      file.rejected.append(rejected)
+      file.toReread += objects
+      return rejected
+    }
+  }
+
+  func rejected() async throws(StoreError) -> [Rejected] { file.rejected }
+  func retry(_ identifier: String) async throws(StoreError) { throw .invalid("a naive replica does not retry") }
+  func discard(_ identifier: String) async throws(StoreError) {
+    try commit { $0.rejected.removeAll { $0.identifier == identifier } }
+  }
+  func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError) {
+    throw .invalid("a naive replica does not adopt")
+  }
+
+  // MARK: Import
+
+  func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage {
+    // The rule is broken by a token that is kept although the process dies before the page.
+    if broken == .commitsTokens, life.withLock({ $0 == 0 }) {
+      state.withLock { $0.position.importToken = page.importToken }
+    }
+    let applied = try commit { file in file.apply(page, broken: broken) }
+    tell(Commit(transactionNumber: file.lastNumber, isImport: true, hasExports: false, entityNames: []))
+    return applied
+  }
+
+  func beginReset(reason: String) async throws(StoreError) {
+    try commit { file in
+      file.position.resetReason = reason
+      file.position.importToken = nil
+      file.shadow = NaiveGraph()
+    }
+  }
+  func abandonReset() async throws(StoreError) {
+    try commit { file in
+      file.position.resetReason = nil
+      file.position.failedResetCount += 1
+      file.shadow = nil
+    }
+  }
+  func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID] { Array(file.toReread.prefix(limit)) }
+  func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
+    try commit { file in
+      file.toReread.removeAll { $0 == object }
+      file.reread(object, answer)
+    }
+  }
+
+  // MARK: Events, zones, contents
+
+  func record(_ event: MirrorEvent) async throws(StoreError) {
+    try commit { file in
+      file.events.removeAll { $0.identifier == event.identifier }
+      file.events.append(event)
+    }
+  }
+  func mirrorEvents(
+    after date: Date?, afterEvent: UUID?, type: MirrorEvent.Kind?
+  ) async throws(StoreError) -> [MirrorEvent] { file.events.filter { type == nil || $0.kind == type } }
+
+  func zones() async throws(StoreError) -> [CachedZone] {
+    file.shares.map { zone, cached in
+      CachedZone(
+        zoneID: zone, share: cached.share, permission: cached.permission, isPaused: false, objectCount: 0,
+        pendingCount: 0)
+    }
+  }
+  func cacheShare(_ share: Data?, permission: ZonePermission, of zoneID: ZoneID) async throws(StoreError) {
+    try commit { $0.shares[zoneID] = (share, permission) }
+  }
+  func cachePermissions(_ answer: PermissionsAnswer) async throws(StoreError) {}
+  func zone(of object: AnyObjectID) async throws(StoreError) -> ZoneID? { graph.objects[object.recordName]?.zoneID }
+  func contentsToUpload(for batch: ExportBatch, validAt date: Date) async throws(StoreError) -> [Content] { [] }
+  func keepReceipt(_ receipt: AssetReference, for checksum: String, until expiry: Date) async throws(StoreError) {}
+  func contentsToDownload(byteLimit: Int64, limit: Int) async throws(StoreError) -> [Content] { [] }
+  func content(_ checksum: String) async throws(StoreError) -> (content: Content, owner: AnyObjectID)? { nil }
+  func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError) {}
+  func partialPath(of checksum: String) -> String { "" }
+  func acceptContent(_ checksum: String) async throws(StoreError) -> Bool { false }
+  func trimContents(to byteCount: Int64) async throws(StoreError) {}
+}
