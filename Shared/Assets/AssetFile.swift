@@ -42,7 +42,7 @@ public final class AssetFile: Sendable {
     }
     let content = sealed == nil ? length : SealedFile.contentByteCount(ofFile: length)
     byteCount = content ?? 0
-    if content == nil { problem = .corrupt("\(path) has \(length) bytes, as no sealed file has; restore it from a backup") }
+    if content == nil { problem = .corrupt("\(path) has \(length) bytes, but no sealed file has that length; restore it from a backup") }
     if let problem { throw problem }
     guard status.st_mode & S_IFMT == S_IFREG else { return nil }
   }

@@ -97,12 +97,12 @@ extension EnvironmentRules.Unique {
 
   private func problems(in model: ModelIndex, called modelName: String) -> [String] {
     guard let entity = model.entity(named: entity) else { return ["The \(modelName) has no entity \(entity)."] }
-    if attributes.isEmpty { return ["\(entity.name) needs an attribute to be unique by."] }
+    if attributes.isEmpty { return ["\(entity.name) needs at least one unique attribute."] }
     var problems: [String] = []
     if Set(attributes).count < attributes.count { problems.append("\(text) names an attribute twice.") }
     for name in attributes {
       guard let attribute = entity.attribute(named: name) else {
-        problems.append("\(entity.name).\(name) is no attribute of the \(modelName).")
+        problems.append("\(entity.name).\(name) is not an attribute of the \(modelName).")
         continue
       }
       if let reason = attribute.reasonNotToBeUnique { problems.append("\(entity.name).\(name) \(reason).") }

@@ -47,13 +47,13 @@ func `a relationship takes objects of its destination and below, and of entities
   let (records, problems) = try exported(owner, over: [animal(entity, "A")])
   #expect(records["O"]?.fields.string("CD_dog") == (fits ? "A" : nil))
   #expect(records["A"]?.fields.string("CD_owner") == (fits ? "O" : nil))
-  #expect(problems.map(\.reason) == (fits ? [] : ["Owner.dog points to an object that is no Dog"]))
+  #expect(problems.map(\.reason) == (fits ? [] : ["Owner.dog points to an object that is not of entity Dog"]))
 }
 
 @Test func `a set takes objects of its destination alone, and the others are named`() throws {
   let (records, problems) = try exported(insert("Toy", "T", [:], ["puppies": .toMany(["P", "D"])]), over: [animal("Puppy", "P"), animal("Dog", "D")])
   #expect(records["P"]?.fields.string("CD_toy") == "T" && records["D"]?.fields.string("CD_toy") == nil)
-  #expect(problems.map(\.reason) == ["Toy.puppies holds an object that is no Puppy"])
+  #expect(problems.map(\.reason) == ["Toy.puppies holds an object that is not of entity Puppy"])
 }
 
 @Test(arguments: [("Cat", false), ("Puppy", false), ("Dog", true), ("Animal", true)])

@@ -80,7 +80,7 @@ extension ObjectPlaneWorld {
     let cut = try #require(events.first { $0["identifier"]?.string == "cut" })
     #expect(cut["succeeded"]?.bool == false && cut["counts"]?["saved"]?.int64 == 7)
     #expect(cut["error"]?["cocoaErrorCode"]?.int64 == 134409)
-    #expect(cut["error"]?["reason"]?.string == "The server stopped while this was under way; the next run goes on where it ended")
+    #expect(cut["error"]?["reason"]?.string == "The server stopped during this run; the next run continues where it ended")
     let next = try #require(events.first { $0["identifier"]?.string != "cut" })
     #expect(next["succeeded"]?.bool == true && next["counts"]?["saved"]?.int64 == 1)
     #expect(lines.take() == [Caller(userRecordName: "_alice").party(in: ObjectPlaneWorld.container)], "what is exported takes its user's turns")

@@ -16,7 +16,7 @@ extension Exporter {
       (added, removed) = (targets, try linkedObjects(of: owner, link).filter { !kept.contains($0) })
     case .toManyDelta(let add, let remove): (added, removed) = (add, remove)
     case .toOne:
-      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
+      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, but the value is not a set")
     }
     for target in removed { try removeLink(link, owner, target) }
     for target in added {
@@ -29,7 +29,7 @@ extension Exporter {
       case .wrongEntity:
         leaveOut(
           relationship.name, .toManyDelta(add: [target], remove: []), of: change,
-          "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
+          "\(entity.name).\(relationship.name) holds an object that is not of entity \(relationship.destinationName)")
       }
     }
   }

@@ -200,7 +200,7 @@ public struct MovePlanner {
 extension MoveRefusal {
   public var recordError: RecordError {
     switch self {
-    case .unknownObject(let name): RecordError(.badRequest, "\(name) is no object of this store", cocoaErrorCode: .mirroring)
+    case .unknownObject(let name): RecordError(.badRequest, "\(name) is not an object of this store", cocoaErrorCode: .mirroring)
     case .tooManyRecords(let root, let limit):
       RecordError(
         .badRequest, "More than \(limit) records are connected with \(root): \(limit) is the limit of one move; cut the graph by AquiferShareBoundary",

@@ -93,7 +93,7 @@ struct QueryReader {
       throw RecordError(.badRequest, "Field '\(name)' is not marked sortable")
     }
     guard let relative else { return RecordQuery.Order(key: key, isAscending: isAscending) }
-    guard case .field = key else { throw RecordError(.badRequest, "Field '\(key.name)' is no location") }
+    guard case .field = key else { throw RecordError(.badRequest, "Field '\(key.name)' is not a location") }
     do throws(RecordError) {
       guard case .location(let place) = try ValueReader(zone: zone).value(relative.member("value") ?? relative, as: .location) else {
         throw RecordError(.badRequest, "LOCATION must be an object with latitude and longitude")

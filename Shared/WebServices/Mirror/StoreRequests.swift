@@ -54,7 +54,7 @@ public struct SetUpStoreRequest: Hashable, Sendable {
     guard let object = try body.optionalObject("zonePolicy") else { return nil }
     var policies: [ZoneEnd: ZonePolicy] = [:]
     for (name, value) in object.members {
-      guard let end = ZoneEnd(name: name) else { throw RecordError(.badRequest, "zonePolicy: a zone does not end as '\(name.prefix(40))'") }
+      guard let end = ZoneEnd(name: name) else { throw RecordError(.badRequest, "zonePolicy: '\(name.prefix(40))' is not a way in which a zone ends") }
       guard let policy = value.string.flatMap(ZonePolicy.init(name:)) else {
         throw RecordError(.badRequest, "zonePolicy.\(name) must be one of \(ZonePolicy.allCases.map(\.name).joined(separator: ", "))")
       }

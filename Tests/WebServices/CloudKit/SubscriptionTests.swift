@@ -46,7 +46,7 @@ import Testing
 
   static let bad: [(String, String)] = [
     ("{}", "subscriptionType is missing"), (#"{"subscriptionType":"record"}"#, "subscriptionType must be zone, query or database, not 'record'"),
-    (#"{"subscriptionType":"zone"}"#, "zoneID is missing: a zone subscription names its zone"),
+    (#"{"subscriptionType":"zone"}"#, "zoneID is missing: a zone subscription must name its zone"),
     (#"{"subscriptionType":"zone","zoneID":7}"#, "zoneID must be an object"),
     (#"{"subscriptionType":"database","subscriptionID":""}"#, "subscriptionID has 1 to 255 printable ASCII characters"),
     (#"{"subscriptionType":"database","subscriptionID":"a\u0000"}"#, "subscriptionID has 1 to 255 printable ASCII characters"),
@@ -56,11 +56,11 @@ import Testing
     (#"{"subscriptionType":"query","firesOn":["create"],"query":{}}"#, "query: recordType is missing"),
     (
       #"{"subscriptionType":"query","query":{"recordType":"Note"}}"#,
-      "firesOn is missing: a query subscription says which of create, update, delete it fires on"
+      "firesOn is missing: a query subscription must name create, update or delete, or several of them"
     ),
     (
       #"{"subscriptionType":"query","query":{"recordType":"Note"},"firesOn":[]}"#,
-      "firesOn is missing: a query subscription says which of create, update, delete it fires on"
+      "firesOn is missing: a query subscription must name create, update or delete, or several of them"
     ),
     (#"{"subscriptionType":"query","query":{"recordType":"Note"},"firesOn":["read"]}"#, "firesOn has 'read': it takes create, update, delete"),
     (#"{"subscriptionType":"query","query":{"recordType":"Note"},"firesOn":[1]}"#, "firesOn[0] must be a string"),
