@@ -77,7 +77,7 @@ extension Attack {
         }
       }
     },
-    Attack(name: "strangers", what: "300 connections without credentials ask for whatever there is") { scene in
+    Attack(name: "strangers", what: "300 connections without credentials ask for every path") { scene in
       return {
         let paths = ["/", "/nothing", "/signin", "/share/0123456789", "/database/1/\(Stage.container)/development/public/records/query", "/assets/a/b"]
         try await scene.repeatedly(300) { number in
