@@ -84,7 +84,7 @@ public struct NamedModel: Sendable {
 }
 
 extension EnvironmentRules.Unique {
-  /// Whether the model has the rule's entity, and its attributes can be compared.
+  /// True if the model has the rule's entity, and its attributes can be compared.
   public func fits(_ model: ModelIndex) -> Bool { problems(in: model, called: "model").isEmpty }
 
   fileprivate func problems(in models: [NamedModel]) -> [String] {

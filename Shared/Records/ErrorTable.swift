@@ -33,7 +33,7 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
     /// The status when the whole request fails; an item that fails alone travels in a 200.
     public let httpStatus: Int
     public let ckErrorCode: Int
-    /// Whether the same request may succeed later, unchanged.
+    /// True if the same request may succeed later, unchanged.
     public let isRetryable: Bool
     public let advice: ErrorAdvice
 

@@ -56,7 +56,7 @@ public struct SchemaConsequences: Hashable, Sendable {
     }
   }
 
-  /// Whether records may have values that no longer fit.
+  /// True if records may have values that no longer fit.
   public var hidesRecords: Bool { retyped.contains { $0.records != 0 || $0.isAtLeast } }
 
   /// One line each, for people: `+` added, `-` removed, `~` of another type, `*` an added index or grant. Empty without

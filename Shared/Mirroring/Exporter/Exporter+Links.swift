@@ -59,7 +59,7 @@ extension Exporter {
       isToldAgain: try standIns.contains(owner) || standIns.contains(target) || mayLack(owner, or: target))
   }
 
-  /// Whether the device may have dropped the object and its links since the edit was made, because somebody else
+  /// True if the device may have dropped the object and its links since the edit was made, because somebody else
   /// changed the object. True for an object that an edit brings back: the device imports it again, with the links that
   /// the edits add.
   mutating func mayLack(_ objectID: String) throws -> Bool {

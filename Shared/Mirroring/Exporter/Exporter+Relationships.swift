@@ -49,7 +49,7 @@ extension Exporter {
     }
   }
 
-  /// Whether an object's entity fits the relationship's destination.
+  /// True if an object's entity fits the relationship's destination.
   private func fits(_ recordType: String, _ entityName: String?, _ relationship: RelationshipDescription) -> Bool {
     guard let destination = model.entity(named: relationship.destinationName), recordType == destination.recordType else { return false }
     // Every entity of the hierarchy fits a root entity, and this model does not judge entities that only a later model

@@ -53,7 +53,7 @@ public struct MoveSource {
   public let incoming: (String) throws -> [RecordPointer]
   /// A name's survivor and its duplicates; nil and empty for a name without redirects.
   public let duplicates: (String) throws -> (survivor: String?, losers: [String])
-  /// Whether a record with a short GUID is the root of a shared hierarchy.
+  /// True if a record with a short GUID is the root of a shared hierarchy.
   public let isShared: (String) throws -> Bool
 
   public init(

@@ -62,7 +62,7 @@ extension AttributeDescription {
     return .string(text)
   }
 
-  /// What a missing field means (R9): the attribute's default, or null when there is none.
+  /// The meaning of a missing field (R9): the attribute's default, or null without one.
   var defaultAttributeValue: AttributeValue { Self.defaultValue(of: attribute) }
 
   private static func defaultValue(of attribute: Attribute) -> AttributeValue {

@@ -10,7 +10,7 @@ public struct QueryRecordsRequest: Sendable {
   public let query: RecordQuery
   /// nil: the default zone, or all zones if `isZoneWide`.
   public let zone: ZoneReference?
-  /// Whether the query searches all zones.
+  /// True if the query searches all zones.
   public let isZoneWide: Bool
   public let resultsLimit: Int
   public let continuationMarker: String?
@@ -184,10 +184,10 @@ extension RecordQuery.Comparator {
     self = comparator
   }
 
-  /// Whether the comparator looks for words.
+  /// True if the comparator looks for words.
   var isOfWords: Bool { self == .containsAllTokens || self == .containsAnyTokens }
 
-  /// Whether the filter's value is a list.
+  /// True if the filter's value is a list.
   var takesList: Bool {
     switch self {
     case .in, .notIn, .listContainsAny, .notListContainsAny, .listContainsAll, .notListContainsAll: true

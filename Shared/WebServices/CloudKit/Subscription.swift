@@ -111,7 +111,7 @@ public struct Subscription: Hashable, Sendable {
 }
 
 extension RecordQuery.Comparator {
-  /// Whether the comparator judges a single record cheaply: a shard's writer does so for every saved record. Only
+  /// True if the comparator judges a single record cheaply: a shard's writer does so for every saved record. Only
   /// `records/query` supports distances and words.
   var isSubscribable: Bool {
     switch self {
