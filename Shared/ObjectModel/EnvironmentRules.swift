@@ -118,7 +118,7 @@ extension AttributeDescription {
     if isEncrypted { return "is encrypted, and encrypted values are not compared" }
     switch type {
     case .boolean, .integer16, .integer32, .integer64, .float, .double, .decimal, .date, .uuid, .string, .uri: return nil
-    case .binary, .transformable, .composite, .undefined, .objectID: return "is of type \(type.rawValue), whose values are not compared"
+    case .binary, .transformable, .composite, .undefined, .objectID: return "is of type \(type.rawValue), and values of that type are not compared"
     }
   }
 }

@@ -32,9 +32,9 @@ extension Attack {
     Attack(name: "waits", what: "a user waits for changes, 1300 times at once") { scene in
       let store = identifier()
       let made = try await scene.attacker.mirror("PUT", "stores/\(store)", #"{"modelHash":"\#(scene.stage.modelHash)","device":{"name":"attacker"}}"#)
-      guard made.status == 200 else { throw RunError("the store is answered \(made.text)") }
+      guard made.status == 200 else { throw RunError("the answer for the store is \(made.text)") }
       let page = try await scene.attacker.mirror("GET", "stores/\(store)/changes")
-      guard let first = page.json?["importToken"]?.string else { throw RunError("its changes are answered \(page.text)") }
+      guard let first = page.json?["importToken"]?.string else { throw RunError("the answer for its changes is \(page.text)") }
       return {
         try await scene.repeatedly(1300) { _ in
           let answer = try await scene.attacker.mirror("GET", "stores/\(store)/changes?since=\(percentEncoded(first))&wait=2")

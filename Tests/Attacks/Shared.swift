@@ -61,7 +61,7 @@ extension Attack {
       let tokens = try await scene.attacker.must("assets/upload", #"{"zoneID":{"zoneName":"Zone"},"tokens":[{"recordType":"Photo","fieldName":"blob"}]}"#)
       guard let url = tokens["tokens"]?.elements.first?["url"]?.string, let path = path(of: url) else { throw RunError("assets/upload names no address") }
       let uploaded = try await scene.attacker.send("POST", path, body: [UInt8](repeating: 0x61, count: 100_000))
-      guard uploaded.status == 200, let file = uploaded.json?["singleFile"] else { throw RunError("the upload is answered \(uploaded.text)") }
+      guard uploaded.status == 200, let file = uploaded.json?["singleFile"] else { throw RunError("the answer for the upload is \(uploaded.text)") }
       let blob = object {
         $0.key("value")
         $0.value(file)

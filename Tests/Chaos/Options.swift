@@ -50,7 +50,7 @@ struct Options: Sendable {
       --plan scale     1 worker, 4, 1, and a restart of every process: no call may fail but those of connections to a gateway that ends
       --plan power     rounds of a power cut: kills all processes and takes back writes that were not synced, all of them, or sectors and
                        names at random; needs --shim
-      --plan upgrade   an installation of --earlier, whose processes are replaced one after the other: no call may fail but those of connections to
+      --plan upgrade   replaces the processes of an installation of --earlier one after the other: no call may fail but those of connections to
                        a gateway that ends; then processes of --earlier on the files, which they must refuse and leave as they are
       --plan away      stops the share service for --minutes, and then lets it go on: no call of a known user may
                        fail

@@ -103,7 +103,7 @@ import WebServices
   @Test func `strangers are asked to sign in, whatever the link leads to`() async throws {
     let world = try await world { _ in "null" }
     let first = await world.respond(.get, "/share/\(Self.guid)")
-    #expect(first.status == 200 && first.text.contains("Sign in to see what is shared"))
+    #expect(first.status == 200 && first.text.contains("Sign in to open the share"))
     for path in ["/share/\(Self.absent)", "/share/nonsense"] { #expect(isSame(await world.respond(.get, path), first), "\(path)") }
     let wrong = [await post(world, "name=alice&password=wrong"), await post(world, "name=alice&password=wrong", to: Self.absent)]
     #expect(wrong[0].bytes == wrong[1].bytes && wrong.map(\.status) == [403, 403])

@@ -15,7 +15,7 @@ struct BackupList {
   /// - Throws: `StoreError.corrupt` when its digest differs.
   func verify(_ digest: String) throws {
     guard access(path, F_OK) == 0, Hex.encode(try BackupFile.digest(of: path).hash) == digest else {
-      throw StoreError.corrupt("\(path) is not what the manifest says")
+      throw StoreError.corrupt("\(path) does not match the manifest")
     }
   }
 

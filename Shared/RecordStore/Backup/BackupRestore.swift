@@ -134,7 +134,7 @@ public struct BackupRestore: Sendable {
 
   private func check(_ expected: String, _ path: String) throws {
     guard access(path, F_OK) == 0 else { throw StoreError.corrupt("\(path) is missing") }
-    guard Hex.encode(try BackupFile.digest(of: path).hash) == expected else { throw StoreError.corrupt("\(path) is not what was backed up") }
+    guard Hex.encode(try BackupFile.digest(of: path).hash) == expected else { throw StoreError.corrupt("\(path) differs from the file that was backed up") }
   }
 
   /// The draft path of a file of the backup.

@@ -41,7 +41,7 @@ extension ShardSession {
     } catch .missingKey(let id) {
       throw StoreError.missingKey(id, shard: shard)
     } catch .altered {
-      throw StoreError.corrupt("shard \(shard): a sealed row is not what was written; restore it from a backup")
+      throw StoreError.corrupt("shard \(shard): a sealed row is damaged; restore it from a backup")
     }
   }
 }
