@@ -39,7 +39,7 @@ struct PullTests {
   }
 
   @Test(arguments: [(NaiveServer.Fault.skipsPage(200), "200 of 450", "N200"), (.losesRecord(449), "1 of 450", "N449"), (.repeatsRecords, "twice", "N0")])
-  func `what is missing or comes twice is named`(fault: NaiveServer.Fault, what: String, name: String) async throws {
+  func `a missing or repeated record is named`(fault: NaiveServer.Fault, what: String, name: String) async throws {
     let (pull, outcome) = try await told(fault, devices: 2)
     let error = #expect(throws: LoadError.self) { try pull.check(try pull.names(outcome), expected: names) }
     #expect(error?.description.contains(what) == true && error?.description.contains(name) == true)

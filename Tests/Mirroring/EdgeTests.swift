@@ -87,7 +87,7 @@ func `an edit and a deletion may name an object's entity or one above it, and ch
 }
 
 @Test(arguments: ["", "x", "1e", "1.", "123456789012345678901234567890123456789", "1e128", "1e-129", "1e99999999999999999999", "0.1e-9223372036854775808", "nan", "0x10"])
-func `what an NSDecimalNumber can't hold is no exact decimal`(_ text: String) { #expect(DecimalText.exact(text) == nil) }
+func `a number that an NSDecimalNumber can't hold is not an exact decimal`(_ text: String) { #expect(DecimalText.exact(text) == nil) }
 
 private let money = ModelIndex(
   ManagedObjectModel(entities: [

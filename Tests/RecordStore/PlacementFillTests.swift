@@ -121,7 +121,7 @@ enum FillRig {
     await shard.close()
   }
 
-  @Test func `what happens while a database is filled in is newer, and zones that end meanwhile are remembered`() async throws {
+  @Test func `changes during the filling of a database are newer, and zones that end meanwhile are remembered`() async throws {
     let world = try World(.sqlite, shardCount: 1, options: Slices.options)
     let shard = try await world.store.open(shard: 0)
     let places = try await [Place(in: shard, zone: "Ends"), Place(in: shard, zone: "Begins again"), Place(in: shard, zone: "Stays")]

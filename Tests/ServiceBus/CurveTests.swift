@@ -38,7 +38,7 @@ import Testing
     }
   }
 
-  @Test func `who is not listed gets in nowhere, and both sides say so`() async throws {
+  @Test func `an unlisted process gets in nowhere, and both sides say so`() async throws {
     let ring = try Keyring()
     let events = (b: Events(), stranger: Events())
     let (a, b) = try await pair(ring, b: events.b)

@@ -70,7 +70,7 @@ import Testing
   }
 
   @Test(arguments: [Transport.ipc, .tcp])
-  func `what a stopped peer does not take waits in its order and arrives when it goes on`(transport: Transport) async throws {
+  func `messages for a stopped peer wait in their order and arrive when it goes on`(transport: Transport) async throws {
     var configuration = BusConfiguration()
     configuration.socketQueueCount = 4
     configuration.liveness = .seconds(600)

@@ -39,7 +39,7 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
     #expect(try await world.schema().rules == nil)
   }
 
-  @Test func `what can't hold is refused with its place and changes nothing, and so does a dry run`() async throws {
+  @Test func `an impossible rule is refused with its place and changes nothing, like a dry run`() async throws {
     let world = try await World.withContainer()
     try await world.ok("PUT", model, modelXML())
     try await world.ok("PUT", rules, document("report"))

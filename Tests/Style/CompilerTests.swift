@@ -25,7 +25,7 @@ import Testing
     "return (try await question(element), place)", "return (place, result)", "return await call(place, answer)", "return (await answer)",
     "return (place, { await $0.answer() })", "returns (place, await answer)", "return try await (first ?? second).answer(of: place)",
   ])
-  func `what holds is not refused`(text: String) {
+  func `correct tuples are not refused`(text: String) {
     #expect(Self.awaitingTuples(in: "do { \(text) }").isEmpty)
   }
 

@@ -32,7 +32,7 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-V01 whoever has read an event's start reads its end, though later events came between`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-V01 a reader of an event's start reads its end, even if later events came between`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     try await world.setUp("B")
@@ -115,7 +115,7 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test func `what a cut run had left out until then stays in its error`() throws {
+@Test func `the records that an interrupted run had left out stay in its error`() throws {
   let earlier = MirrorErrors.partialFailure([MirroringProblem(recordName: "r", entity: "Tag", code: .badRequest, reason: "no")])
   let error = try JSONValue(parsing: MirrorErrors.interrupted(earlier))
   #expect(error["partialErrors"]?.elements.map { $0["objectID"]?.string } == ["r"])
@@ -189,7 +189,7 @@ private final class FailingCommit: Sendable {
   }
 }
 
-@Test func `who waits for a store's events is told when there are some, and of no other store`() async throws {
+@Test func `a waiter for a store's events gets them when they come, and of no other store`() async throws {
   try await ObjectPlaneWorld.with(.sqlite) { world in
     try await world.setUp("A")
     try await world.setUp("B")
@@ -216,7 +216,7 @@ private final class FailingCommit: Sendable {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-V02 whoever waits for a sequence is let go when the client has stored it, not when it was sent`(_ kind: StoreKind)
+@Test(arguments: StoreKind.allCases) func `T-V02 a waiter for a sequence is let go when the client has stored it, not when it was sent`(_ kind: StoreKind)
   async throws
 {
   try await ObjectPlaneWorld.with(kind) { world in

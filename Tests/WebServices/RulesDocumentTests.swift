@@ -31,7 +31,7 @@ struct RulesDocumentTests {
         "unique[0]: scope must be zone: objects of two zones are never duplicates of each other"
       ),
     ])
-  func `what is misspelt is refused with its place`(text: String, reason: String) {
+  func `a misspelt rule is refused with its place`(text: String, reason: String) {
     #expect(throws: RecordError(.badRequest, reason)) { try Self.read(text) }
   }
 }

@@ -32,7 +32,7 @@ import Testing
         + #""alertLaunchImage":"i","soundName":"s","shouldBadge":true,"shouldSendContentAvailable":true,"additionalFields":["f"],"category":"c"}}"#
     ),
   ])
-  func `what is stored and shown says what the client meant, and reads as the same again`(sent: String, shown: String) throws {
+  func `a stored subscription says what the client meant, and reads as the same again`(sent: String, shown: String) throws {
     #expect(try Self.shown(sent) == shown)
     #expect(try Self.shown(shown) == shown)
   }
@@ -74,7 +74,7 @@ import Testing
     ),
   ]
 
-  @Test(arguments: bad) func `what can't be is refused by name`(text: String, reason: String) throws {
+  @Test(arguments: bad) func `an impossible subscription is refused by name`(text: String, reason: String) throws {
     #expect(throws: RecordError(.badRequest, reason)) { try Self.subscription(text) }
   }
 
@@ -192,7 +192,7 @@ import Testing
     ),
   ]
 
-  @Test(arguments: alerts) func `what a person notices comes from notificationInfo and the record`(info: String, aps: String) throws {
+  @Test(arguments: alerts) func `a notification's visible parts come from notificationInfo and the record`(info: String, aps: String) throws {
     #expect(try Self.query(info).hasPrefix(#"{"aps":\#(aps),"ck":"#))
   }
 
