@@ -86,7 +86,7 @@ extension Command {
       [
         .optional("email", "E", "the e-mail address, for sharing"), .optional("phone", "P", "the telephone number, for sharing"),
         .optional("given-name", "G", "the name that others see"),
-        .optional("family-name", "F", "the name that others see"), .optional("discoverable", "yes|no", "whether other users may find this one"),
+        .optional("family-name", "F", "the name that others see"), .optional("discoverable", "yes|no", "let other users find this one, or not"),
       ],
       summary: "Change a user's names, addresses and visibility", discussion: "Values that you do not give stay as they are.",
       examples: ["aquifer user update alice --discoverable yes"],

@@ -28,7 +28,7 @@ extension Route.Target {
     }
   }
 
-  /// Whether a server's signature stands in for tokens (docs/protocol/record-plane.md#server-keys).
+  /// True if a server's signature stands in for tokens (docs/protocol/record-plane.md#server-keys).
   func takesServerKeys(in scope: DatabaseScope?) -> Bool {
     switch self {
     case .record, .assetTokens, .resolveShares, .userCaller, .userCurrent: scope == .public

@@ -113,7 +113,7 @@ public final class Notifier: Sendable {
     let reply = try await authenticator.answer(to: question, from: try directory().share)
     switch reply.refusal {
     case .apiToken: throw RecordError(.authenticationFailed, "The API token is not valid for this container and environment.")
-    case .userToken: throw RecordError(.authenticationRequired, "The web-auth token is not valid any more.")
+    case .userToken: throw RecordError(.authenticationRequired, "The web-auth token is no longer valid.")
     case .container: throw RecordError(.notFound, "The container does not exist.")
     case nil: break
     }

@@ -42,7 +42,7 @@ public final class AssetFile: Sendable {
     }
     let content = sealed == nil ? length : SealedFile.contentByteCount(ofFile: length)
     byteCount = content ?? 0
-    if content == nil { problem = .corrupt("\(path) has \(length) bytes, as no sealed file has; restore it from a backup") }
+    if content == nil { problem = .corrupt("\(path) has \(length) bytes, but no sealed file has that length; restore it from a backup") }
     if let problem { throw problem }
     guard status.st_mode & S_IFMT == S_IFREG else { return nil }
   }
@@ -89,7 +89,7 @@ public final class AssetFile: Sendable {
       offset += Int64(piece.count)
     }
     // The hash begins in the folder's name, which is its first two digits.
-    guard path.filter({ $0 != "/" }).hasSuffix(Hex.encode(hash.finish())) else { throw .corrupt("\(path) is not what its name says; restore it from a backup") }
+    guard path.filter({ $0 != "/" }).hasSuffix(Hex.encode(hash.finish())) else { throw .corrupt("\(path) does not match the hash in its name; restore it from a backup") }
   }
 
   private static let comparedByteCount = 1 << 20
@@ -100,7 +100,7 @@ public final class AssetFile: Sendable {
     do {
       return try sealed.open(chunk: bytes, index: index, contentByteCount: byteCount)
     } catch {
-      throw .corrupt("\(path) is not what was written; restore it from a backup")
+      throw .corrupt("\(path) is damaged; restore it from a backup")
     }
   }
 

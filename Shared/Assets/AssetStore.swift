@@ -165,7 +165,7 @@ public struct AssetStore: Sendable {
       throw .corrupt("\(path) has \(file.byteCount) bytes of content instead of \(asset.byteCount); restore it from a backup")
     }
     let content = try file.readAll()
-    guard SHA256.hash(content) == asset.hash else { throw .corrupt("\(path) is not what its name says; restore it from a backup") }
+    guard SHA256.hash(content) == asset.hash else { throw .corrupt("\(path) does not match the hash in its name; restore it from a backup") }
     return content
   }
 

@@ -106,7 +106,7 @@ public final class FolderMarkFile {
     guard count >= 0 else { throw Folder.failure("read", path) }
     if count == 0 { return nil }
     guard let mark = FolderMark(line: String(decoding: buffer[..<count], as: UTF8.self)) else {
-      throw .corrupt("\(path) is not what was written there; see docs/operating/OPERATING.md")
+      throw .corrupt("\(path) is damaged; see docs/operating/OPERATING.md")
     }
     return mark
   }

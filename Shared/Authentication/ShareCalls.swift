@@ -31,7 +31,8 @@ public struct ShareCalls: Sendable {
         switch plan.step(after: error, elapsed: timing.now() - start) {
         case .retry(let pause):
           guard M.isRepeatable || Self.wasNotExecuted(error) else {
-            throw RecordError(.tryAgainLater, "The share service did not answer; look whether it was done before repeating it", retryAfter: RetryPlan.retryAfterSeconds)
+            throw RecordError(
+              .tryAgainLater, "The share service did not answer; check whether the change was made before you repeat it", retryAfter: RetryPlan.retryAfterSeconds)
           }
           try await RetryPlan.pause(pause, timing)
         case .fail(let failure): throw failure

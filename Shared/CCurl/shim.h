@@ -27,7 +27,7 @@ static inline void *_Nullable ccurl_private(CURL *_Nonnull handle) {
   return value;
 }
 
-/// Whether any byte of the request was written to a connection.
+/// True if any byte of the request was written to a connection.
 static inline bool ccurl_was_sent(CURL *_Nonnull handle) {
   long size = 0;
   (curl_easy_getinfo)(handle, CURLINFO_REQUEST_SIZE, &size);

@@ -46,12 +46,12 @@ public struct KeyRing: Sendable {
       guard let bytes = Hex.decode(word), bytes.count == AESGCM.keyByteCount else {
         throw KeyFileError(reason: "line \(index + 1) is not a key: a key has \(2 * AESGCM.keyByteCount) hexadecimal digits")
       }
-      guard !keys.contains(where: { $0.bytes == bytes }) else { throw KeyFileError(reason: "line \(index + 1) is a key that is there already") }
+      guard !keys.contains(where: { $0.bytes == bytes }) else { throw KeyFileError(reason: "line \(index + 1) repeats an earlier key") }
       guard let id = ID(bytes: Array(SHA256.hash(Array("aquifer encryption key".utf8) + bytes).prefix(ID.byteCount))) else { continue }
       keys.append(Key(id: id, bytes: bytes))
     }
     guard !keys.isEmpty else { throw KeyFileError(reason: "it has no key") }
-    guard Set(keys.map(\.id)).count == keys.count else { throw KeyFileError(reason: "two of its keys have one identifier; make another") }
+    guard Set(keys.map(\.id)).count == keys.count else { throw KeyFileError(reason: "two of its keys have the same identifier; make another key") }
     self.keys = keys
   }
 

@@ -114,7 +114,7 @@ extension HTTPExchange {
       // announcing bodies.
       if let refusal = core.clients.takeBody(total - state.reservedByteCount, payers(state)) {
         core.configuration.observe(refusal, link.remoteAddress)
-        return refuseRest(core.handler.refusal(status: refusal == .clientBodies ? 429 : 503, reason: "Too many request bodies are in hand."), &state)
+        return refuseRest(core.handler.refusal(status: refusal == .clientBodies ? 429 : 503, reason: "The server holds too many request bodies."), &state)
       }
       state.reservedByteCount = total
     }

@@ -72,9 +72,9 @@ final class HTTPExchange: Sendable {
       let target = link.takeTarget()
       let framing = try policy.framing(isHTTP10: isHTTP10)
       expectsBody = framing != .none
-      if link.isSurplus { throw Refusal(503, "The server has as many connections as it may have.") }
+      if link.isSurplus { throw Refusal(503, "The server has too many connections.") }
       guard let target else { throw Refusal(400, "The request target is not UTF-8.") }
-      guard let method = HTTPMethod(rawValue: method) else { throw Refusal(501, "The method is not known here.") }
+      guard let method = HTTPMethod(rawValue: method) else { throw Refusal(501, "The server does not know the method.") }
       let head = RequestHead(method: method == .head ? .get : method, isHead: method == .head, target: target, parts: try RequestTarget(target), headers: headers)
       try countForwarded(head)
       guard let answer = try admit(head, framing) else { return true }
@@ -98,7 +98,7 @@ final class HTTPExchange: Sendable {
     }
     if isCounted { return }
     core.configuration.observe(.connections, address)
-    throw Refusal(429, "Your address has as many requests under way as it may have.")
+    throw Refusal(429, "Your address has too many requests under way.")
   }
 
   /// Goes on after the end of the body, or after a resume.

@@ -73,7 +73,7 @@ final class Link: Sendable {
     core.configuration.observe(.connections, remoteAddress)
     setLingers()
     if core.configuration.certificate == nil {
-      let answer = core.handler.refusal(status: 429, reason: "Your address has as many connections as it may have.").wire
+      let answer = core.handler.refusal(status: 429, reason: "Your address has too many connections.").wire
       _ = answer.withUnsafeBytes { send(fd, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT)) }
     }
     _ = shutdown(fd, Int32(SHUT_RDWR))

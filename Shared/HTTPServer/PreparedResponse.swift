@@ -34,7 +34,7 @@ struct PreparedResponse: @unchecked Sendable {
       case .success(let taken): room = taken
       case .failure(let refusal):
         core.configuration.observe(refusal, "")
-        response = core.handler.refusal(status: refusal == .clientAnswers ? 429 : 503, reason: "Too many answers wait to be taken.")
+        response = core.handler.refusal(status: refusal == .clientAnswers ? 429 : 503, reason: "Too many answers wait for their clients.")
       }
     }
     switch response.body {

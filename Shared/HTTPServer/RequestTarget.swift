@@ -74,7 +74,7 @@ package struct RequestTarget {
         continue
       }
       guard let high = rest.popFirst().flatMap(hexDigit), let low = rest.popFirst().flatMap(hexDigit) else {
-        throw Refusal(400, "The \(what) has a '%' that two hexadecimal digits don't follow.")
+        throw Refusal(400, "The \(what) has a '%' without two hexadecimal digits after it.")
       }
       bytes.append(high << 4 | low)
     }

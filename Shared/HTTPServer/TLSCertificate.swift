@@ -125,7 +125,7 @@ public final class TLSCertificate: Sendable {
       if count == 0 { break }
       filled += count
     }
-    guard filled < fileByteLimit else { throw Problem(description: "The TLS \(what) file \(path) is too large for one.") }
+    guard filled < fileByteLimit else { throw Problem(description: "The TLS \(what) file \(path) is too large.") }
     return Array(bytes[..<filled])
   }
 }

@@ -75,7 +75,7 @@ final class TLSCredentials: @unchecked Sendable {
       let ofKey = keyID(own), let ofCertificate = keyID(chain.pointee.pubkey)
     else { throw TLSCertificate.Problem(description: "The TLS key file \(paths.key) holds a key of an unknown kind.") }
     guard ofKey == ofCertificate else {
-      throw TLSCertificate.Problem(description: "The TLS key file \(paths.key) holds another certificate's key than \(paths.certificate)'s.")
+      throw TLSCertificate.Problem(description: "The TLS key file \(paths.key) does not hold the key of the certificate in \(paths.certificate).")
     }
     var certificate: gnutls_x509_crt_t?
     guard gnutls_pcert_export_x509(chain, &certificate) == GNUTLS_E_SUCCESS, let certificate else {

@@ -25,7 +25,7 @@ public struct MessagePackCursor: ~Copyable {
     msgpack_unpacked_init(&unpacked)
     defer { msgpack_unpacked_destroy(&unpacked) }
     try MessagePackError.unpack(bytes, into: &unpacked, maximumByteCount: maximumByteCount)
-    guard unpacked.data.type == MSGPACK_OBJECT_ARRAY else { throw MessagePackError("the MessagePack is no array") }
+    guard unpacked.data.type == MSGPACK_OBJECT_ARRAY else { throw MessagePackError("the MessagePack is not an array") }
     return try readAll(of: unpacked.data.via.array, body)
   }
 

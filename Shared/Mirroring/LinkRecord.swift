@@ -40,7 +40,7 @@ public struct LinkRecord: Hashable, Sendable {
 
   public var recordNames: (String, String) { (ends.first, ends.second) }
 
-  /// Whether a record type is one of links; the record may still be malformed.
+  /// True if a record type is one of links; the record may still be malformed.
   public static func isLink(recordType: String) -> Bool {
     recordType == ReservedName.linkRecordType || recordType.hasPrefix(ReservedName.legacyLinkPrefix)
   }

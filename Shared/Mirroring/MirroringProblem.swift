@@ -32,7 +32,7 @@ public struct MirroringProblem: Error, Hashable, Sendable {
   /// Stored bytes that cannot be read. The log has the details, the client does not get them.
   public static func damaged(_ recordName: String, _ entity: String) -> MirroringProblem {
     MirroringProblem(
-      recordName: recordName, entity: entity, code: .internalError, reason: "something stored that the change needs can't be read", cause: .damaged)
+      recordName: recordName, entity: entity, code: .internalError, reason: "the change needs stored data that can't be read", cause: .damaged)
   }
 }
 

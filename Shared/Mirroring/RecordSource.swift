@@ -23,7 +23,7 @@ public struct SourceRecord: Hashable, Sendable {
     self.sequenceOfOthers = sequenceOfOthers
   }
 
-  /// Whether a writer other than the store changed the record after a sequence number.
+  /// True if a writer other than the store changed the record after a sequence number.
   func isNews(to store: Int64, after sequence: Int64) -> Bool { (origin == store ? sequenceOfOthers : self.sequence) > sequence }
 }
 
@@ -127,7 +127,7 @@ extension RecordSource {
 
   public func company(ofDeleted recordName: String) throws -> DeletedCompany { DeletedCompany() }
 
-  /// Whether the record was deleted. False for a name that was never used: its record may still arrive.
+  /// True if the record was deleted. False for a name that was never used: its record may still arrive.
   func isTombstone(named recordName: String) throws -> Bool { try record(named: recordName)?.isDeleted ?? false }
 }
 

@@ -64,8 +64,8 @@ public struct SyncFacts: Hashable, Sendable {
   /// All reasons for the state, the most important one first.
   public var reasons: [Reason] {
     var reasons: [Reason] = []
-    if let problem { reasons.append(Reason(code: isHeld ? "quarantined" : "leftOut", text: "The latest export that tried left it out: \(problem.reason)")) }
-    if !conflicts.isEmpty { reasons.append(Reason(code: "conflict", text: "\(Self.count(conflicts.count, "conflict")) of it to be decided")) }
+    if let problem { reasons.append(Reason(code: isHeld ? "quarantined" : "leftOut", text: "The latest export left it out: \(problem.reason)")) }
+    if !conflicts.isEmpty { reasons.append(Reason(code: "conflict", text: "\(Self.count(conflicts.count, "conflict")) of it to decide")) }
     if let first = pendingTransactions.first {
       let number = Self.count(pendingTransactions.count, "saved transaction")
       reasons.append(Reason(code: "notExported", text: "\(number) with changes of it, from number \(first) on, not exported"))
@@ -73,9 +73,9 @@ public struct SyncFacts: Hashable, Sendable {
     }
     guard reasons.isEmpty else { return reasons }
     switch stored {
-    case .record: return [Reason(code: "exported", text: "The zone has everything that this store saved of it")]
-    case .tombstone: return [Reason(code: "deleted", text: "It was deleted, and the zone knows")]
-    case .nothing: return [Reason(code: "unknown", text: "Neither the store nor the zone has heard of it")]
+    case .record: return [Reason(code: "exported", text: "The zone has all changes that this store saved of it")]
+    case .tombstone: return [Reason(code: "deleted", text: "It was deleted, and the zone has the deletion")]
+    case .nothing: return [Reason(code: "unknown", text: "Neither the store nor the zone knows it")]
     }
   }
 
@@ -123,7 +123,7 @@ public struct StoreFacts: Hashable, Sendable {
     switch activity {
     case .modelUnknown: [.init(code: "modelUnknown", text: "The environment does not know the store's model: push it, then set the store up again")]
     case .throttled: [.init(code: "throttled", text: "Exports of the store pause before they are tried again")]
-    case .failing: [.init(code: "failing", text: "Exports of the store fail and are tried again; the latest event says why")]
+    case .failing: [.init(code: "failing", text: "Exports of the store fail, and the server tries them again; the latest event says why")]
     case .exporting where isExporting: [.init(code: "exporting", text: "An export of the store is under way")]
     case .exporting: [.init(code: "waiting", text: "An export of the store is about to begin")]
     case .nothingPending, .quarantined: []

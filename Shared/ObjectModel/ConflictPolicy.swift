@@ -22,7 +22,7 @@ public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
   /// The server's value stays until somebody decides between the two.
   case manual
 
-  /// Whether the policy can merge values of a type.
+  /// True if the policy can merge values of a type.
   public func fits(_ type: AttributeType) -> Bool {
     switch self {
     case .arrival, .hlc, .manual: true

@@ -78,7 +78,7 @@ public final class EntityDescription: Sendable {
 
   public func relationship(named name: String) -> RelationshipDescription? { relationshipsByName[name].map { relationships[$0] } }
 
-  /// Whether objects of this entity may be targets where `other` is the destination: the entity is `other` or one of
+  /// True if objects of this entity may be targets where `other` is the destination: the entity is `other` or one of
   /// its subentities.
   public func isKind(of other: EntityDescription) -> Bool { name == other.name || superentityNames.contains(other.name) }
 }
@@ -179,13 +179,13 @@ public struct LinkDescription: Hashable, Sendable {
   public let entityNames: String
   /// `CD_relationships` in the same order, such as `shelves:items`.
   public let relationshipNames: String
-  /// Whether the source's record name comes first in `CD_recordNames`. Meaningless when `isSymmetric`.
+  /// True if the source's record name comes first in `CD_recordNames`. Meaningless when `isSymmetric`.
   public let isSourceFirst: Bool
   /// The relationship is its own inverse: the two record names ascend instead.
   public let isSymmetric: Bool
   /// `CD_M2M_<rootEntity>_<rel>`, before `:<recA>:<recB>` in the pair's identity key (R14).
   public let keyPrefix: String
-  /// Whether the source's record name comes first in the identity key. Meaningless when `isSymmetric`.
+  /// True if the source's record name comes first in the identity key. Meaningless when `isSymmetric`.
   public let isSourceFirstInKey: Bool
 
   /// `CD_recordNames` of the pair.
@@ -214,7 +214,7 @@ extension AttributeType {
     }
   }
 
-  /// Whether values may move to a `_ckAsset` companion field.
+  /// True if values may move to a `_ckAsset` companion field.
   public var isVariableLength: Bool {
     switch self {
     case .string, .uri, .binary, .transformable, .composite: true
@@ -224,7 +224,7 @@ extension AttributeType {
 }
 
 extension [String: String] {
-  /// Whether a user info value is true by the rules of `NSString.boolValue`: `YES`, `true`, `1` and the like.
+  /// True if a user info value is true by the rules of `NSString.boolValue`: `YES`, `true`, `1` and the like.
   func isSet(_ key: String) -> Bool {
     guard let value = self[key] else { return false }
     let digits = value.utf8.drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }

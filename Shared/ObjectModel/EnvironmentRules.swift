@@ -84,7 +84,7 @@ public struct NamedModel: Sendable {
 }
 
 extension EnvironmentRules.Unique {
-  /// Whether the model has the rule's entity, and its attributes can be compared.
+  /// True if the model has the rule's entity, and its attributes can be compared.
   public func fits(_ model: ModelIndex) -> Bool { problems(in: model, called: "model").isEmpty }
 
   fileprivate func problems(in models: [NamedModel]) -> [String] {
@@ -97,12 +97,12 @@ extension EnvironmentRules.Unique {
 
   private func problems(in model: ModelIndex, called modelName: String) -> [String] {
     guard let entity = model.entity(named: entity) else { return ["The \(modelName) has no entity \(entity)."] }
-    if attributes.isEmpty { return ["\(entity.name) needs an attribute to be unique by."] }
+    if attributes.isEmpty { return ["\(entity.name) needs at least one unique attribute."] }
     var problems: [String] = []
     if Set(attributes).count < attributes.count { problems.append("\(text) names an attribute twice.") }
     for name in attributes {
       guard let attribute = entity.attribute(named: name) else {
-        problems.append("\(entity.name).\(name) is no attribute of the \(modelName).")
+        problems.append("\(entity.name).\(name) is not an attribute of the \(modelName).")
         continue
       }
       if let reason = attribute.reasonNotToBeUnique { problems.append("\(entity.name).\(name) \(reason).") }
@@ -118,7 +118,7 @@ extension AttributeDescription {
     if isEncrypted { return "is encrypted, and encrypted values are not compared" }
     switch type {
     case .boolean, .integer16, .integer32, .integer64, .float, .double, .decimal, .date, .uuid, .string, .uri: return nil
-    case .binary, .transformable, .composite, .undefined, .objectID: return "is of type \(type.rawValue), whose values are not compared"
+    case .binary, .transformable, .composite, .undefined, .objectID: return "is of type \(type.rawValue), and values of that type are not compared"
     }
   }
 }

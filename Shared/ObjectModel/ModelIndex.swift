@@ -9,7 +9,7 @@ public final class ModelIndex: Sendable {
   public let model: ManagedObjectModel
   /// Ascending by name; where several entities have one name, only the first of them.
   public let entities: [EntityDescription]
-  /// Whether any entity has an encrypted attribute (R7).
+  /// True if any entity has an encrypted attribute (R7).
   public let hasEncryptedAttributes: Bool
   private let entitiesByName: [String: EntityDescription]
   private let rootsByRecordType: [String: EntityDescription]

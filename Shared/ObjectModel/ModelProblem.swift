@@ -32,7 +32,7 @@ public struct ModelProblem: Hashable, Sendable {
     case .unknownParent: "Add the parent entity, or remove it from this one."
     case .parentCycle: "Let one of the entities have no parent."
     case .entityName, .propertyName: "Use a name of ASCII letters, digits and underscores that begins with a letter and is short enough for a field."
-    case .reservedName: "Rename the property: mirroring keeps the field to itself."
+    case .reservedName: "Rename the property: mirroring uses the field itself."
     case .undefinedAttribute: "Choose the attribute's type."
     case .objectIDAttribute: "Use a relationship, or store the object's URI."
     case .requiredAttribute: "Make the attribute optional or give it a default value."

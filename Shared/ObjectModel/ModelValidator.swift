@@ -135,11 +135,11 @@ public struct ModelValidator {
   private mutating func checkType(_ attribute: Attribute, _ path: String, _ entity: String, _ property: String) {
     switch attribute.type {
     case .undefined: report(.undefinedAttribute, entity, property, "\(path) has no type.")
-    case .objectID: report(.objectIDAttribute, entity, property, "\(path) is an object ID, which means nothing on another device.")
+    case .objectID: report(.objectIDAttribute, entity, property, "\(path) is an object ID, which has no meaning on another device.")
     default: break
     }
     if attribute.hasUnreadableDefault {
-      report(.unreadableDefault, entity, property, "The default of \(path) is no value of type \(attribute.type.rawValue).")
+      report(.unreadableDefault, entity, property, "The default of \(path) is not a value of type \(attribute.type.rawValue).")
     }
     for element in attribute.elements { checkType(element, "\(path).\(element.name)", entity, property) }
   }
@@ -150,7 +150,7 @@ public struct ModelValidator {
     if relationship.userInfo.isSet(ReservedName.encryptedAttributeKey) { report(.encryptedRelationship, entity, name, "\(path) is marked as encrypted.") }
     for (key, rule) in [(ReservedName.conflictPolicyKey, ModelProblem.Rule.conflictPolicy), (ReservedName.deletePolicyKey, .deletePolicy)]
     where relationship.userInfo[key] != nil {
-      report(rule, entity, name, "\(path) declares \(key); of a relationship the last arrival wins.")
+      report(rule, entity, name, "\(path) declares \(key), but for a relationship the last arrival wins.")
     }
     if relationship.isOrdered { report(.orderedRelationship, entity, name, "\(path) is ordered.") }
     if !relationship.isOptional { report(.requiredRelationship, entity, name, "\(path) is not optional.") }

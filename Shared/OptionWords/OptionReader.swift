@@ -2,7 +2,7 @@
 
 /// The words of a command line that are still to be read: options as `--name VALUE` or `--name=VALUE`, and arguments.
 public struct OptionReader: Sendable {
-  /// What follows an option's name.
+  /// The form of the text after an option's name.
   public enum Form: Hashable, Sendable {
     /// Nothing; `takesValue` allows `--name=true` and `--name=false`.
     case flag(takesValue: Bool)

@@ -268,7 +268,7 @@ public struct StoredTransaction: Hashable, Sendable {
   /// The server's clock at the append, in milliseconds since 1970.
   public let appendedAt: Int64
   public let payload: [UInt8]
-  /// Whether it has values of encrypted attributes: then it rests sealed (R7).
+  /// True if it has values of encrypted attributes: then it rests sealed (R7).
   public let isEncrypted: Bool
 
   public init(number: Int64, transactionID: String, author: String?, appendedAt: Int64, payload: [UInt8], isEncrypted: Bool = false) {

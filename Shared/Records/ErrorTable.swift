@@ -33,7 +33,7 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
     /// The status when the whole request fails; an item that fails alone travels in a 200.
     public let httpStatus: Int
     public let ckErrorCode: Int
-    /// Whether the same request may succeed later, unchanged.
+    /// True if the same request may succeed later, unchanged.
     public let isRetryable: Bool
     public let advice: ErrorAdvice
 
@@ -50,55 +50,55 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
     case .accessDenied:
       Row(
         403, 10, "The caller has no permission for this endpoint, database, zone or record.",
-        client: "Give the change up, or ask for access; on the object plane the change is undone locally.",
-        operators: "GRANTs and roles (`aquifer role list`), the share's participants (`aquifer share show`); `aquifer_zone_access_denied_total` if it is many.")
+        client: "Give up the change, or ask for access; on the object plane the change is undone locally.",
+        operators: "GRANTs and roles (`aquifer role list`), the share's participants (`aquifer share show`); `aquifer_zone_access_denied_total` if there are many.")
     case .atomicError:
       Row(
-        400, 22, "Another item of the same atomic batch failed; nothing of the batch was stored.",
-        client: "Look at the item that has another code, mend it, and send the batch again.",
+        400, 22, "Another item of the same atomic batch failed; the server stored nothing of the batch.",
+        client: "Find the item with another code, correct it, and send the batch again.",
         operators: "Nothing: the other item's code says why.")
     case .authenticationFailed:
       Row(
-        401, 9, "The credentials were rejected.",
-        client: "Use other credentials; the same will be rejected again.",
+        401, 9, "The server rejects the credentials.",
+        client: "Use other credentials; the server rejects these again.",
         operators:
-          "Whether the token or key was revoked, belongs to another container or environment (`aquifer token list`, `aquifer key list`), or the page's origin is not allowed."
+          "The token or key: it may be revoked, or belong to another container or environment (`aquifer token list`, `aquifer key list`). The page's origin: the token may not allow it."
       )
     case .authenticationRequired:
       Row(
         421, 9, "The request needs a signed-in user.",
         client: "Sign in at `redirectURL`, then send it again with the new token.",
-        operators: "Whether the user is disabled (`aquifer user list`) or the session ended (`aquifer session list`).")
+        operators: "The user and the session: the user may be disabled (`aquifer user list`), or the session ended (`aquifer session list`).")
     case .badRequest:
       Row(
         400, 12, "The request is malformed or does not fit the schema.",
-        client: "Mend the request: `reason` names the place. It is a programmer's error, or a schema that was not deployed.",
-        operators: "Whether the environment has the schema that the app expects: `aquifer schema diff`, `aquifer model push`.")
+        client: "Correct the request: `reason` names the place. The cause is a programming error, or a schema that is not deployed.",
+        operators: "The environment's schema: the app may expect another one (`aquifer schema diff`, `aquifer model push`).")
     case .conflict:
       Row(
         409, 14, "The record changed since the client read it.",
         client: "Take the server's record, apply the change to it and save that.",
-        operators: "Nothing; of stores with leases, which process has the lease.")
+        operators: "Nothing; for stores with leases, the process that has the lease.")
     case .exists:
       Row(
         409, 15, "The resource exists already.",
-        client: "Use what is there.",
+        client: "Use the existing resource.",
         operators: "Nothing.")
     case .internalError:
       Row(
-        500, 1, retry: true, "The server failed; the log has the request id.",
-        client: "Try again later, less and less often.",
+        500, 1, retry: true, "The server failed; its log has the request's identifier.",
+        client: "Try again later, with longer and longer pauses.",
         operators: "The logs of gateway and worker, searched for the answer's `uuid`; `aquifer status`; damage and disks.")
     case .notFound:
       Row(
         404, 11, "The record or resource does not exist.",
-        client: "Forget it, or make it anew.",
-        operators: "Whether the container was made (`aquifer container list`), and the store not reset.")
+        client: "Forget it, or create it again.",
+        operators: "The container and the store: the container may not exist (`aquifer container list`), or the store was reset.")
     case .quotaExceeded:
       Row(
         413, 25, "A size or storage limit is reached.",
-        client: "Delete something, or make the value smaller; saves that shrink go on.",
-        operators: "`aquifer user quota`, `--user-quota`, `--asset-limit`, `--user-stores`; how much the user stores.")
+        client: "Delete something, or make the value smaller; the server still takes saves that free bytes.",
+        operators: "`aquifer user quota`, `--user-quota`, `--asset-limit`, `--user-stores`; the bytes that the user stores.")
     case .throttled:
       Row(
         429, 7, retry: true, "The caller sends too much; retry after the given time.",
@@ -119,18 +119,18 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
     case .validatingReferenceError:
       Row(
         412, 31, "A validating reference would dangle.",
-        client: "Save the target first; delete what points to it before it.",
+        client: "Save the target first; delete the records that point to it before you delete it.",
         operators: "Nothing.")
     case .zoneNotFound:
       Row(
-        404, 26, "The zone does not exist, or not for this caller.",
-        client: "Make the zone, if it is the user's own; else forget it.",
-        operators: "`aquifer zones`; whether the zone was purged, or a share ended.")
+        404, 26, "The zone does not exist, or the caller has no access to it.",
+        client: "Create the zone if it is the user's own; else forget it.",
+        operators: "`aquifer zones`; a purge of the zone, or the end of a share.")
     case .zoneBusy:
       Row(
         503, 23, retry: true, "The zone is handling too many requests; retry after the given time.",
         client: "Wait for `retryAfter` seconds and send it again.",
-        operators: "`aquifer_store_queue_length_max`; whether one user floods a shard.")
+        operators: "`aquifer_store_queue_length_max`; a user who floods a shard.")
     }
   }
 }
@@ -158,36 +158,36 @@ public enum CocoaErrorCode: Int, Sendable, Codable, CaseIterable {
     switch self {
     case .mirroring:
       ErrorAdvice(
-        meaning: "A model or object graph that can't be mirrored.", client: "Mend what `reason` names: the model, or a relationship across zones.",
+        meaning: "A model or object graph that can't be mirrored.", client: "Correct the model or the relationship across zones that `reason` names.",
         operators: "`aquifer model validate`; where the objects are: `aquifer explain OBJECT`.")
     case .recordTooLarge:
       ErrorAdvice(
-        meaning: "A record larger than a record can be.", client: "Make its values smaller, or assets.",
+        meaning: "A record larger than a record can be.", client: "Make its values smaller, or save them as assets.",
         operators: "`aquifer quarantine list`; `--asset-threshold`.")
     case .historyTokenExpired:
       ErrorAdvice(
-        meaning: "A history token older than the history that is kept.", client: "Read the history anew from its beginning, or reset the store.",
+        meaning: "A history token that is older than the kept history.", client: "Read the history again from its beginning, or reset the store.",
         operators: "`--history-retention` of the workers.")
     case .interrupted:
       ErrorAdvice(
-        meaning: "A run that was cut short, and goes on by itself.", client: "Nothing: the next event tells its end.",
+        meaning: "A run that was interrupted, and continues by itself.", client: "Nothing: the next event shows its end.",
         operators: "Restarts of workers, and moves of shards, at that time.")
     case .accountChanged:
       ErrorAdvice(
-        meaning: "The store belongs to another account than the one that is signed in.", client: "Do what `accountChange` says with the local copy.",
+        meaning: "The store does not belong to the account that is signed in.", client: "Do what `accountChange` says with the local copy.",
         operators: "Nothing.")
     case .unrecoverable:
       ErrorAdvice(
-        meaning: "What only somebody else can solve: another process has the store, or it is reset again and again.",
+        meaning: "A problem that the client can't solve: another process has the store, or the store is reset again and again.",
         client: "Stop the other process; import to the end before resetting again.",
-        operators: "`aquifer events`: which store, since when.")
+        operators: "`aquifer events`: the store, and the time of the first failure.")
     case .noSharedStore:
       ErrorAdvice(
-        meaning: "An invitation that is accepted into a store of another database than the shared one.", client: "Accept it into a store of the shared database.",
+        meaning: "An invitation that is accepted into a store outside of the shared database.", client: "Accept it into a store of the shared database.",
         operators: "Nothing.")
     case .noZoneAssigned:
       ErrorAdvice(
-        meaning: "An object of a shared store with no zone to go to.", client: "Connect it with an object that is in a zone, or save it to the private store.",
+        meaning: "An object of a shared store without a zone.", client: "Connect it with an object that is in a zone, or save it to the private store.",
         operators: "Nothing.")
     }
   }
@@ -208,19 +208,20 @@ public enum SpecialCKErrorCode: Int, Sendable, CaseIterable {
     switch self {
     case .changeTokenExpired:
       ErrorAdvice(
-        meaning: "A token of a database that was restored, reset or began anew, or is none.", client: "Import from the beginning (`recovery` says how).",
-        operators: "Whether a backup was restored or an environment reset just then.")
+        meaning: "A token of a database that was restored, reset or created again, or a text that is not a token.",
+        client: "Import from the beginning (`recovery` says how).",
+        operators: "A restore of a backup, or a reset of an environment, at that time.")
     case .tooManyParticipants:
       ErrorAdvice(
         meaning: "A share with more participants than it can have.", client: "Remove some first.",
         operators: "`aquifer share show`.")
     case .alreadyShared:
       ErrorAdvice(
-        meaning: "A record or zone that is shared already.", client: "Use the share that is there.",
+        meaning: "A record or zone that is shared already.", client: "Use the existing share.",
         operators: "`aquifer share list`.")
     case .participantAlreadyInvited:
       ErrorAdvice(
-        meaning: "A person who is invited already and has to accept that invitation.", client: "Accept it.",
+        meaning: "A person who is already invited and has to accept that invitation.", client: "Accept it.",
         operators: "`aquifer share show`.")
     }
   }

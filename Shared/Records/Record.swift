@@ -1,6 +1,6 @@
 // A record, as the store keeps it and answers carry it.
 
-/// Who created or modified a record, when, and on which device.
+/// The user, the time and the device of a record's creation or modification.
 public struct Stamp: Hashable, Sendable {
   /// Milliseconds since 1970.
   public var timestamp: Int64

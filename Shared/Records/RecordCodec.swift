@@ -134,7 +134,7 @@ private struct FieldTag {
   init(_ rawValue: Int64) throws(MessagePackError) {
     isEncrypted = rawValue & Self.encrypted != 0
     guard let number = UInt8(exactly: rawValue & ~Self.encrypted), let type = FieldType(rawValue: number) else {
-      throw MessagePackError("\(rawValue) is no field's tag")
+      throw MessagePackError("\(rawValue) is not a field's tag")
     }
     self.type = type
   }

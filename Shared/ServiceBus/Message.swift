@@ -13,7 +13,7 @@ public protocol Message: Codable, Sendable {
   static var name: String { get }
   /// The roles whose processes may send it; others are refused.
   static var senders: Set<Role> { get }
-  /// Whether the caller may send it again without knowing whether it arrived.
+  /// True if the caller may send it again without knowing whether it arrived.
   static var isRepeatable: Bool { get }
   /// The lane in which it waits; `.usual` by default.
   static var lane: Lane { get }
@@ -119,7 +119,7 @@ public struct Peer: Hashable, Sendable, Codable {
   public let incarnation: UInt64
   /// The endpoint for others to connect to, such as `ipc:///run/aquifer/worker-1.sock` or `tcp://127.0.0.1:21001`.
   public let endpoint: String
-  /// Whether the process accepts new work; false while it starts or drains.
+  /// True if the process accepts new work; false while it starts or drains.
   public var isReady: Bool
   /// The base URL of the process's `/metrics`, such as `http://127.0.0.1:9101`; nil if unknown.
   public var adminURL: String?

@@ -24,7 +24,9 @@ struct AdminHandler: HTTPHandler {
   let checks: @Sendable () async -> [HealthCheck]
 
   func respond(to request: HTTPRequest) async -> HTTPResponse {
-    guard request.pathSegments.count == 1, request.method == .get else { return refusal(status: 404, reason: "There is /livez, /readyz, /metrics and /version here.") }
+    guard request.pathSegments.count == 1, request.method == .get else {
+      return refusal(status: 404, reason: "The admin server has only /livez, /readyz, /metrics and /version.")
+    }
     switch request.pathSegments[0] {
     // An answer shows that the threads still run.
     case "livez": return Self.json(200) { $0.member("alive", true) }
@@ -37,7 +39,7 @@ struct AdminHandler: HTTPHandler {
         writer.member("role", role)
         writer.member("name", name)
       }
-    default: return refusal(status: 404, reason: "There is /livez, /readyz, /metrics and /version here.")
+    default: return refusal(status: 404, reason: "The admin server has only /livez, /readyz, /metrics and /version.")
     }
   }
 

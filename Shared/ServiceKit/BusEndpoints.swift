@@ -37,7 +37,7 @@ struct BusEndpoints {
       return "\(endpoint) is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
     }
     guard endpoint.hasPrefix("ipc:///") else {
-      return "\(endpoint) is no path in a folder of this account's own: use ipc:// with the whole path of a socket"
+      return "\(endpoint) must be a path in a folder of this account: use ipc:// with the full path of a socket"
     }
     return nil
   }
@@ -72,8 +72,8 @@ struct SocketFolder {
   func problem(ifMissing missing: String?) -> String? {
     var status = stat()
     guard lstat(path, &status) == 0 else { return missing }
-    guard status.st_mode & S_IFMT == S_IFDIR else { return "\(path) is no folder" }
-    guard status.st_uid == geteuid() else { return "the folder \(path) belongs to another account, which could join the bus: use one of this account's own" }
+    guard status.st_mode & S_IFMT == S_IFDIR else { return "\(path) is not a folder" }
+    guard status.st_uid == geteuid() else { return "the folder \(path) belongs to another account, which could join the bus: use a folder of this account" }
     guard status.st_mode & 0o077 == 0 else { return "the folder \(path) is open to other accounts, which could join the bus: chmod 700 it" }
     return nil
   }

@@ -14,11 +14,11 @@ enum BusKeyFiles {
     Option(
       keyName, .path, variable: "AQUIFER_BUS_KEY_FILE",
       help:
-        "The file with this process's key on the bus (`aquifer bus-key add` makes it). With one the bus is encrypted and admits only who is in --bus-peers; without one it may use ipc:// and tcp:// on 127.0.0.1 only."
+        "The file with this process's key on the bus (`aquifer bus-key add` makes it). With a key, the bus is encrypted and admits only processes in --bus-peers; without one, it uses only ipc:// and tcp:// on 127.0.0.1."
     ),
     Option(
       peersName, .path, variable: "AQUIFER_BUS_PEERS_FILE",
-      help: "The file with the public keys of all processes of the installation: a line for each, with role, name and key. It is read again when it changes."),
+      help: "The file with the public keys of all processes of the installation: a line for each, with role, name and key. The process reads it again when it changes."),
   ]
 
   /// - Returns: nil when neither option is given.
@@ -30,13 +30,13 @@ enum BusKeyFiles {
       return nil
     }
     guard let peersPath = options.text(peersName) else {
-      throw ExitError(.configuration, "--\(keyName) needs --\(peersName), the file with everybody's public keys: without it nobody could be told apart.")
+      throw ExitError(.configuration, "--\(keyName) needs --\(peersName), the file with the public keys of all processes.")
     }
     var status = stat()
     guard stat(keyPath, &status) == 0, let text = readSmallFile(keyPath) else {
       throw ExitError(.configuration, "--\(keyName) names '\(keyPath)', which can't be read: \(String(cString: strerror(errno))).")
     }
-    guard status.st_mode & 0o007 == 0 else { throw ExitError(.configuration, "--\(keyName) names '\(keyPath)', which everybody may use: chmod 600 it.") }
+    guard status.st_mode & 0o007 == 0 else { throw ExitError(.configuration, "--\(keyName) names '\(keyPath)', which other accounts may use: chmod 600 it.") }
     let own: BusKeyPair
     do throws(BusError) {
       own = try BusKeyPair(parsing: text)
@@ -62,7 +62,7 @@ enum BusKeyFiles {
       throw ExitError(.configuration, "--\(peersName) names '\(path)': \(error.reason).")
     }
     // An empty file is more likely a copy in progress than an order to end all processes.
-    guard !known.all.isEmpty else { throw ExitError(.configuration, "--\(peersName) names '\(path)', which lists nobody.") }
+    guard !known.all.isEmpty else { throw ExitError(.configuration, "--\(peersName) names '\(path)', which lists no process.") }
     return known
   }
 
@@ -84,7 +84,7 @@ enum BusKeyFiles {
         bus.admit(known)
         context.log.info("known peers changed", ["peers": .integer(Int64(known.all.count))])
         guard known[keys.own.publicKey] == nil else { continue }
-        context.log.error("no longer listed", ["reason": .text("'\(path)' has no line for the key \(keys.own.publicKey) any more: this process ends")])
+        context.log.error("no longer listed", ["reason": .text("'\(path)' no longer has a line for the key \(keys.own.publicKey): this process ends")])
         kill(getpid(), SIGTERM)
         return
       } catch {

@@ -5,15 +5,15 @@ internal import ServiceBus
 enum BusMetrics {
   private static let figures: [(metric: Metrics.Description, value: @Sendable (BusStatistics) -> Double)] = [
     (Metrics.Description("bus_calls_total", "Calls to other processes.", .counter), { Double($0.calls) }),
-    (Metrics.Description("bus_served_total", "Calls of other processes that were served.", .counter), { Double($0.served) }),
-    (Metrics.Description("bus_refused_requests_total", "Calls of others that were refused because too many wait.", .counter), { Double($0.refusedRequests) }),
-    (Metrics.Description("bus_malformed_frames_total", "Frames that were dropped because they are none of ours.", .counter), { Double($0.malformedFrames) }),
+    (Metrics.Description("bus_served_total", "Calls that the process served for other processes.", .counter), { Double($0.served) }),
+    (Metrics.Description("bus_refused_requests_total", "Calls that the process refused because too many wait.", .counter), { Double($0.refusedRequests) }),
+    (Metrics.Description("bus_malformed_frames_total", "Frames dropped because they are not of the bus's protocol.", .counter), { Double($0.malformedFrames) }),
     (
       Metrics.Description("bus_refused_connections_total", "Connections of strangers, without a listed key or without the bus's protocol.", .counter),
       { Double($0.refusedConnections) }
     ),
     (
-      Metrics.Description("bus_refused_frames_total", "Frames that were dropped because their sender's key does not allow them.", .counter),
+      Metrics.Description("bus_refused_frames_total", "Frames dropped because their sender's key does not allow them.", .counter),
       { Double($0.refusedFrames) }
     ),
     (Metrics.Description("bus_calls_under_way", "Calls to other processes that wait for their answer."), { Double($0.callsUnderWay) }),

@@ -4,15 +4,15 @@ public import HTTPServer
 
 public enum ClientListening {
   public static let options = [
-    Option("tls-certificate", .path, help: "A PEM file: speak TLS with this certificate (and its chain). A renewed file is picked up without a restart."),
+    Option("tls-certificate", .path, help: "A PEM file: the certificate for TLS, with its chain. The process reads a renewed file without a restart."),
     Option("tls-key", .path, help: "A PEM file: the certificate's private key, without a password."),
     Option(
       "trusted-proxies", .networks,
-      help: "Addresses and networks (10.0.0.0/8, ::1, …) of proxies, separated by commas. Only theirs are the X-Forwarded-Proto, -Host and -For that are believed."),
+      help: "Addresses and networks (10.0.0.0/8, ::1, …) of trusted proxies, separated by commas. X-Forwarded-Proto, -Host and -For count only from them."),
     Option(
       "connections-per-address", .integer(0...1_000_000),
       help:
-        "How many connections one address may have (of IPv6: one /64); further ones are THROTTLED and closed. Of a trusted proxy's clients, how many requests under way. 0: any number; without it an eighth of all connections."
+        "The limit of connections from one address (of IPv6: one /64); the process answers more with THROTTLED and closes them. For each client of a trusted proxy, the limit of requests under way. 0: no limit (default: an eighth of all connections)."
     ),
   ]
 
@@ -30,11 +30,11 @@ public enum ClientListening {
     configuration.totalBodyByteLimit = memory / 8
     configuration.totalAnswerByteLimit = memory / 8
     configuration.observe = { [log = context.log] refusal, address in
-      log.warning("a client was refused for want of room", ["room": .text(refusal.rawValue), "address": .text(address)])
+      log.warning("a client was refused for lack of room", ["room": .text(refusal.rawValue), "address": .text(address)])
     }
     configuration.certificate = try certificate(options, context.log)
     if let certificate = configuration.certificate {
-      context.metrics.collect("tls_certificate_expiry_timestamp_seconds", "When the certificate that clients are shown expires.") {
+      context.metrics.collect("tls_certificate_expiry_timestamp_seconds", "Expiry of the certificate for clients, in seconds since 1970.") {
         [Metrics.Sample(Double(certificate.expiry))]
       }
     }
@@ -86,10 +86,10 @@ extension Metrics {
     let connections = Description("http_connections", "Open connections, idle ones included.")
     let received = Description("http_request_body_bytes_total", "Bytes of requests' bodies.", .counter)
     let sent = Description("http_response_body_bytes_total", "Bytes of answers' bodies.", .counter)
-    let bodies = Description("http_held_body_bytes", "Bytes of requests' bodies that are in hand.")
+    let bodies = Description("http_held_body_bytes", "Bytes of requests' bodies in memory.")
     let answers = Description("http_held_answer_bytes", "Bytes of answers that clients have not taken yet.")
-    let pressed = Description("http_connections_pressed_out_total", "Idle connections that were closed because nearly all places were taken.", .counter)
-    collect("http_clients_refused_total", "What clients were refused for want of room, by what there was no room for.", kind: .counter) { [weak server] in
+    let pressed = Description("http_connections_pressed_out_total", "Idle connections closed because nearly all places were taken.", .counter)
+    collect("http_clients_refused_total", "Requests and connections refused for lack of room, by the kind of room.", kind: .counter) { [weak server] in
       let refusals = server?.refusals ?? [:]
       return ClientRefusal.allCases.map { Sample(Double(refusals[$0] ?? 0), labels: [("room", $0.rawValue)]) }
     }

@@ -153,7 +153,7 @@ public final class DataFolders: Sendable {
         }
         try file.write(mark.advanced)
       } catch AssetError.full(let reason) {
-        context.log.warning("the use of a folder could not be noted on its full disk", ["reason": .text(reason)])
+        context.log.warning("the use of a folder could not be recorded: its disk is full", ["reason": .text(reason)])
       }
       return .claimed
     } catch let error as BusError where error.code == .unknownMessage {

@@ -30,8 +30,8 @@ public struct DiskSpace: Hashable, Sendable {
 extension Metrics {
   /// Adds `disk_free_bytes` and `disk_size_bytes` of the folder that a process writes to.
   public func addDisk(of folder: String) {
-    let free = Description("disk_free_bytes", "Bytes that may still be written to the file system of this process's data.")
-    let size = Description("disk_size_bytes", "Length of that file system.")
+    let free = Description("disk_free_bytes", "Free bytes on the file system of this process's data.")
+    let size = Description("disk_size_bytes", "Size of the file system of this process's data.")
     collect([free, size]) {
       var readings = Readings()
       guard let space = DiskSpace(of: folder) else { return readings }

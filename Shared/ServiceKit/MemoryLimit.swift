@@ -10,7 +10,7 @@ public struct MemoryLimit: Hashable, Sendable {
   static let option = Option(
     "memory", .integer(64...1_048_576),
     help:
-      "Megabytes (of 1,048,576 bytes) that the process may take: what it keeps in memory for clients and other processes is measured by it. Without it, what its control group allows; else 512 for a gateway, 1024 for a worker, 256 for others."
+      "The memory limit in megabytes (of 1,048,576 bytes): the process sizes its memory for clients and other processes by it. Default: the limit of its control group, else 512 for a gateway, 1024 for a worker, 256 for others."
   )
 
   public init(_ options: Options, role: Role) {

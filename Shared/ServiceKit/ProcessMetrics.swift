@@ -10,11 +10,11 @@ extension Metrics {
   /// Adds `process_…` and `aquifer_build_info`.
   func addProcess(role: String, startedAt milliseconds: Int64) {
     collect("build_info", "The version of this process.") { [Sample(1, labels: [("version", Release.version), ("role", role)])] }
-    collect(fullName: "process_start_time_seconds", "Start of the process since 1970.", kind: .gauge) { [Sample(Double(milliseconds) / 1000)] }
+    collect(fullName: "process_start_time_seconds", "Start of the process, in seconds since 1970.", kind: .gauge) { [Sample(Double(milliseconds) / 1000)] }
     collect(fullName: "process_resident_memory_bytes", "Resident memory.", kind: .gauge) { [Sample(Double(ProcessStatus.pages(1) * sysconf(Int32(_SC_PAGESIZE))))] }
     collect(fullName: "process_virtual_memory_bytes", "Virtual memory.", kind: .gauge) { [Sample(Double(ProcessStatus.pages(0) * sysconf(Int32(_SC_PAGESIZE))))] }
     collect(fullName: "process_open_fds", "Open file descriptors.", kind: .gauge) { [Sample(Double(ProcessStatus.openFileCount))] }
-    collect(fullName: "process_max_fds", "Most file descriptors that can be open.", kind: .gauge) { [Sample(Double(ProcessStatus.fileLimit))] }
+    collect(fullName: "process_max_fds", "Limit of open file descriptors.", kind: .gauge) { [Sample(Double(ProcessStatus.fileLimit))] }
     collect(fullName: "process_cpu_seconds_total", "Processor time in user and kernel mode.", kind: .counter) { [Sample(ProcessStatus.processorSeconds)] }
   }
 }

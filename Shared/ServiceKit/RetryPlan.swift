@@ -39,7 +39,7 @@ public struct RetryPlan: Sendable {
       return next(max(pause, Self.overloadPause), elapsed: elapsed)
     case .cancelled: return .fail(Self.later("The request was cancelled"))
     case .notFound: return .fail(RecordError(.notFound, error.reason))
-    case .tooLarge: return .fail(RecordError(.badRequest, "The request or its answer is larger than services pass on", httpStatus: 413))
+    case .tooLarge: return .fail(RecordError(.badRequest, "The request or its answer is larger than the bus allows", httpStatus: 413))
     case .noSpace: return .fail(.noSpace)
     case .refused: return .fail(RecordError(.accessDenied, error.reason))
     // A peer of an older release, which does not know the message.

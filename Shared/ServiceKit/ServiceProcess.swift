@@ -78,12 +78,12 @@ public struct ServiceProcess: Sendable {
     return options + BusKeyFiles.options + [
       MemoryLimit.option,
       Option(
-        "admin", .address, default: "127.0.0.1:0", help: "Where /livez, /readyz, /metrics and /version are served. Keep it inside: nothing there asks for credentials."),
-      Option("log-level", .choice(Log.Level.allNames.map(\.name)), default: "info", help: "The least important log lines to write."),
+        "admin", .address, default: "127.0.0.1:0", help: "The address of /livez, /readyz, /metrics and /version. Keep it internal: these paths need no credentials."),
+      Option("log-level", .choice(Log.Level.allNames.map(\.name)), default: "info", help: "The lowest level of log lines to write."),
       Option(
         "log-format", .choice(["auto"] + Log.Format.allCases.map(\.rawValue)), default: "auto",
-        help: "Form of the log on standard error; auto: text on a terminal, JSON otherwise."),
-      Option("ready-file", .path, help: "A file to write (atomically) once the process runs: its process id, name and addresses as JSON."),
+        help: "The form of the log on standard error; auto: text on a terminal, JSON otherwise."),
+      Option("ready-file", .path, help: "A file that the process writes (atomically) when it runs: its process id, name and addresses as JSON."),
     ]
   }
 
@@ -106,20 +106,20 @@ public struct ServiceProcess: Sendable {
     let metrics = Metrics()
     metrics.addProcess(role: role.rawValue, startedAt: clock.now)
     let memory = MemoryLimit(options, role: role)
-    metrics.collect("memory_limit_bytes", "What the process may take, by its option, its control group or its role.") { [Metrics.Sample(Double(memory.byteCount))] }
-    metrics.collect("log_lines_left_out_total", "Lines that were not written because others of the same event were, in the same second.", kind: .counter) {
+    metrics.collect("memory_limit_bytes", "Memory limit of the process, from its option, its control group or its role.") { [Metrics.Sample(Double(memory.byteCount))] }
+    metrics.collect("log_lines_left_out_total", "Log lines dropped because the same event had many in the same second.", kind: .counter) {
       [Metrics.Sample(Double(log.leftOutCount))]
     }
     let cluster = Cluster(name: name, role: role)
     let context = ServiceContext(
       name: name, role: role, options: options, log: log, metrics: metrics, clock: clock, random: random, timing: timing, cluster: cluster)
     let stage = Stage(context.obstacle)
-    metrics.collect("ready", "1 when all of /readyz is well, else 0.") {
+    metrics.collect("ready", "1 when all checks of /readyz pass, else 0.") {
       for check in await stage.checks where await check.problem() != nil { return [Metrics.Sample(0)] }
       return [Metrics.Sample(1)]
     }
     if role != .share {
-      metrics.collect("cluster_map_version", "Version of the cluster map that this process goes by.") {
+      metrics.collect("cluster_map_version", "Version of the cluster map that this process uses.") {
         cluster.current.map { [Metrics.Sample(Double($0.version))] } ?? []
       }
     }

@@ -87,7 +87,7 @@ public struct UserIdentity: Hashable, Sendable, Codable {
 
   public var isNobody: Bool { userRecordName == nil && lookupInfo == nil }
 
-  /// Whether the two are the same person: equal record names, or equal addresses.
+  /// True if the two are the same person: equal record names, or equal addresses.
   public func isSamePerson(as other: UserIdentity) -> Bool {
     if let name = recordName, name == other.recordName { return true }
     return lookupInfo != nil && lookupInfo == other.lookupInfo
@@ -123,7 +123,7 @@ public struct KnownUser: Hashable, Sendable {
     self.isDiscoverable = isDiscoverable
   }
 
-  /// Whether the identity stands for this user: by record name, or else by the address of its invitation.
+  /// True if the identity stands for this user: by record name, or else by the address of its invitation.
   public func matches(_ identity: UserIdentity) -> Bool {
     if let name = identity.userRecordName { return name == userRecordName }
     return switch identity.lookupInfo {
@@ -172,7 +172,7 @@ public struct Participant: Hashable, Sendable {
     self.oneTimeGUID = oneTimeGUID
   }
 
-  /// Whether the participant has access to the share's records as a member; the owner is no member.
+  /// True if the participant has access to the share's records as a member; the owner is no member.
   public var isMember: Bool { role != .owner && acceptance == .accepted && permission > .none && identity.userRecordName != nil }
   /// The identity as readers of the share see it: until the participant accepts, only what the inviter named.
   public var shownIdentity: UserIdentity { acceptance == .accepted ? identity : identity.asNamed }

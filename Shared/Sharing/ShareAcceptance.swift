@@ -93,6 +93,6 @@ extension ShareState {
     }
   }
 
-  /// Whether `user` sees requesters, blocked people and everybody's addresses.
+  /// True if `user` sees requesters, blocked people and everybody's addresses.
   public func isManaged(by user: KnownUser) -> Bool { AccessMatrix.verdict(.changeParticipants, standing(of: user)) == .allowed }
 }

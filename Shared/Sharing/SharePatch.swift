@@ -26,7 +26,7 @@ public struct SharePatch: Hashable, Sendable {
       self.isRemoved = isRemoved
     }
 
-    /// Whether the entry stands for that participant: an equal identifier, record name or address.
+    /// True if the entry stands for that participant: an equal identifier, record name or address.
     func means(_ participant: Participant) -> Bool { participantID == participant.participantID || identity.isSamePerson(as: participant.identity) }
   }
 

@@ -23,7 +23,7 @@ public struct ShareState: Hashable, Sendable {
   public var participants: [Participant]
   /// The permission of everybody who has the link.
   public var publicPermission: SharePermission
-  /// Whether people who have the link and no access may ask for it, and so learn that the share exists.
+  /// True if people who have the link and no access may ask for it, and so learn that the share exists.
   public var allowsAccessRequests: Bool
   /// In the order in which they asked.
   public var requesters: [Requester]
@@ -86,7 +86,7 @@ public struct ShareState: Hashable, Sendable {
     return publicPermission > .none ? .linkHolder : .stranger
   }
 
-  /// Whether a user who comes by the share's own short GUID may ask for access.
+  /// True if a user who comes by the share's own short GUID may ask for access.
   public func mayRequest(_ user: KnownUser) -> Bool { allowsAccessRequests && !isBlocked(user) && participant(for: user) == nil }
 }
 

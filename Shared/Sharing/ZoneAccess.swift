@@ -49,7 +49,7 @@ public struct ZoneAccess: Hashable, Sendable {
     self.members = members.filter { AccessMatrix.verdict(.readRecords, $0.standing) == .allowed }.sorted { $0.shareName < $1.shareName }
   }
 
-  /// Whether the zone exists for the user.
+  /// True if the zone exists for the user.
   public var mayRead: Bool { !members.isEmpty }
 
   /// The membership of the whole zone; a zone that is shared as a whole has no shared hierarchies.
@@ -68,11 +68,11 @@ public struct ZoneAccess: Hashable, Sendable {
   /// The membership in one share.
   public func member(ofShare name: String) -> ShareMember? { members.first { $0.shareName == name } }
 
-  /// Whether the user may write records of the hierarchy below `root`.
+  /// True if the user may write records of the hierarchy below `root`.
   public func mayWrite(root: String?) -> Bool {
     member(ofRoot: root).map { AccessMatrix.verdict(.writeRecords, $0.standing) == .allowed } ?? false
   }
 
-  /// Whether the user may write anything in the zone.
+  /// True if the user may write anything in the zone.
   public var mayWriteSomewhere: Bool { members.contains { AccessMatrix.verdict(.writeRecords, $0.standing) == .allowed } }
 }

@@ -113,7 +113,7 @@ extension Asset {
 }
 
 extension FieldValue {
-  /// Whether `resolvingShownAssets` has anything to resolve.
+  /// True if `resolvingShownAssets` has anything to resolve.
   var hasShownAsset: Bool {
     switch self {
     case .asset(let asset): asset.isShown

@@ -30,7 +30,7 @@ public enum RulesDocument {
 
   private static func checkKeys(of object: JSONValue, _ known: Set<String>) throws(RecordError) {
     try object.forEachMember { key, _ throws(RecordError) in
-      guard let name = key.string, known.contains(name) else { throw RecordError(.badRequest, "'\(key.string ?? "")' is no key of rules") }
+      guard let name = key.string, known.contains(name) else { throw RecordError(.badRequest, "'\(key.string ?? "")' is not a key of rules") }
     }
   }
 

@@ -56,7 +56,7 @@ public struct SchemaConsequences: Hashable, Sendable {
     }
   }
 
-  /// Whether records may have values that no longer fit.
+  /// True if records may have values that no longer fit.
   public var hidesRecords: Bool { retyped.contains { $0.records != 0 || $0.isAtLeast } }
 
   /// One line each, for people: `+` added, `-` removed, `~` of another type, `*` an added index or grant. Empty without
@@ -107,7 +107,7 @@ extension SchemaAnswer {
     let fields = consequences.retyped.map(\.text).joined(separator: "; ")
     RecordError(
       .badRequest,
-      "Fields would change their types: \(fields). Objects with values of before would be hidden from devices until the values are set anew. Say that it is meant with changeTypes=true (--change-types), or give the attribute another name"
+      "Fields would change their types: \(fields). Objects with old values would be hidden from devices until the values are set again. Allow it with changeTypes=true (--change-types), or give the attribute another name"
     ).writeMembers(to: &writer)
     consequences.writeRetyped("retyped", to: &writer)
     writer.endObject()

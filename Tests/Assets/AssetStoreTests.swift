@@ -28,7 +28,7 @@ struct AssetStoreTests {
     #expect(!Self.names(assets.directory + "/uploads/7").contains { $0.hasSuffix(".part") })
   }
 
-  @Test func `what was never uploaded is not adopted`() throws {
+  @Test func `content that was never uploaded is not adopted`() throws {
     let folder = try TemporaryFolder()
     let assets = AssetStore(directory: folder.path)
     let asset = try assets.put([1, 2, 3], until: 0)

@@ -9,7 +9,7 @@ extension Attack {
     Attack(name: "sign-ins", what: "a stranger tries passwords on the page, 200 at once") { scene in
       let refused = try await scene.attacker.send(
         "GET", "/database/1/\(Stage.container)/development/private/users/current?ckAPIToken=\(percentEncoded(scene.stage.apiToken))")
-      guard let page = refused.json?["redirectURL"]?.string, let path = path(of: page) else { throw RunError("nobody is sent to the page: \(refused.text)") }
+      guard let page = refused.json?["redirectURL"]?.string, let path = path(of: page) else { throw RunError("the page can't be reached: \(refused.text)") }
       return {
         let headers = [HTTPClient.Header("Content-Type", "application/x-www-form-urlencoded")]
         try await scene.repeatedly(200) { number in
@@ -19,7 +19,7 @@ extension Attack {
         }
       }
     },
-    Attack(name: "couriers", what: "a user makes courier after courier, ten times as many as he may have") { scene in
+    Attack(name: "couriers", what: "a user makes courier after courier, ten times as many as they may have") { scene in
       return {
         let path = "/device/1/\(Stage.container)/development/tokens/create"
         let query = "?ckAPIToken=\(percentEncoded(scene.stage.apiToken))&ckWebAuthToken=\(percentEncoded(scene.attacker.webAuthToken))"

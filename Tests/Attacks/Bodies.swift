@@ -4,7 +4,7 @@ import HTTPClient
 
 extension Attack {
   static let bodies = [
-    Attack(name: "json", what: "bodies that are deep, wide, repeat one key, have numbers of a megabyte, or are no text") { scene in
+    Attack(name: "json", what: "bodies that are deep, wide or no text, repeat one key, or have numbers of a megabyte") { scene in
       let wide = Words.members(scene.isLong ? 600_000 : 300_000) { "m\($0)" }
       let bodies: [[UInt8]] = [
         Array(Words.repeated("[", 4_000_000).utf8), Array(Words.repeated(#"{"a":"#, 1_000_000).utf8),
@@ -52,7 +52,7 @@ extension Attack {
         }
       }
     },
-    Attack(name: "forged-tokens", what: "tokens of every kind that nobody gave out") { scene in
+    Attack(name: "forged-tokens", what: "forged tokens of every kind") { scene in
       return {
         let (database, mirror) = ("/database/1/\(Stage.container)/development/private", "/mirror/1/\(Stage.container)/development/private")
         try await scene.repeatedly(16) { _ in

@@ -70,7 +70,7 @@ extension Attack {
       let store = "6F0C2E61-4B7D-4C5E-8E1B-6F0C2E614B7D"
       let zone = "com.apple.coredata.cloudkit.zone"
       let made = try await scene.attacker.mirror("PUT", "stores/\(store)", #"{"modelHash":"\#(scene.stage.modelHash)","device":{"name":"attacker"}}"#)
-      guard made.status == 200 else { throw RunError("the store is answered \(made.text)") }
+      guard made.status == 200 else { throw RunError("the answer for the store is \(made.text)") }
       for (name, list) in [("keys", BinaryPropertyList.sameKeys), ("bomb", BinaryPropertyList.bomb)] {
         let fields = #""CD_entityName":{"value":"Item"},"CD_place":{"type":"BYTES","value":"\#(BinaryPropertyList.base64(list))"}"#
         for number in 0..<(scene.isLong ? 20 : 4) {

@@ -32,9 +32,9 @@ extension Attack {
     Attack(name: "waits", what: "a user waits for changes, 1300 times at once") { scene in
       let store = identifier()
       let made = try await scene.attacker.mirror("PUT", "stores/\(store)", #"{"modelHash":"\#(scene.stage.modelHash)","device":{"name":"attacker"}}"#)
-      guard made.status == 200 else { throw RunError("the store is answered \(made.text)") }
+      guard made.status == 200 else { throw RunError("the answer for the store is \(made.text)") }
       let page = try await scene.attacker.mirror("GET", "stores/\(store)/changes")
-      guard let first = page.json?["importToken"]?.string else { throw RunError("its changes are answered \(page.text)") }
+      guard let first = page.json?["importToken"]?.string else { throw RunError("the answer for its changes is \(page.text)") }
       return {
         try await scene.repeatedly(1300) { _ in
           let answer = try await scene.attacker.mirror("GET", "stores/\(store)/changes?since=\(percentEncoded(first))&wait=2")
@@ -77,7 +77,7 @@ extension Attack {
         }
       }
     },
-    Attack(name: "strangers", what: "300 connections without credentials ask for whatever there is") { scene in
+    Attack(name: "strangers", what: "300 connections without credentials ask for every path") { scene in
       return {
         let paths = ["/", "/nothing", "/signin", "/share/0123456789", "/database/1/\(Stage.container)/development/public/records/query", "/assets/a/b"]
         try await scene.repeatedly(300) { number in

@@ -18,19 +18,19 @@ struct Options: Sendable {
     usage: aquifer-attacks [--long | --seconds N] [--only NAME]… [--json FILE] [--keep] [--binaries DIR]
            aquifer-attacks --list
 
-    Starts an installation of real processes with default options in a folder of its own, attacks it in every way that it knows, and measures
-    meanwhile what a user's save and lookup take on the attacker's shard and on another. Exits with 0 if p99 of each stays below 100 ms or ten
-    times its quiet value, nobody else's call fails, no process exceeds its memory (gateway 512 MB, worker 1 GB, notifier and share service
-    256 MB; one that does is killed) or ends, and the attacker is answered as it is documented. An attack that only makes others slow is made again,
-    four times as long, at most three times, and is good if it is within bounds once.
+    Starts an installation of real processes with default options in a folder of its own, and attacks it in every way that it knows. Meanwhile it
+    measures the time of a user's save and lookup, on the attacker's shard and on another one. The exit code is 0 if p99 of each stays below 100 ms
+    or ten times its quiet value, no other user's call fails, no process exceeds its memory (gateway 512 MB, worker 1 GB, notifier and share
+    service 256 MB; one that does is killed) or ends, and the attacker gets the documented answers. An attack that only makes others slow runs
+    again, four times as long, at most three times, and passes if one run is within bounds.
 
       --long           30 s each, and ten times beyond limits  (default: 4 s)
-      --seconds N      of each
-      --only NAME      only that one; may be repeated
-      --list           prints names and what they do
+      --seconds N      for each attack
+      --only NAME      only that attack; may be repeated
+      --list           prints the attacks' names and descriptions
       --json FILE      writes the figures there, too
       --keep           leaves the folder with data and logs
-      --binaries DIR   where the services' executables are  (default: beside this one)
+      --binaries DIR   the folder of the services' executables  (default: beside this one)
     """
 
   init(_ arguments: [String]) throws(UsageError) {

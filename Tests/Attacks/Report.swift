@@ -62,7 +62,7 @@ struct Report: Sendable {
   var isGood: Bool { rows.allSatisfy(\.isGood) }
 
   static func printHeading() {
-    say("p99 in quiet, p99 and longest while it is attacked, ms; memory at most, MB, of gateway, notifier, share service and workers")
+    say("p99 in quiet, p99 and longest during the attack, ms; peak memory, MB, of gateway, notifier, share service and workers")
     say(line(["attack", "near save", "near lookup", "far save", "far lookup", "failed", "memory"]))
   }
 

@@ -72,10 +72,10 @@ struct Run {
     do {
       work = try await attack.prepare(scene)
     } catch {
-      scene.complain("it can't be prepared: \(error)")
+      scene.complain("the attack can't be prepared: \(error)")
       work = {}
     }
-    for bystander in [near, far] where await !bystander.waitForQuiet(within: Self.aftermath) { scene.complain("others wait before it begins") }
+    for bystander in [near, far] where await !bystander.waitForQuiet(within: Self.aftermath) { scene.complain("others wait before the attack begins") }
     let quiet = await calm(near, far, for: Self.quiet)
     await memory.reset()
     let faultCount = await fleet.faults.count

@@ -5,7 +5,7 @@ import JSON
 
 extension Attack {
   static let shared = [
-    Attack(name: "owners", what: "changes of zones of 200 owners, with members that nobody knows, in turn 2 MB and as much as is taken, 16 at once") { scene in
+    Attack(name: "owners", what: "changes of zones of 200 owners, with unknown members, in turn with 2 MB and with the most that is allowed, 16 at once") { scene in
       let zones = (0..<200).map { #"{"zoneID":{"zoneName":"Zone","ownerRecordName":"_\#(Words.repeated("0", 29))\#(100 + $0)"}}"# }.joined(separator: ",")
       let bodies = [2_000_000, 1_000_000].map { Array(#"{"unknown":"\#(Words.repeated("a", $0))","zones":[\#(zones)]}"#.utf8) }
       return {
@@ -15,7 +15,7 @@ extension Attack {
         }
       }
     },
-    Attack(name: "owners-lookups", what: "the same lookups, in turn with 4 MB and as much as is taken, 4 at once") { scene in
+    Attack(name: "owners-lookups", what: "the same lookups, in turn with 4 MB and with the most that is allowed, 4 at once") { scene in
       let zones = (0..<200).map { #"{"zoneID":{"zoneName":"Zone","ownerRecordName":"_\#(Words.repeated("0", 29))\#(100 + $0)"}}"# }.joined(separator: ",")
       let bodies = [4_000_000, 1_000_000].map { Array(#"{"unknown":"\#(Words.repeated("a", $0))","zones":[\#(zones)]}"#.utf8) }
       return {
@@ -25,7 +25,7 @@ extension Attack {
         }
       }
     },
-    Attack(name: "foreign-zones", what: "requests that name 200 zones of strangers each: nothing of it fills the logs") { scene in
+    Attack(name: "foreign-zones", what: "requests that name 200 zones of strangers each, and must not fill the logs") { scene in
       let operations = (0..<200).map { #"{"zoneID":{"zoneName":"Zone\#($0)","ownerRecordName":"_\#(Words.repeated("0", 32))"}}"# }
       let body = #"{"zones":[\#(operations.joined(separator: ","))]}"#
       let logs = scene.stage.installation.logs
@@ -56,12 +56,12 @@ extension Attack {
         try await reading
       }
     },
-    Attack(name: "removed", what: "a participant who was removed fetches content by the address that he was given before") { scene in
+    Attack(name: "removed", what: "a removed participant fetches content by an address from before") { scene in
       guard let guest = try await guests(of: scene, count: 1).first else { throw RunError("there is no guest") }
       let tokens = try await scene.attacker.must("assets/upload", #"{"zoneID":{"zoneName":"Zone"},"tokens":[{"recordType":"Photo","fieldName":"blob"}]}"#)
       guard let url = tokens["tokens"]?.elements.first?["url"]?.string, let path = path(of: url) else { throw RunError("assets/upload names no address") }
       let uploaded = try await scene.attacker.send("POST", path, body: [UInt8](repeating: 0x61, count: 100_000))
-      guard uploaded.status == 200, let file = uploaded.json?["singleFile"] else { throw RunError("the upload is answered \(uploaded.text)") }
+      guard uploaded.status == 200, let file = uploaded.json?["singleFile"] else { throw RunError("the answer for the upload is \(uploaded.text)") }
       let blob = object {
         $0.key("value")
         $0.value(file)

@@ -18,7 +18,7 @@ extension Attack {
         }
       }
     },
-    Attack(name: "slow-heads", what: "2000 connections send a head, a byte a second each") { scene in
+    Attack(name: "slow-heads", what: "2000 connections send a head each, a byte a second") { scene in
       return { try await drip(2000, "GET /database/1/\(Stage.container)/development/private/zones/list HTTP/1.1\r\nHost: h\r\nX-A: ", scene) }
     },
     Attack(name: "slow-bodies-nowhere", what: "400 connections send all but the end of 8 MB to a path that does not exist, then a byte a second") { scene in
@@ -54,7 +54,7 @@ extension Attack {
         }
       }
     },
-    Attack(name: "slow-streams", what: "a user opens 1000 streams of pings and reads none while he saves") { scene in
+    Attack(name: "slow-streams", what: "a user opens 1000 streams of pings and reads none while they save") { scene in
       return {
         let head =
           "GET /mirror/1/\(Stage.container)/development/pings HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(scene.attacker.webAuthToken)\r\nAccept: text/event-stream\r\n\r\n"

@@ -52,7 +52,7 @@ struct Stage: Sendable {
       try await user.must("zones/modify", #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"Zone"}}}]}"#)
       return user
     }
-    throw RunError("no user is of the shard that is wanted")
+    throw RunError("no user belongs to the wanted shard")
   }
 
   /// An operator's call, which must succeed.

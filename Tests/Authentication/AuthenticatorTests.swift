@@ -179,7 +179,7 @@ private final class Desk: Sendable {
 @Suite(.timeLimit(.minutes(1))) struct DirectoryVersionTests {
   private func version(_ count: Int64, epoch: UInt64 = 1) -> DirectoryVersion { DirectoryVersion(epoch: epoch, count: count) }
 
-  @Test func `what was known before changes that were missed is forgotten, and nothing else`() async throws {
+  @Test func `knowledge from before missed changes is forgotten, and nothing else`() async throws {
     let desk = await Desk()
     func isKnown() -> Bool { desk.authenticator.known(Desk.question) != nil }
     _ = try await desk.ask()

@@ -75,7 +75,7 @@ private let keyID = String(repeating: "0f", count: 32)
   }
 
   @Test(arguments: ["", "now", "2026-11-20", "1795160004", "2026-13-20T07:33:24Z", "999999999-11-20T07:33:24Z", "-99999-11-20T07:33:24Z"])
-  func `what is no date is refused`(date: String) throws {
+  func `a text that is not a date is refused`(date: String) throws {
     #expect(try proof(request(path, date: date)) == nil)
   }
 
@@ -98,7 +98,7 @@ private let keyID = String(repeating: "0f", count: 32)
   }
 
   @Test(arguments: ["", "zz", "AAAA", "MEUCIQ=="])
-  func `what is no signature is refused`(text: String) throws {
+  func `a text that is not a signature is refused`(text: String) throws {
     var headers = request(path).headers
     headers[2].value = text
     let request = HTTPRequest(method: .post, target: path, pathSegments: [], query: [], headers: headers, body: [], remoteAddress: "127.0.0.1")

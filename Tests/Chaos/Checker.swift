@@ -105,7 +105,7 @@ struct Checker {
     var lastTag = Int64.min
     for item in feed.items {
       if let tag = item.tag {
-        if tag <= lastTag { verdict.add(.order, "\(feed.reader) was told the tag \(tag) after \(lastTag)") }
+        if tag <= lastTag { verdict.add(.order, "\(feed.reader) received the tag \(tag) after \(lastTag)") }
         lastTag = max(lastTag, tag)
       }
       guard let value = item.value else {
@@ -113,15 +113,15 @@ struct Checker {
         continue
       }
       if let before = newest[item.name] {
-        if value < before { verdict.add(.order, "\(feed.reader) was told \(item.name) = \(value) after \(before)") }
-        if value == before { verdict.add(.toldTwice, "\(feed.reader) was told \(item.name) = \(value) twice") }
+        if value < before { verdict.add(.order, "\(feed.reader) received \(item.name) = \(value) after \(before)") }
+        if value == before { verdict.add(.toldTwice, "\(feed.reader) received \(item.name) = \(value) twice") }
       }
       newest[item.name] = max(value, newest[item.name] ?? value)
       copy[item.name] = value
     }
     let final = history.final[feed.database] ?? [:]
     for name in Set(copy.keys).union(final.keys).sorted() where copy[name] != final[name] {
-      verdict.add(.diverged, "\(feed.reader) has \(name) = \(Self.text(copy[name])), somebody new \(Self.text(final[name]))")
+      verdict.add(.diverged, "\(feed.reader) has \(name) = \(Self.text(copy[name])), a new reader \(Self.text(final[name]))")
     }
   }
 

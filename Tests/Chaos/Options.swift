@@ -42,31 +42,31 @@ struct Options: Sendable {
   static let help = """
     usage: aquifer-chaos [--plan faults|kills|scale|power|upgrade|away] [--minutes N | --seconds N | --kills N | --rounds N] [--seed S] …
 
-    Starts a whole installation of real processes in a folder of its own, lets clients save and read, does something to the processes
-    meanwhile, and checks at the end that everything that was acknowledged is there, once and in order. Exits with 0 if it is.
+    Starts an installation of real processes in a folder of its own. Clients save and read while it disturbs the processes. At the end it
+    checks that every acknowledged change is there, once and in order. The exit code is 0 if this holds.
 
       --plan faults    SIGKILL, SIGSTOP for a while, restarts, and workers that come and go, of every kind of process  (default)
       --plan kills     SIGKILL of workers, at random moments
       --plan scale     1 worker, 4, 1, and a restart of every process: no call may fail but those of connections to a gateway that ends
-      --plan power     rounds of a cut of the power: all processes killed, and what was not synced taken back, all of it or sectors and
+      --plan power     rounds of a power cut: kills all processes and takes back writes that were not synced, all of them, or sectors and
                        names at random; needs --shim
-      --plan upgrade   an installation of --earlier, whose processes are replaced one after the other: no call may fail but those of connections to
+      --plan upgrade   replaces the processes of an installation of --earlier one after the other: no call may fail but those of connections to
                        a gateway that ends; then processes of --earlier on the files, which they must refuse and leave as they are
-      --plan away      the share service is stopped for --minutes, and then goes on: no call of somebody who is known may
+      --plan away      stops the share service for --minutes, and then lets it go on: no call of a known user may
                        fail
       --minutes N, --seconds N   of faults, or of absence  (default: one minute)
-      --kills N        how many of them, whatever the time
-      --rounds N       cuts of the power  (default 100)
-      --seed S         what happens when; printed, so that a run can be had again  (default: another each time)
+      --kills N        the number of kills, whatever the time
+      --rounds N       the number of power cuts  (default 100)
+      --seed S         the seed of all events; printed, to repeat a run  (default: another each time)
       --workers N, --gateways N, --clients N, --users N, --shards N   (default 3, 2, 8, 4, 12)
-      --shim FILE      the library that notes what was not synced (Tests/Processes/powerloss.c)
-      --control        databases are run with synchronous=NORMAL: saves must be lost
-      --plant loss|repetition   spoils what was read: the check must fail
+      --shim FILE      the library that records writes before a sync (Tests/Processes/powerloss.c)
+      --control        runs databases with synchronous=NORMAL: saves must be lost
+      --plant loss|repetition   spoils the clients' readings: the check must fail
       --json FILE      writes the figures there, too
       --keep           leaves the folder with data and logs
-      --binaries DIR   where the services' executables are  (default: beside this one)
-      --earlier DIR    where those of an earlier release are
-      --order advised|reversed|mixed   in which order they are replaced  (default: advised, as docs/operating/OPERATING.md has it)
+      --binaries DIR   the folder of the services' executables  (default: beside this one)
+      --earlier DIR    the folder of an earlier release's executables
+      --order advised|reversed|mixed   the order of the replacements  (default: advised, as in docs/operating/OPERATING.md)
     """
 
   init(_ arguments: [String]) throws(UsageError) {

@@ -64,7 +64,7 @@ import Testing
     expect(only: .appliedTwice) { $0.logs[0].numbers = [1, 2, 2] }
   }
 
-  @Test func `what was deleted or never acknowledged is unknown`() {
+  @Test func `a deleted or never acknowledged value is unknown`() {
     expect(.unknown) { $0.final["zone"]?["b"] = 1 }
     expect(.unknown) { $0.final["store"]?["y"] = 1 }
     expect(only: .unknown) { $0.logs[0].numbers = [1, 2, 3] }
@@ -91,7 +91,7 @@ import Testing
     expect(only: .diverged) { $0.feeds[0].items.removeLast() }
   }
 
-  @Test func `what was refused, or a process that ended by itself, is a fault`() {
+  @Test func `a refusal, or a process that ended by itself, is a fault`() {
     expect(only: .refused) { $0.refusals = ["worker-1 ended"] }
   }
 

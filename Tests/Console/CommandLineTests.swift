@@ -28,7 +28,7 @@ struct CommandLineTests {
     }
   }
 
-  @Test func `what follows two hyphens is an argument`() throws {
+  @Test func `a word after two hyphens is an argument`() throws {
     #expect(try invocation("user create -- --odd").arguments == ["--odd"])
   }
 
@@ -103,7 +103,7 @@ struct CommandLineTests {
     #expect(options.restartPolicy.longestPause == .seconds(5))
   }
 
-  @Test func `what ends again and again is started after ever longer pauses, up to the one that was asked for`() throws {
+  @Test func `a process that ends again and again starts after ever longer pauses, up to the one that was asked for`() throws {
     var policy = try DevOptions(try invocation("dev --data d --restart-pause 300")).restartPolicy
     let pauses = (0..<5).map { _ in policy.pause(afterLifetime: .seconds(1)) }
     #expect(pauses == [.milliseconds(50), .milliseconds(100), .milliseconds(200), .milliseconds(300), .milliseconds(300)])

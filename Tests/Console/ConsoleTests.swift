@@ -102,7 +102,7 @@ struct ConsoleTests {
     #expect(stage.problems == "aquifer: The model has 2 problems (BAD_REQUEST)\n  A.x: m [R1]\n    → s\n  model: n [R2]")
   }
 
-  @Test func `what is not understood is exit code 2 and sends nothing`() async {
+  @Test func `a command that is not understood is exit code 2 and sends nothing`() async {
     let stage = Stage()
     for words in [["user", "create"], ["nonsense"], ["container", "delete", "C"], ["key", "add", "--container", "C", "--public-key", "/nowhere"]] {
       #expect(await stage.run(words) == 2, "\(words)")
@@ -179,7 +179,7 @@ struct ModelFileTests {
   }
 
   @Test(arguments: ["absent", "plain", "Empty.xcdatamodeld", "Empty.xcdatamodel"])
-  func `what is no model is refused with its path`(path: String) throws {
+  func `a file that is not a model is refused with its path`(path: String) throws {
     defer { cleanUp() }
     for name in ["plain", "Empty.xcdatamodeld", "Empty.xcdatamodel"] {
       try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true)

@@ -83,7 +83,7 @@ struct UserCommandTests {
     (HTTPSender.Failure(reason: "empty", isLost: true), "http://a:1", "use https://a:1"),
     (HTTPSender.Failure(reason: "refused"), "http://a:1", "Check that the server runs"),
   ])
-  func `what is wrong with a connection's security says what to set`(failure: HTTPSender.Failure, server: String, part: String) async {
+  func `a problem of a connection's security names the setting`(failure: HTTPSender.Failure, server: String, part: String) async {
     let stage = ScriptedServer(failure: failure)
     #expect(await stage.run("--server \(server) status") == 1)
     #expect(stage.problem.contains(part), "\(stage.problem)")

@@ -29,7 +29,7 @@ struct VerdictTests {
     #expect(verdict.text == "All is well: 4 processes, 4 of 4 shards held by 2 workers.")
   }
 
-  @Test func `what is held back is noted and no trouble`() throws {
+  @Test func `held-back objects are noted and no trouble`() throws {
     let verdict = Verdict(try status(first: #","quarantined":2"#), now: now)
     #expect(verdict.isWell)
     #expect(verdict.text.hasSuffix("2 objects are held back (`aquifer quarantine list`)."))
@@ -87,7 +87,7 @@ struct VerdictTests {
 }
 
 struct ViewTests {
-  @Test func `what is odd comes first and has a mark`() throws {
+  @Test func `problems come first and have a mark`() throws {
     let text = ClusterViews.workers(try status(second: #""silent":true"#), now: now)
     let lines = text.split(separator: "\n").map(String.init)
     #expect(lines.count == 3)
@@ -140,7 +140,7 @@ struct ViewTests {
     #expect(!text.contains("\u{1B}"))
   }
 
-  @Test func `what is held back says when it is tried next`() throws {
+  @Test func `a held-back change shows its next try`() throws {
     let answer = try json(
       """
       {"quarantine":[{"entity":"Tag","objectID":"T","firstDate":"2027-01-15T07:59:00.000Z","attempts":3,"retryDate":"2027-01-15T08:05:00.000Z","serverErrorCode":"QUOTA_EXCEEDED"},
@@ -213,7 +213,7 @@ struct WatchTests {
     #expect(screen.lines.withLock(\.self) == [line, line])
   }
 
-  @Test func `who looks at the installation is told soon that nobody answers`() async {
+  @Test func `a look at the installation soon shows that nobody answers`() async {
     let limits = Mutex<[Duration]>([])
     let http = HTTPSender { _, _, _, _, limit in
       limits.withLock { $0.append(limit) }

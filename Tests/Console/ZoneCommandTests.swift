@@ -93,7 +93,7 @@ struct ZoneCommandTests {
     #expect(receiver.targets.last == "POST \(Self.base)/import?merge=true")
   }
 
-  @Test func `what is altered, cut short or missing is not sent, and what arrives altered is not kept`() async throws {
+  @Test func `an altered, cut or missing file is not sent, and content that arrives altered is not kept`() async throws {
     defer { try? FileManager.default.removeItem(at: folder) }
     let altered = exportingServer([9])
     #expect(await altered.run("zone", "export", folder.path) == 1)

@@ -16,7 +16,7 @@ struct KeyRingTests {
     arguments: [
       ("", "it has no key"), ("# nothing\n\n", "it has no key"), ("# one\n12ab", "line 2 is not a key: a key has 64 hexadecimal digits"),
       (String(repeating: "x", count: 64), "line 1 is not a key: a key has 64 hexadecimal digits"),
-      (first + "\n\n" + first.uppercased(), "line 3 is a key that is there already"),
+      (first + "\n\n" + first.uppercased(), "line 3 repeats an earlier key"),
     ])
   func `a file that is none of keys is refused with its line and without its content`(text: String, reason: String) {
     #expect(throws: KeyFileError(reason: reason)) { _ = try KeyRing(parsing: text) }

@@ -6,7 +6,7 @@ import Testing
 struct SealTests {
   private let seal = Seal(key: [1, 2, 3], purpose: "test")
 
-  @Test(arguments: [0, 1, 15, 16, 31, 32, 33, 1000]) func `what was sealed is opened in its context alone`(count: Int) {
+  @Test(arguments: [0, 1, 15, 16, 31, 32, 33, 1000]) func `a sealed value is opened in its context alone`(count: Int) {
     let content = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
     let sealed = seal.seal(content, in: [9])
     #expect(sealed.count == count + 16)

@@ -33,7 +33,7 @@ struct TextTests {
     }
   }
 
-  @Test func `what decodes encodes to the same text`() {
+  @Test func `a decoded text encodes to the same text`() {
     var generator = SplitMix(state: 8)
     let alphabet = Array("ABab01+/==- ".unicodeScalars)
     for _ in 0..<20_000 {

@@ -64,7 +64,7 @@ struct AccessTests {
     #expect(throws: RecordError.self) { try question(.operatorToken, Credentials(apiToken: "a", userToken: "o", isBearer: false)) }
   }
 
-  @Test func `what carries its own authority asks nobody`() throws {
+  @Test func `an address with its own authority needs no question to the directory`() throws {
     #expect(try question(.nothing, Credentials(apiToken: nil, userToken: nil, isBearer: false)) == nil)
   }
 
@@ -82,7 +82,7 @@ struct AccessTests {
     #expect(error?.status == 421)
   }
 
-  @Test func `who presents a session that ended is sent to sign in again, and not told that the token is wrong`() {
+  @Test func `a user of an ended session has to sign in again, and does not hear of a wrong token`() {
     func code(_ token: String, isBearer: Bool = false) -> ServerErrorCode? {
       #expect(throws: RecordError.self) { try caller(Authenticate.Reply(refusal: .userToken), .app, token: token, isBearer: isBearer) }?.code
     }

@@ -8,7 +8,7 @@ import Testing
 struct AppBookTests {
   private static func container(_ name: String = GatewayWorld.container) throws -> ContainerID { try #require(ContainerID(rawValue: name)) }
 
-  @Test func `what an app is called is asked once, and anew when the directory changed`() async throws {
+  @Test func `an app's name is asked for once, and again after a change of the directory`() async throws {
     let world = try await GatewayWorld()
     let id = try Self.container()
     for _ in 0..<2 { #expect(await world.gateway.app(of: id) == LookUpApp.Reply(displayName: "Photo Book", appURL: "https://photos.example.org")) }

@@ -47,7 +47,7 @@ import Testing
     #expect(try await intake(request(Self.modify, byteCount: nil)) == "401 AUTHENTICATION_FAILED", "in chunks")
   }
 
-  @Test func `whoever is known is not asked about again`() async throws {
+  @Test func `a known caller is not asked about again`() async throws {
     let world = try await GatewayWorld()
     #expect(try await text(world.gateway.intake(of: request(Self.modify, bearer: "alice"))) == "asked: collect 8388608 by user")
     for _ in 0..<3 { #expect(try await text(world.gateway.intake(of: request(Self.modify, bearer: "alice"))) == "collect 8388608 by user") }

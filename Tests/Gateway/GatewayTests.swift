@@ -114,7 +114,7 @@ struct GatewayTests {
     arguments: [
       ("shares", "{}", nil), ("move", "{}", nil), ("purge", #"{"keepCopy":true}"#, nil), ("transactions", "{}", "export"), ("quarantine/retry", "{}", nil),
     ] as [(String, String, String?)])
-  func `what may take long has the time for it`(path: String, body: String, wait: String?) async throws {
+  func `a long request has the time for it`(path: String, body: String, wait: String?) async throws {
     let world = try await GatewayWorld(limit: .milliseconds(500)) { _, _, _ in
       // Dropped because nothing waits for the answer after a cancellation.
       try? await Task.sleep(for: .seconds(2))
@@ -214,7 +214,7 @@ struct RefusalTests {
     (400, "BAD_REQUEST"), (411, "BAD_REQUEST"), (413, "BAD_REQUEST"), (414, "BAD_REQUEST"),
     (429, "THROTTLED"), (431, "BAD_REQUEST"), (500, "INTERNAL_ERROR"), (503, "TRY_AGAIN_LATER"),
   ])
-  func `what the server itself refuses has the same form`(status: Int, code: String) async throws {
+  func `the server's own refusals have the same form`(status: Int, code: String) async throws {
     let world = try await GatewayWorld()
     let response = world.gateway.refusal(status: status, reason: "why")
     #expect(response.status == status)
@@ -329,7 +329,7 @@ struct PushTokenTests {
     #expect(notifiers[0].lines.count == 3)
   }
 
-  @Test func `who has as many couriers as he may is told so, and a notifier that is away is no reason to refuse`() async throws {
+  @Test func `a user with too many couriers is refused, and an absent notifier is no reason to refuse`() async throws {
     let world = try await GatewayWorld()
     let notifier = await Notifier("notifier-1", in: world)
     notifier.inbox.isFull.withLock { $0 = true }

@@ -30,7 +30,7 @@ import Testing
     #expect(problem(bob, 1) == .tryAgainLater)
   }
 
-  @Test func `what a request holds is given back with it`() {
+  @Test func `a request's memory is given back with it`() {
     do {
       let holding = PartBudget.Holding(budget, of: "alice")
       #expect(problem(holding, 20) == nil)

@@ -67,7 +67,7 @@ private struct Server {
     #expect(server.world.requests.count == 2)
   }
 
-  @Test func `whatever is wrong, the answer is the same`() async throws {
+  @Test func `all errors have the same answer`() async throws {
     let server = try await Server()
     let good = server.headers(Server.records)
     let private_ = Server.records.replacing("public", with: "private")

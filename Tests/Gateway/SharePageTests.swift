@@ -31,7 +31,7 @@ import WebServices
     String(try #require(page.text.firstMatch(of: /name="ticket" value="([^"]+)"/)).output.1)
   }
 
-  @Test func `who is asked for it accepts by name and password`() async throws {
+  @Test func `an invited user accepts by name and password`() async throws {
     let asked = Mutex<[ResolveShortGUIDs]>([])
     let world = try await world { message in
       asked.withLock { $0.append(message) }
@@ -103,13 +103,13 @@ import WebServices
   @Test func `strangers are asked to sign in, whatever the link leads to`() async throws {
     let world = try await world { _ in "null" }
     let first = await world.respond(.get, "/share/\(Self.guid)")
-    #expect(first.status == 200 && first.text.contains("Sign in to see what is shared"))
+    #expect(first.status == 200 && first.text.contains("Sign in to open the share"))
     for path in ["/share/\(Self.absent)", "/share/nonsense"] { #expect(isSame(await world.respond(.get, path), first), "\(path)") }
     let wrong = [await post(world, "name=alice&password=wrong"), await post(world, "name=alice&password=wrong", to: Self.absent)]
     #expect(wrong[0].bytes == wrong[1].bytes && wrong.map(\.status) == [403, 403])
   }
 
-  @Test func `what is not there and what is for somebody else are one page`() async throws {
+  @Test func `a missing share and another user's share show the same page`() async throws {
     let world = try await world { _ in "null" }
     func page(_ guid: String) async -> HTTPResponse {
       var page = await post(world, "name=alice&password=right", to: guid)
@@ -155,7 +155,7 @@ import WebServices
     #expect(await world.respond(.put, "/share/\(Self.guid)").status == 405)
   }
 
-  @Test func `what a share refuses is said in a sentence, and what can't be reached is not called missing`() async throws {
+  @Test func `a share's refusal is shown in a sentence, and an unreachable share is not called missing`() async throws {
     let world = try await world(limit: .seconds(2)) { _ in #"{"serverErrorCode":"EXISTS","reason":"The user is invited <already>"}"# }
     let refused = await post(world, "name=alice&password=right")
     #expect(refused.status == 409 && refused.text.contains("The user is invited &lt;already&gt;"))
@@ -239,7 +239,7 @@ import WebServices
     #expect(signedIn.header("Set-Cookie")?.hasPrefix("aquifer-signed-in=; Path=/share/; Max-Age=0") == true)
   }
 
-  @Test func `whatever does not count, or leads to nothing for the visitor, looks as it does to strangers`() async throws {
+  @Test func `an invalid sign-in, an unknown link and another visitor's share look as they do to strangers`() async throws {
     let isThere = Mutex(true)
     let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], sharing: { _ in isThere.withLock(\.self) ? Self.share : "null" })
     let stranger = await visit(world, cookie: nil)

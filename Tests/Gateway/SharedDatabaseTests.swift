@@ -89,7 +89,7 @@ import WebServices
     #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"\#(String(repeating: "x", count: 256))"}}"#,
     #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice"}}"#,
   ])
-  func `what names no other owner is the caller's own worker's to refuse`(body: String) async throws {
+  func `a request that names no other owner is refused by the caller's own worker`(body: String) async throws {
     let world = try await world()
     #expect(await world.alice(.post, "\(Self.path)/records/query", body: body).text == #"{"from":"_alice"}"#)
     #expect(world.requests.map(\.request.scope) == [.shared])
@@ -101,7 +101,7 @@ import WebServices
     #expect(await world.alice(.post, "\(Self.path)/zones/modify", body: body).text == #"{"from":"_alice"}"#)
   }
 
-  @Test func `what is no JSON, or no zone, is refused without asking anybody`() async throws {
+  @Test func `a body without JSON, or without a zone, is refused without asking anybody`() async throws {
     let world = try await world()
     for (call, body) in [
       ("records/query", "{"), ("records/query", #"{"zoneID":7}"#), ("zones/lookup", "{}"), ("zones/lookup", #"{"zones":[7]}"#), ("changes/zone", #"{"zones":[{}]}"#),

@@ -80,7 +80,7 @@ extension GatewayWorld {
     #expect(try stateOf(await world.respond(.get, caller, query: query, headers: [("sec-fetch-site", "same-origin")])).origin == nil)
   }
 
-  @Test func `who presents a session that ended is sent to sign in again`() async throws {
+  @Test func `a user of an ended session has to sign in again`() async throws {
     let world = try await GatewayWorld()
     let query = [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "ses_gone")]
     let response = await world.respond(.get, caller, query: query, headers: [("origin", "https://page.example")])

@@ -175,7 +175,7 @@ struct StoreEventsTests {
     }
   }
 
-  @Test func `what the worker refuses is refused before a stream begins`() async throws {
+  @Test func `a worker's refusal comes before a stream begins`() async throws {
     let log = EventLog()
     log.refusal.withLock { $0 = 404 }
     let world = try await world(log)

@@ -74,7 +74,7 @@ struct ClientTests {
   }
 
   @Test(arguments: ["", "no url", "ftp://127.0.0.1/", "file:///etc/passwd", "gopher://127.0.0.1/", "http://", "http://127.0.0.1:99999/", "http://exa mple/"])
-  func `what is no http URL is refused unsent`(url: String) async {
+  func `a text that is not an http URL is refused unsent`(url: String) async {
     let error = await #expect(throws: HTTPClientError.self) { _ = try await HTTPClient().send("GET", url) }
     #expect(error?.kind == .badURL, "\(error?.reason ?? "")")
   }

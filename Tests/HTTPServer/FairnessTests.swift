@@ -29,7 +29,7 @@ struct FairnessTests {
       // Nothing is sent: a client that only connects gets an answer, too.
       let surplus = try RawConnection(port: server.port)
       let answer = try await surplus.readAnswer()
-      #expect(answer.status == 429 && answer.header("connection") == "close" && answer.text.contains("as many connections"))
+      #expect(answer.status == 429 && answer.header("connection") == "close" && answer.text.contains("too many connections"))
     }
     #expect(server.refusals == [.connections: 20])
     #expect(told.withLock { $0 } == Array(repeating: "connections 127.0.0.1", count: 20))

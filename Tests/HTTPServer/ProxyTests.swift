@@ -14,7 +14,7 @@ struct ProxyTests {
   }
 
   @Test(arguments: ["localhost", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8/8", "10.0.0.0/-1", "10.0.0.0/+8", "::/129", "10.0.0", "127.0.0.1;10.0.0.1"])
-  func `what is no network is refused`(text: String) { #expect(NetworkList(text) == nil) }
+  func `a text that is not a network is refused`(text: String) { #expect(NetworkList(text) == nil) }
 
   /// The client address and origin that a handler sees for a request with these headers.
   private func seen(_ headers: String, trusting proxies: String, host: String = "inside:8080") async throws -> String {

@@ -42,7 +42,7 @@ struct RequestTargetTests {
     "/%00", "/?a=%00", "/a b", "/a\tb", "/\u{7f}",
     "", "a", "*", "ftp://host/a", "http://host",
   ])
-  func `what does not decode is refused`(target: String) {
+  func `a target that does not decode is refused`(target: String) {
     #expect(throws: Refusal.self) { try RequestTarget(target) }
   }
 }

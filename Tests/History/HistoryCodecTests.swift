@@ -74,7 +74,7 @@ struct HistoryCodecTests {
     #expect(throws: StoredFormatError.self) { _ = try HistoryTransaction(decoding: nested(5000).encoded()) }
   }
 
-  @Test func `what an edit knew goes with its transaction, and costs those nothing that know nothing`() throws {
+  @Test func `an edit's knowledge goes with its transaction, and costs transactions without any nothing`() throws {
     var transaction = HistoryTransaction(
       transactionID: "t", timestamp: 5, changes: [HistoryChange(changeType: .delete, entity: "E", objectID: "o")])
     let plain = transaction.encoded()

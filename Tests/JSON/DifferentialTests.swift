@@ -94,7 +94,7 @@ struct DifferentialTests {
     try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
   }
 
-  @Test func `what is written is read back, by this reader and by Foundation's`() throws {
+  @Test func `written documents are read back, by this reader and by Foundation's`() throws {
     var generator = SplitMix(state: 1)
     for _ in 0..<300 {
       let tree = Tree.random(depth: 4, &generator)

@@ -151,7 +151,7 @@ struct Bench {
     var pings: [(target: Target, request: [UInt8])] = []
     for courier in couriers {
       guard let notifier = Target(url: courier), let path = courier.dropFirst("http://".count).firstIndex(of: "/") else {
-        throw LoadError(description: "the courier '\(courier)' is no http URL of a host that can be found")
+        throw LoadError(description: "the courier '\(courier)' is not an http URL of a known host")
       }
       switch listening {
       case .courier: pings.append((notifier, httpRequest("GET", String(courier[path...]), host: notifier.host)))

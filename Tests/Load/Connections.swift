@@ -165,7 +165,7 @@ struct Connections: ~Copyable {
       switch connections[index].reader.outcome() {
       case .incomplete:
         if connections[index].reader.isStream { happened.append((index, .received)) }
-      case .malformed: return fail(index, "the answer is no HTTP")
+      case .malformed: return fail(index, "the answer is not HTTP")
       case .complete(let isSuccess, let closes):
         // Releases the buffer, so that its owner can write the next request in place.
         connections[index].request = []

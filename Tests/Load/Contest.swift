@@ -82,7 +82,7 @@ struct Contest: Sendable {
     let body = try answer(&connections).body
     let record = (try? JSONValue(parsing: body))?["records"]?.elements.first
     guard record?["recordChangeTag"]?.string == winner.changeTag, record?["fields"]?["CD_title"]?["value"]?.string == "round \(round) device \(winner.device)" else {
-      throw LoadError(description: "the record is not what the winner made it: \(String(decoding: body.prefix(500), as: UTF8.self))")
+      throw LoadError(description: "the record differs from the winner's update: \(String(decoding: body.prefix(500), as: UTF8.self))")
     }
     connections.send(loser, update("round \(round) again", winner.changeTag))
     guard case .won(let changeTag) = try Self.verdict(try answer(&connections).body) else {

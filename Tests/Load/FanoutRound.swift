@@ -68,8 +68,8 @@ struct FanoutRound: ~Copyable {
 
   private func complaint(since start: UInt64) -> String {
     let unpinged = devices.count { $0.pinged < start || $0.hasChange && !$0.hasPing }
-    let text = "\(unpinged) devices have no ping and \(devices.count { !$0.hasChange }) not the change"
-    return isAnswered ? text : "the save has no answer, \(text)"
+    let text = "\(unpinged) devices have no ping, and \(devices.count { !$0.hasChange }) do not have the change"
+    return isAnswered ? text : "the save has no answer; \(text)"
   }
 
   /// Waits without saves; pings of earlier changes may still come.

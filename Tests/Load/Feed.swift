@@ -83,13 +83,13 @@ enum FeedCheck {
   static func problem(expected: [String], told: [String], possible: Set<String> = []) -> String? {
     let seen = Set(told)
     let missing = expected.filter { !seen.contains($0) }
-    if !missing.isEmpty { return "\(missing.count) of \(expected.count) records were never told: \(list(missing))" }
+    if !missing.isEmpty { return "\(missing.count) of \(expected.count) records never arrived: \(list(missing))" }
     if seen.count < told.count {
       var once: Set<String> = []
-      return "records were told twice: \(list(told.filter { !once.insert($0).inserted }))"
+      return "records arrived twice: \(list(told.filter { !once.insert($0).inserted }))"
     }
     let strangers = seen.subtracting(expected).subtracting(possible)
-    return strangers.isEmpty ? nil : "records were told that nobody saved: \(list(strangers.sorted()))"
+    return strangers.isEmpty ? nil : "records arrived that nobody saved: \(list(strangers.sorted()))"
   }
 
   private static func list(_ names: [String]) -> String { names.prefix(10).joined(separator: " ") + (names.count > 10 ? " …" : "") }

@@ -41,7 +41,7 @@ struct Load {
 
   init(_ options: Options) throws {
     self.options = options
-    guard let target = Target(url: options.url) else { throw LoadError(description: "'\(options.url)' is no http URL of a host that can be found") }
+    guard let target = Target(url: options.url) else { throw LoadError(description: "'\(options.url)' is not an http URL of a known host") }
     self.target = target
     admin = Admin(url: options.url.hasSuffix("/") ? String(options.url.dropLast()) : options.url, operatorToken: options.operatorToken)
   }

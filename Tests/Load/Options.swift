@@ -29,39 +29,39 @@ struct Options: Equatable {
   static let help = """
     usage: aquifer-load [--url URL] (--operator-token TOKEN | --scenario FILE) [--workload NAMES] [options]
 
-    Sends workloads to a running Aquifer over keep-alive connections, and prints what each reached: records/s, the latencies p50 and p99
-    in milliseconds, and errors; the medians of several runs. Where the operator token is given and the processes' admin addresses can be
-    reached, also what each process needed: microseconds of processor time for a record, and resident memory. "busy before" tells what the
-    machine did before each run: how busy its processors were in a quarter of a second, and the load average of a minute.
+    Sends workloads to a running Aquifer over keep-alive connections. Prints the figures of each: records/s, the latencies p50 and p99 in
+    milliseconds, and errors, as medians of several runs. With the operator token, and if the processes' admin addresses answer, it prints
+    the figures of each process, too: microseconds of processor time for a record, and resident memory. "busy before" shows the machine's
+    load before each run: the use of its processors in a quarter of a second, and the load average of a minute.
 
-      --url URL              the gateway; the notifier's address it says itself (default $AQUIFER_SERVER or http://127.0.0.1:8080)
+      --url URL              the gateway, which names the notifier's address (default $AQUIFER_SERVER or http://127.0.0.1:8080)
       --operator-token T     makes container, model, users and tokens (default $AQUIFER_OPERATOR_TOKEN)
-      --scenario FILE        uses what is there instead: {"container","environment"?,"apiToken","modelHash"?,"clients":[{"webAuthToken"}]}
+      --scenario FILE        uses an existing installation's content instead: {"container","environment"?,"apiToken","modelHash"?,"clients":[{"webAuthToken"}]}
       --workload NAMES       some of these, with commas; each may be followed by a number: w2:8      (default w1a:16)
                              and w0, w1 and queries by a rate: w1a:16@2000 are 2000 requests a second of 16 clients,
-                             whose latencies count from when each was due
+                             whose latencies count from the time when each was due
     \(Workload.allCases.map { "                               \($0.rawValue.padded(4, right: true)) \($0.meaning) (:\($0.clientCount))" }.joined(separator: "\n"))
                              all: the benchmark, \(Workload.Sized.benchmark.map(\.name).joined(separator: " "))
-      --limits               measures beside them what SQLite alone and an HTTP server without work reach here
-      --seconds S            of one run, 0.1…60                       (default 5)
-      --runs N               1…9                                      (default 1)
-      --batch N              creates a request of w1b, 1…200          (default 200)
-      --changes N            that w2 and w2o pull, 200…100000, in steps of 200   (default 10000)
-      --rounds N             of w4, 1…1000                            (default 200)
-      --saves N              of w3, 1…100                             (default 5)
-      --records N            in the zone that is queried, 1000…1000000 (default 100000)
-      --threads N            of this generator in closed loops, 1…8   (default 1)
-      --seed N               of names and values; zones and users are always new (default: drawn, and printed)
-      --scratch DIR          where SQLite's limit is measured: the disk of the data (default $TMPDIR or /tmp)
-      --facts FILE           what deploy/bench found out besides, for the tables
+      --limits               also measures SQLite alone, and an HTTP server without work, on this machine
+      --seconds S            the length of one run, 0.1…60            (default 5)
+      --runs N               the number of runs, 1…9                  (default 1)
+      --batch N              creates in a request of w1b, 1…200       (default 200)
+      --changes N            changes that w2 and w2o pull, 200…100000, in steps of 200   (default 10000)
+      --rounds N             rounds of w4, 1…1000                     (default 200)
+      --saves N              saves of w3, 1…100                       (default 5)
+      --records N            records in the queried zone, 1000…1000000 (default 100000)
+      --threads N            the generator's threads in closed loops, 1…8   (default 1)
+      --seed N               the seed of names and values; zones and users are always new (default: drawn, and printed)
+      --scratch DIR          a folder on the disk of the data, to measure SQLite's limit (default $TMPDIR or /tmp)
+      --facts FILE           further figures of deploy/bench, for the tables
       --json FILE            everything, as one JSON object; -: in place of the tables
       --markdown FILE        the tables in Markdown; -: in place of the text
       --help
 
-    A record has about 1 KB of JSON; queried ones 200 bytes. The first half second of a closed loop is not counted. Every client of w1 has a user
-    and a zone of its own; the other workloads are one user's devices. w2, w3, w4 and w5 fail when something is not told, told twice, or won by
-    two. At the end the zones and stores are deleted; a container and users that were made stay. Exit code 0, 1 (refused, failed, or not one
-    request succeeded) or 2 (usage).
+    A record has about 1 KB of JSON, a queried record 200 bytes. The first half second of a closed loop does not count. Every client of w1 has a
+    user and a zone of its own; the other workloads use devices of one user. w2, w3, w4 and w5 fail when a device misses a change or gets it
+    twice, or when both devices win. At the end the command deletes its zones and stores; its container and users stay. The exit code is 0,
+    1 (a refusal, a failure, or not one successful request) or 2 (usage).
 
       aquifer-load --workload w1a,w1b --runs 3
       aquifer-load --workload w2:8,w3:1000 --json report.json
@@ -79,7 +79,7 @@ struct Options: Equatable {
         measuresLimits = true
         continue
       }
-      guard option.hasPrefix("--"), let value = rest.popFirst() else { throw UsageError(reason: "\(option) is no option, or has no value") }
+      guard option.hasPrefix("--"), let value = rest.popFirst() else { throw UsageError(reason: "\(option) is not an option, or has no value") }
       try take(option, value)
     }
     if operatorToken == nil, scenarioPath == nil { throw UsageError(reason: "give --operator-token or --scenario") }
@@ -118,11 +118,11 @@ struct Options: Equatable {
     var workloads: [Workload.Sized] = []
     for name in names.split(separator: ",") {
       guard let workload = Workload.Sized(name) else {
-        throw UsageError(reason: "'\(name)' is no workload, its number is not 1…1024 (w3, w3s: 1…20000; w4: 2), or it takes no rate")
+        throw UsageError(reason: "'\(name)' is not a workload, its number is not 1…1024 (w3, w3s: 1…20000; w4: 2), or it takes no rate")
       }
       workloads.append(workload)
     }
-    if workloads.isEmpty { throw UsageError(reason: "--workload names none") }
+    if workloads.isEmpty { throw UsageError(reason: "--workload names no workload") }
     return workloads
   }
 

@@ -27,7 +27,7 @@ struct Pull: Sendable {
     var deadline = start + answerLimit
     while left > 0 {
       guard Connections.now() < deadline else {
-        outcome.measurement.note("\(left) of \(feeds.count) devices wait for a page in vain")
+        outcome.measurement.note("\(left) of \(feeds.count) devices get no page")
         break
       }
       for (index, event) in connections.events(until: deadline) {

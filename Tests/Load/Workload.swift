@@ -18,7 +18,7 @@ enum Workload: String, CaseIterable {
     case .w3: "devices hold the web courier's poll; one save; all are pinged and pull it"
     case .w3s: "the same with devices that hold an event stream"
     case .w4: "two devices update one record with the same change tag at once; one must win, the other asks and tries again"
-    case .w5: "writers save single records while one device pulls; it must be told of every one"
+    case .w5: "writers save single records while one device pulls; it must get every one"
     case .qe: "records/query for one value of an indexed field: 5 of all records"
     case .qs: "records/query for a range, sorted by its field: the first 20"
     }

@@ -58,7 +58,7 @@ struct FiguresTests {
 struct NoiseTests {
   private static let before = "cpu  100 10 50 800 40 0 0 0 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
 
-  @Test func `what processes used and what was stolen are told apart, and waiting for a disk is neither`() throws {
+  @Test func `the use by processes and the stolen time differ, and waiting for a disk is neither`() throws {
     let noise = try #require(Noise(loadAverage: "3.25 2.00 1.00 2/345 6789\n", before: Self.before, after: "cpu  110 20 60 840 50 5 5 10 0 0\ncpu0 …"))
     #expect(noise == Noise(loadAverage: "3.25 0 0", before: "cpu  0 0 0 0 0 0 0 0", after: "cpu  40 0 0 50 0 0 0 10"))
     #expect(noise.busyPercent == 40 && noise.stolenPercent == 10 && noise.summary == "3.3/50%")
@@ -132,7 +132,7 @@ struct ResponseReaderTests {
   }
 
   @Test(arguments: ["SSH-2.0-x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nzz\r\n"])
-  func `what is no answer is malformed`(text: String) {
+  func `a text that is not an answer is malformed`(text: String) {
     var reader = ResponseReader()
     reader.append(text.utf8)
     #expect(reader.outcome() == .malformed)

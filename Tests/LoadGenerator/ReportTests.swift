@@ -28,7 +28,7 @@ struct UsageTests {
     #expect(ProcessState(name: "w", metrics: "process_cpu_seconds_total 1\n") == nil)
   }
 
-  @Test func `what a run needed is the difference, of processes that lived through it`() {
+  @Test func `a run's use is the difference, for processes that lived through it`() {
     let before = [ProcessState(name: "a", processorSeconds: 1, memory: 0), ProcessState(name: "restarted", processorSeconds: 5, memory: 0)]
     let after = [
       ProcessState(name: "a", processorSeconds: 3, memory: 1_048_576), ProcessState(name: "restarted", processorSeconds: 1, memory: 0),

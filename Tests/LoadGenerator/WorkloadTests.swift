@@ -39,7 +39,7 @@ struct PullTests {
   }
 
   @Test(arguments: [(NaiveServer.Fault.skipsPage(200), "200 of 450", "N200"), (.losesRecord(449), "1 of 450", "N449"), (.repeatsRecords, "twice", "N0")])
-  func `what is missing or comes twice is named`(fault: NaiveServer.Fault, what: String, name: String) async throws {
+  func `a missing or repeated record is named`(fault: NaiveServer.Fault, what: String, name: String) async throws {
     let (pull, outcome) = try await told(fault, devices: 2)
     let error = #expect(throws: LoadError.self) { try pull.check(try pull.names(outcome), expected: names) }
     #expect(error?.description.contains(what) == true && error?.description.contains(name) == true)
@@ -81,9 +81,9 @@ struct PullTests {
 struct FeedCheckTests {
   @Test func `everything must be told once, and nothing that nobody saved`() {
     #expect(FeedCheck.problem(expected: ["a", "b"], told: ["b", "a"]) == nil)
-    #expect(FeedCheck.problem(expected: ["a", "b"], told: ["b"]) == "1 of 2 records were never told: a")
-    #expect(FeedCheck.problem(expected: ["a"], told: ["a", "a"]) == "records were told twice: a")
-    #expect(FeedCheck.problem(expected: ["a"], told: ["a", "c"]) == "records were told that nobody saved: c")
+    #expect(FeedCheck.problem(expected: ["a", "b"], told: ["b"]) == "1 of 2 records never arrived: a")
+    #expect(FeedCheck.problem(expected: ["a"], told: ["a", "a"]) == "records arrived twice: a")
+    #expect(FeedCheck.problem(expected: ["a"], told: ["a", "c"]) == "records arrived that nobody saved: c")
     #expect(FeedCheck.problem(expected: ["a"], told: ["a", "c"], possible: ["c", "d"]) == nil)
   }
 }
@@ -145,7 +145,7 @@ struct FanoutTests {
     #expect(outcome.lastPull.errorCount >= 6 && outcome.lastPull.firstError?.hasPrefix("HTTP/1.1 429") == true)
   }
 
-  @Test(arguments: [(NaiveServer.Fault.leavesOneOut, "devices have no ping"), (.lagsBehind, "not the change")], [Fanout.Listening.courier, .stream])
+  @Test(arguments: [(NaiveServer.Fault.leavesOneOut, "devices have no ping"), (.lagsBehind, "do not have the change")], [Fanout.Listening.courier, .stream])
   func `a device that is not told, or finds nothing, fails the run`(fault: (NaiveServer.Fault, String), listening: Fanout.Listening) async throws {
     let error = await #expect(throws: LoadError.self) { _ = try await run(fault.0, listening) }
     #expect(error?.description.contains(fault.1) == true, "\(error?.description ?? "")")
@@ -204,6 +204,6 @@ struct WitnessTests {
     let told = Set(try outcome.bodies.flatMap { try zone.names($0) })
     let missing = outcome.acknowledged.filter { !told.contains($0) }
     #expect(missing.count == 1)
-    #expect(problem == "1 of \(outcome.acknowledged.count) records were never told: \(missing.first ?? "")")
+    #expect(problem == "1 of \(outcome.acknowledged.count) records never arrived: \(missing.first ?? "")")
   }
 }

@@ -136,7 +136,7 @@ struct CodableTests {
     #expect(wrong?.reason == "the value: expected a map, found string")
   }
 
-  @Test func `whatever happens to the bytes, decoding ends in a value or a typed error`() throws {
+  @Test func `decoding of spoiled bytes ends in a value or a typed error`() throws {
     let good = try MessagePackEncoder().encode(Everything())
     #expect(throws: Never.self) { _ = try MessagePackDecoder().decode(Everything.self, from: good) }
     var generator = SplitMix(state: 3)

@@ -124,7 +124,7 @@ struct FormatTests {
       ([0xdf, 0xff, 0xff, 0xff, 0xff, 0x01], "announces more values"), ([0xc6, 0xff, 0xff, 0xff, 0xff, 1], "in the middle"),
       ([0x81, 0x01, 0xc1], "starts no value"),
     ] as [([UInt8], String)])
-  func `what is no MessagePack is refused`(bytes: [UInt8], reason: String) {
+  func `bytes that are not MessagePack are refused`(bytes: [UInt8], reason: String) {
     let error = #expect(throws: MessagePackError.self) { _ = try MessagePackValue(parsing: bytes) }
     #expect(reason.split(separator: "|").contains { error?.reason.contains($0) ?? false }, "\(error?.reason ?? "")")
   }

@@ -134,7 +134,7 @@ struct DeduplicatorTests {
     #expect(zone["n"]?.fields["tags"]?.value == .list(element: .reference, [.reference(Reference(recordName: "A", action: .none))]))
   }
 
-  @Test func `what pointed to a duplicate of an object that is gone points nowhere`() throws {
+  @Test func `a pointer to a duplicate of an object that is gone points nowhere`() throws {
     let zone = TestZone()
     try zone.save(
       insert("Person", "A"), insert("Person", "B"), insert("Post", "p", [:], ["author": .toOne("B"), "tags": .toMany(["t"])]), insert("Tag", "t"),

@@ -47,13 +47,13 @@ func `a relationship takes objects of its destination and below, and of entities
   let (records, problems) = try exported(owner, over: [animal(entity, "A")])
   #expect(records["O"]?.fields.string("CD_dog") == (fits ? "A" : nil))
   #expect(records["A"]?.fields.string("CD_owner") == (fits ? "O" : nil))
-  #expect(problems.map(\.reason) == (fits ? [] : ["Owner.dog points to an object that is no Dog"]))
+  #expect(problems.map(\.reason) == (fits ? [] : ["Owner.dog points to an object that is not of entity Dog"]))
 }
 
 @Test func `a set takes objects of its destination alone, and the others are named`() throws {
   let (records, problems) = try exported(insert("Toy", "T", [:], ["puppies": .toMany(["P", "D"])]), over: [animal("Puppy", "P"), animal("Dog", "D")])
   #expect(records["P"]?.fields.string("CD_toy") == "T" && records["D"]?.fields.string("CD_toy") == nil)
-  #expect(problems.map(\.reason) == ["Toy.puppies holds an object that is no Puppy"])
+  #expect(problems.map(\.reason) == ["Toy.puppies holds an object that is not of entity Puppy"])
 }
 
 @Test(arguments: [("Cat", false), ("Puppy", false), ("Dog", true), ("Animal", true)])
@@ -87,7 +87,7 @@ func `an edit and a deletion may name an object's entity or one above it, and ch
 }
 
 @Test(arguments: ["", "x", "1e", "1.", "123456789012345678901234567890123456789", "1e128", "1e-129", "1e99999999999999999999", "0.1e-9223372036854775808", "nan", "0x10"])
-func `what an NSDecimalNumber can't hold is no exact decimal`(_ text: String) { #expect(DecimalText.exact(text) == nil) }
+func `a number that an NSDecimalNumber can't hold is not an exact decimal`(_ text: String) { #expect(DecimalText.exact(text) == nil) }
 
 private let money = ModelIndex(
   ManagedObjectModel(entities: [

@@ -62,7 +62,7 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
   #expect(graph(sliced) == graph(whole))
 }
 
-@Test func `T-E11 what was asked to wait for is waited for exactly, and a little longer, never shorter`() {
+@Test func `T-E11 a pause lasts exactly as long as asked for, or a little longer, never shorter`() {
   for jitter: UInt64 in [0, 1, 2999, .max] {
     var pacing = ExportPacing()
     #expect((31_000...34_000).contains(pacing.fail(retryAfter: 30, at: 1000, jitter: jitter)))
@@ -86,7 +86,7 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
   #expect(HeldChanges.compacted(deltas) == [update("Post", "p", [:], ["tags": .toManyDelta(add: ["t2", "t0"], remove: ["t1"])])])
 }
 
-@Test func `what goes through overtakes what was left out of it before, and nothing older comes after it`() throws {
+@Test func `a change that goes through overtakes those left out before, and nothing older comes after it`() throws {
   let zone = TestZone()
   try zone.save(insert("Tag", "t"), insert("Post", "p"), insert("Post", "q"))
   let wrong = zone.rows.count

@@ -49,7 +49,7 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
   }
 }
 
-@Test func `H9 what an import deleted is not exported, although it was edited before`() throws {
+@Test func `H9 an object that an import deleted is not exported, although it was edited before`() throws {
   let zone = TestZone()
   try zone.save(insert("Post", "p"), insert("Tag", "t"))
   zone.put(try #require(zone["p"]), isDeleted: true, origin: "B")

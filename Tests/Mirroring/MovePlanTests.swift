@@ -159,7 +159,7 @@ private func world() throws -> TestZone {
     .bytes(Array(#"{"database":"7","moves":[{"zoneName":"A","movedAt":1,"sequence":1}]}"#.utf8)),
     .bytes(Array(#"{"database":"18446744073709551615","moves":[{"zoneName":"_A","movedAt":1,"sequence":1},{"zoneName":"B"},7]}"#.utf8)),
   ])
-  func `R17 what cannot be read, and what is another database's, is no receipt`(_ value: FieldValue) {
+  func `R17 an unreadable receipt, and another database's, is not a receipt`(_ value: FieldValue) {
     #expect(MoveReceipts(of: record("CD_Post", "p", ["CD_moveReceipt": value]), in: database).moves.isEmpty)
   }
 

@@ -31,7 +31,7 @@ func `an object's state follows from what is known of it, and every reason is to
 
 @Test func `a reason names the transactions and the property, and nothing else of the object`() {
   let texts = facts(.record, pending: [7, 9], problem: problem).reasons.map(\.text)
-  #expect(texts[0] == "The latest export that tried left it out: Post.title: is too long")
+  #expect(texts[0] == "The latest export left it out: Post.title: is too long")
   #expect(texts[1] == "2 saved transactions with changes of it, from number 7 on, not exported")
   #expect(facts(.record, pending: [7]).reasons[0].text.hasPrefix("1 saved transaction with"))
 }

@@ -47,7 +47,7 @@ private func assigned(
     #expect(try assigned(update("Post", "p", ["title": .string("x")]), stored: ["p": .zone(z1)], defaultZone: nil) == [:])
   }
 
-  @Test func `what a save takes out of a relationship, does not mirror or did not make itself connects nothing`() throws {
+  @Test func `an object that a save takes out of a relationship, does not mirror or did not make itself connects nothing`() throws {
     let stored: [String: ObjectHome] = ["p1": .zone(z1), "p2": .zone(z2), "t": .zone(z1)]
     #expect(try assigned(update("Tag", "t", [:], ["posts": .toManyDelta(add: ["p1"], remove: ["p2"])]), stored: stored) == [:])
     #expect(try assigned(insert("Tag", "n", [:], ["nothing": .toMany(["p1", "p2"])]), stored: stored) == [:])

@@ -36,7 +36,7 @@ struct CourierTests {
     await world.stop()
   }
 
-  @Test func `what happens between two polls is kept, merged, and delivered one by one`() async throws {
+  @Test func `pings between two polls are kept, merged, and delivered one by one`() async throws {
     let world = try await NotifierWorld()
     let url = try world.courierURL("ann")
     let first = poll(world, url)

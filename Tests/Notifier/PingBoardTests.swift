@@ -95,7 +95,7 @@ struct PingBoardTests {
     #expect(try World().told("ann", []) == [:])
   }
 
-  @Test func `who left is not told, and leaving twice does nothing`() throws {
+  @Test func `a device that left hears nothing, and leaving twice does nothing`() throws {
     var world = try World()
     world.board.disconnect(world.ann1)
     world.board.disconnect(world.ann1)

@@ -61,7 +61,7 @@ extension Events {
 }
 
 struct SubscriptionDeliveryTests {
-  @Test func `what happens before the first poll, and between two, is kept and delivered one by one`() async throws {
+  @Test func `notifications before the first poll, and between two, are kept and delivered one by one`() async throws {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
     #expect(try await world.open("ann"))
     try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("1"), try NotifierWorld.notification("2", user: "bob")]))
@@ -201,7 +201,7 @@ struct SubscriptionDeliveryTests {
     await world.stop()
   }
 
-  @Test func `what no gateway made is not opened, and a user has so many couriers`() async throws {
+  @Test func `a courier that no gateway made is not opened, and a user has so many couriers`() async throws {
     let world = try await NotifierWorld { $0.couriersPerUser = 2 }
     let container = try #require(ContainerID(rawValue: "iCloud.a"))
     await #expect(throws: BusError(.refused, "no courier has this token")) {
@@ -227,7 +227,7 @@ struct SubscriptionDeliveryTests {
 
   // MARK: Several notifiers
 
-  @Test func `what another notifier delivered is not delivered again, whichever message comes first`() async throws {
+  @Test func `another notifier's delivery is not repeated, whichever message comes first`() async throws {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
     try await world.open("ann")
     let courier = try world.token("ann", clientID: "client")

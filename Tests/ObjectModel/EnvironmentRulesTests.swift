@@ -24,10 +24,10 @@ struct EnvironmentRulesTests {
 
   @Test(
     arguments: [
-      (rule("Tug", "name"), "The model has no entity Tug."), (rule("Tag"), "Tag needs an attribute to be unique by."),
-      (rule("Tag", "nome"), "Tag.nome is no attribute of the model."),
+      (rule("Tug", "name"), "The model has no entity Tug."), (rule("Tag"), "Tag needs at least one unique attribute."),
+      (rule("Tag", "nome"), "Tag.nome is not an attribute of the model."),
       (rule("Tag", "secret"), "Tag.secret is encrypted, and encrypted values are not compared."),
-      (rule("Tag", "image"), "Tag.image is of type Binary, whose values are not compared."), (rule("Tag", "size"), "Tag.size is not mirrored."),
+      (rule("Tag", "image"), "Tag.image is of type Binary, and values of that type are not compared."), (rule("Tag", "size"), "Tag.size is not mirrored."),
       (rule("Tag", "name", "name"), "Tag(name, name) names an attribute twice."),
     ])
   func `a rule that can't hold is named with its entity and attribute`(rule: EnvironmentRules.Unique, problem: String) {

@@ -11,7 +11,7 @@ import Testing
     #expect(index.modelHash == "ba21d00e4610154338602853019c559bd9675b665aa17833caac7d88db86e592")
   }
 
-  @Test func `what mirroring does not see leaves the hash alone`() throws {
+  @Test func `a detail that mirroring does not see leaves the hash alone`() throws {
     let base = try hash(everythingXML)
     for (old, new) in [
       ("representedClassName=\"Person\"", "representedClassName=\"MOPerson\""), ("width=\"128\"", "width=\"64\""),
@@ -21,7 +21,7 @@ import Testing
     }
   }
 
-  @Test func `what mirroring sees changes the hash`() throws {
+  @Test func `a detail that mirroring sees changes the hash`() throws {
     var seen: Set<String> = [try hash(everythingXML)]
     for (old, new) in [
       ("name=\"rank\"", "name=\"order\""), ("attributeType=\"Integer 32\"", "attributeType=\"Integer 64\""),

@@ -53,7 +53,7 @@ import XCDataModel
     #expect(try relationship("parents").destinationName == "Person")
   }
 
-  @Test func `what the validator refuses is still read`() throws {
+  @Test func `a model that the validator refuses is still read`() throws {
     let entity = try #require(
       try read(
         modelXML(

@@ -202,7 +202,7 @@ import Testing
     #expect(problems(entities, in: "Nowhere").map(\.rule) == [.unknownConfiguration])
   }
 
-  @Test func `what never reaches a record is not checked`() {
+  @Test func `a property that never reaches a record is not checked`() {
     let attributes = [
       Attribute(name: "t", type: .undefined, isOptional: false, isTransient: true), Attribute(name: "d", type: .integer64, isOptional: false, isDerived: true),
       Attribute(name: "i", type: .objectID, userInfo: Self.ignored),

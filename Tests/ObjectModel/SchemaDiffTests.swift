@@ -41,7 +41,7 @@ import Testing
     ("RECORD TYPE A (a ENCRYPTED STRING, b STRING);", .encryptionChanged(isEncrypted: true), "A", "a"),
     ("RECORD TYPE A (a STRING QUERYABLE);", .removed, "A", "b"),
     ("RECORD TYPE A (a STRING, b STRING);", .indexRemoved(["QUERYABLE"]), "A", "a"),
-  ]) func `T-S08 what a deployed field can't become is refused by its name`(
+  ]) func `T-S08 an impossible change of a deployed field is refused by its name`(
     text: String, change: SchemaRefusal.Change, type: String, field: String
   ) throws {
     let deployed = try schema("RECORD TYPE A (a STRING QUERYABLE, b STRING);")

@@ -13,7 +13,7 @@ import Testing
     let attacks: [Row]
   }
 
-  @Test(.timeLimit(.minutes(10))) func `whatever one user or a stranger does, others save and look up as fast as ever, and no process exceeds its memory`() throws {
+  @Test(.timeLimit(.minutes(10))) func `others save and look up as fast as ever under all attacks of a user or stranger, and no process exceeds its memory`() throws {
     let file = FileManager.default.temporaryDirectory.appending(path: "attacks-\(UUID().uuidString).json")
     defer { try? FileManager.default.removeItem(at: file) }
     let executable = Checkout.products.appending(path: "aquifer-attacks")

@@ -34,7 +34,7 @@ import Testing
       _ = try keyed.launch("worker", "worker-3", options, keys: nil)
       try await keyed.waitForLog("worker-2", "it does not know this process's key")
       try await keyed.waitForLog("worker-3", "give the process a key (--bus-key and --bus-peers)")
-      try await keyed.waitForLog("share", "no line of --bus-peers has the key ")
+      try await keyed.waitForLog("share", "--bus-peers has no line with the key ")
       #expect(try await keyed.metric("aquifer_bus_refused_connections_total", of: share) ?? 0 > 0)
       #expect(try await keyed.metric("aquifer_bus_peers{role=\"worker\"}", of: share) == 1)
       #expect(!FileManager.default.fileExists(atPath: ready.path), "it waits for the share service")
@@ -52,7 +52,7 @@ import Testing
       try "worker what".write(to: keyed.peers, atomically: true, encoding: .utf8)
       try await keyed.waitForLog("share", "line 1 is not a role")
       try "# nobody".write(to: keyed.peers, atomically: true, encoding: .utf8)
-      try await keyed.waitForLog("share", "which lists nobody")
+      try await keyed.waitForLog("share", "which lists no process")
       #expect(try await keyed.metric("aquifer_bus_peers{role=\"worker\"}", of: share) == 2)
       try listed.write(to: keyed.peers, atomically: true, encoding: .utf8)
       for _ in 0..<1000 where try await keyed.metric("aquifer_bus_peers{role=\"worker\"}", of: share) != 1 { try await Task.sleep(for: .milliseconds(10)) }
@@ -82,7 +82,7 @@ import Testing
     for (words, sentence) in [
       (["--bus", "tcp://0.0.0.0:0"], "--bus: tcp://0.0.0.0:0 \(clear)."), (["--share", "tcp://10.9.8.7:5550"], "--share: tcp://10.9.8.7:5550 \(clear)."),
       (["--bus", "tcp://127.0.0.1:*"], "--bus: tcp://127.0.0.1:* \(open)."), (["--share", "tcp://127.0.0.1:5550"], "--share: tcp://127.0.0.1:5550 \(open)."),
-      (["--bus", "ipc://@aquifer"], "--bus: ipc://@aquifer is no path in a folder of this account's own"),
+      (["--bus", "ipc://@aquifer"], "--bus: ipc://@aquifer must be a path in a folder of this account"),
       (["--bus", "ipc:///tmp/x.sock"], "--bus: the folder /tmp is open to other accounts, which could join the bus: chmod 700 it."),
       (["--bus-key", key], "--bus-key needs --bus-peers"), (["--bus-peers", peers], "--bus-peers needs --bus-key"),
       (keys, "--bus-key names '\(key)', which can't be read"),
@@ -105,14 +105,14 @@ import Testing
 
     for (words, sentence) in [
       (keys, "which does not list this process: it needs the line 'notifier notifier-1 "),
-      (keys + ["--name", "n", "--bus", "tcp://0.0.0.0:0"], "use the one of this machine under which they reach it"),
+      (keys + ["--name", "n", "--bus", "tcp://0.0.0.0:0"], "use this machine's address"),
     ] {
       let (code, text) = try refusal(words)
       #expect(code == 78 && text.contains(sentence), "\(text)")
       #expect(!text.contains(secret.dropLast()))
     }
     chmod(key, 0o604)
-    #expect(try refusal(keys + ["--name", "n"]).text.contains("which everybody may use: chmod 600 it"))
+    #expect(try refusal(keys + ["--name", "n"]).text.contains("which other accounts may use: chmod 600 it"))
     chmod(key, 0o600)
     try "\(secret)more".write(toFile: key, atomically: false, encoding: .utf8)
     let spoiled = try refusal(keys + ["--name", "n"])

@@ -75,7 +75,7 @@ private let exemptions = [
     run.waitUntilExit()
   }
   func output(_ name: String) -> String { (try? String(contentsOf: folder.appending(path: name), encoding: .utf8)) ?? "" }
-  while run.isRunning, !output("run.txt").contains("Ctrl-C stops it.") { try await Task.sleep(for: .milliseconds(50)) }
+  while run.isRunning, !output("run.txt").contains("Ctrl-C stops them.") { try await Task.sleep(for: .milliseconds(50)) }
   let demonstration = output("run.txt")
   try #require(run.isRunning, "deploy/run stopped:\n\(demonstration)")
   #expect(demonstration.contains(#"data: {"aps":{"content-available":1}"#), "no ping was shown:\n\(demonstration)")

@@ -110,7 +110,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(2)))
-  func `what a participant saved is with the owner after a restore, also where the owner's shard was copied before it came, and once`() async throws {
+  func `a participant's save is with the owner after a restore, once, even if the owner's shard was copied before it came`() async throws {
     let folders = try (0..<3).map { _ in try Installation.makeFolder() }
     defer { for folder in folders { try? FileManager.default.removeItem(at: folder) } }
     let (first, second) = (folders[0].path + "/first", folders[0].path + "/second")
@@ -166,7 +166,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(3)))
-  func `what a participant saved survives SIGKILL of both workers in turn, and is with the owner once`() async throws {
+  func `a participant's save survives SIGKILL of both workers in turn, and is with the owner once`() async throws {
     let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
     try await Installation.run(workers: 2) { installation in
       let app = try await App(installation, model: model)

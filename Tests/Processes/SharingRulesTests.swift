@@ -223,7 +223,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `T-P05 what was saved by who might write, and is held back, is undone once he may only read`() async throws {
+  @Test(.timeLimit(.minutes(2))) func `T-P05 a held-back save of a participant is undone once they may only read`() async throws {
     try await Installation.run(workers: 2) { installation in
       let people = try await App(installation, model: Self.model).usersApart(["ann", "bea"])
       let (owner, ann, bea) = (people[0], try await Copy(people[0], in: "private"), try await Copy(people[1], in: "shared"))

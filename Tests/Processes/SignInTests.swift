@@ -38,7 +38,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(3)))
-  func `who signs in gets a token that rotates, and both outlive the share service's death`() async throws {
+  func `a sign-in gives a token that rotates, and both outlive the share service's death`() async throws {
     try await Installation.run(environment: ["AQUIFER_TOKEN_ROTATION": "0"]) { installation in
       let apiToken = try await app(installation)
       let refused = try await caller(installation, apiToken)

@@ -113,7 +113,7 @@ extension User {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `who subscribed to the shared database hears of each of its changes once, and of the private one as ever`() async throws {
+  @Test(.timeLimit(.minutes(2))) func `a subscriber of the shared database hears of each of its changes once, and of the private one as ever`() async throws {
     try await Installation.run(workers: 2) { installation in
       let app = try await App(installation, model: model)
       let users = try await app.usersApart(["ann", "bea", "cid"])

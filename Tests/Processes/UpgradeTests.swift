@@ -42,7 +42,7 @@ struct UpgradeTests {
   }
 
   @Test(.timeLimit(.minutes(1)))
-  func `what the earliest release kept is there, scrubbed and up to date, and its tokens and change tags go on`() async throws {
+  func `the earliest release's data are there, scrubbed and up to date, and its tokens and change tags stay valid`() async throws {
     try await SeparateProcesses.run { processes in
       try Self.tar("-xzf", Self.archive.path, "-C", processes.folder.path)
       let facts = try JSONDecoder().decode(Facts.self, from: Data(contentsOf: processes.folder.appending(path: "kept/facts.json")))

@@ -49,7 +49,7 @@ private struct Seeded: RandomNumberGenerator {
     #expect(queue.isEmpty)
   }
 
-  @Test func `who may not go is passed over, and keeps what he has`() {
+  @Test func `a waiter that may not go is passed over, and keeps its place`() {
     var queue = TurnQueue<Int>()
     for number in 0..<3 { queue.append(number, of: "a") }
     queue.append(9, of: "b")

@@ -132,7 +132,7 @@ struct AssetConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what a record has can be kept and shared when its upload is long forgotten`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a record's asset can be kept and shared long after its upload is forgotten`(_ kind: StoreKind) async throws {
     try await AssetWorld.with(kind) { world, shard in
       let place = try await Place(in: shard)
       let asset = try world.upload([1, 2])

@@ -55,7 +55,7 @@ struct NumberConformanceTests {
     await again.close()
   }
 
-  @Test func `what is counted of sequences leaves out those that restores went past`() async throws {
+  @Test func `the count of sequences leaves out those that restores skipped`() async throws {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
     let shard = try await store.open(shard: 0)

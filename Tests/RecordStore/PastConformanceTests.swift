@@ -51,7 +51,7 @@ struct PastConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what is forgotten raises the horizon, the oldest first`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `forgotten states raise the horizon, the oldest first`(_ kind: StoreKind) async throws {
     try await withShard(kind, options: Self.keeping) { shard in
       let place = try await Place(in: shard)
       let other = try await Place(in: shard, zone: "other")

@@ -121,7 +121,7 @@ enum FillRig {
     await shard.close()
   }
 
-  @Test func `what happens while a database is filled in is newer, and zones that end meanwhile are remembered`() async throws {
+  @Test func `changes during the filling of a database are newer, and zones that end meanwhile are remembered`() async throws {
     let world = try World(.sqlite, shardCount: 1, options: Slices.options)
     let shard = try await world.store.open(shard: 0)
     let places = try await [Place(in: shard, zone: "Ends"), Place(in: shard, zone: "Begins again"), Place(in: shard, zone: "Stays")]
@@ -206,8 +206,8 @@ enum FillRig {
     try await shard.write { _ = try $0.save(Sample.note("a"), in: place) }
     await shard.close()
     for (damage, problem) in [
-      ("DELETE FROM placement", "in which nobody would look"), ("UPDATE database SET placed = 2", "of a database that does not know"),
-      ("UPDATE database SET placed = 0", "does not know where its objects are"),
+      ("DELETE FROM placement", "where its database does not look"), ("UPDATE database SET placed = 2", "of a database without placements"),
+      ("UPDATE database SET placed = 0", "a store has no placements"),
     ] {
       try StoredFormatTests.execute(
         "UPDATE database SET placed = 1; INSERT OR IGNORE INTO placement(database, name, zone) SELECT z.database, 'a', z.id FROM zone z", in: folder)

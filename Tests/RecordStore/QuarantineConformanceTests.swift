@@ -12,7 +12,7 @@ struct QuarantineConformanceTests {
       dueAt: dueAt, schemaVersion: schemaVersion)
   }
 
-  @Test(arguments: StoreKind.allCases) func `what is held back is counted, listed, found when it is due, and gone when it is removed`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a held-back change is counted, listed, found when it is due, and gone when it is removed`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database).key

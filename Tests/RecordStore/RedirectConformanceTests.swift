@@ -111,7 +111,7 @@ struct RedirectConformanceTests {
     }
   }
 
-  @Test func `what a shard knows of redirects outlives its process`() async throws {
+  @Test func `a shard's redirects outlive its process`() async throws {
     let folder = try TemporaryFolder()
     let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1)
     let shard = try await store.open(shard: 0)

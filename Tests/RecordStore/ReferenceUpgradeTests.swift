@@ -101,7 +101,7 @@ struct ReferenceUpgradeTests {
     #expect(try await shard.read { try $0.references(to: "y", in: place.zone).count } == 1200)
     // One problem for the record itself, and one for its reference in the index.
     let problems = try await shard.verify().problems
-    #expect(problems.count == 2 && problems[0].contains("is not what was written"), "\(problems)")
+    #expect(problems.count == 2 && problems[0].contains("is damaged"), "\(problems)")
     await shard.close()
   }
 

@@ -118,7 +118,7 @@ struct SealingTests {
     await (try Self.store(folder, KeyRing()).open(shard: 0)).close()
   }
 
-  @Test func `what fails leaves no need for the key behind, and what others write in the same commit does`() async throws {
+  @Test func `a failed write leaves no need for the key behind, and others' writes in the same commit do`() async throws {
     let folder = try TemporaryFolder()
     var shard = try await Self.store(folder, try Self.keys("1")).open(shard: 0)
     let place = try await Place(in: shard)
@@ -143,7 +143,7 @@ struct SealingTests {
     await #expect(throws: StoreError.self) { _ = try await Self.store(folder, KeyRing()).open(shard: 0) }
   }
 
-  @Test func `what is there from before there was a key stays readable, and is sealed when it is written next`() async throws {
+  @Test func `a row from before the key stays readable, and is sealed by its next write`() async throws {
     let folder = try TemporaryFolder()
     let keys = try Self.keys("1")
     var shard = try await Self.store(folder, keys).open(shard: 0)

@@ -30,7 +30,7 @@ struct SharingConformanceTests {
     if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what hangs below a record is found, whatever else points to it`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `the records below a record are found, whatever else points to them`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let (other, top) = (try await Place(in: shard, zone: "other"), Sample.uuid(9))

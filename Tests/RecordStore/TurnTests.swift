@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  @Test func `who has as many saves waiting as he may is refused, and nobody else is`() async throws {
+  @Test func `a user with the most waiting saves is refused, and nobody else is`() async throws {
     var options = SQLiteRecordStore.Options()
     options.partyQueueLimit = 3
     try await withShard(.sqlite, options: options) { shard in

@@ -34,7 +34,7 @@ struct WritebackTests {
     for _ in 0..<5000 where !isSo() { try await Task.sleep(for: .milliseconds(1)) }
   }
 
-  @Test func `what is written while a file is written back is written back after it, once`() async throws {
+  @Test func `a write during the writing back of a file is written back after it, once`() async throws {
     writeback.start()
     try await waitUntil { starts == [0] }
     writeback.start()

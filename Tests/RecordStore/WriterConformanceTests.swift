@@ -144,7 +144,7 @@ struct WriterConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what a body of a read throws reaches its caller`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an error of a read's body reaches its caller`(_ kind: StoreKind) async throws {
     try await withShard(kind) { (shard) async throws in
       await #expect(throws: Stop(number: 3)) { _ = try await shard.read { _ -> Int in throw Stop(number: 3) } }
       #expect(try await shard.read { try $0.counts().records } == 0)

@@ -57,7 +57,7 @@ struct ErrorTableTests {
     #expect(page == ErrorsPage.text)
   }
 
-  @Test func `what may be tried again is what fails on the server's side or for a time`() {
+  @Test func `errors that may be tried again are on the server's side or last for a time`() {
     for code in ServerErrorCode.allCases { #expect(code.row.isRetryable == (code.row.httpStatus >= 500 || code.row.httpStatus == 429), "\(code)") }
   }
 

@@ -10,5 +10,5 @@ import Testing
   }
 
   @Test(arguments: ["", "+", "12", "1234567890123456", "12+34", "++123", "12a4", "١٢٣٤", "1234;ext=5", String(repeating: " ", count: 70) + "123"])
-  func `what is no number is none`(text: String) { #expect(PhoneNumber(text) == nil) }
+  func `a text that is not a number is refused`(text: String) { #expect(PhoneNumber(text) == nil) }
 }

@@ -125,7 +125,7 @@ struct RecordCodecTests {
 
   @Test(arguments: [0, 9, 16, 25, 63, 65 + 63, -1, 1000] as [Int64])
   func `a tag of no type is refused`(tag: Int64) {
-    #expect(throws: StoredFormatError.corrupt(reason: "\(tag) is no field's tag")) {
+    #expect(throws: StoredFormatError.corrupt(reason: "\(tag) is not a field's tag")) {
       _ = try Record(decoding: Self.blob(fields: [("a", tag)]), recordName: "n", recordType: "T")
     }
   }

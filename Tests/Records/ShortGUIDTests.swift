@@ -31,5 +31,5 @@ import Testing
   @Test(arguments: [
     "", "0", "1ABC456789012345678901234", "0ABC45678901234567890123", "0ABC4567890123456789012345", "0ABC45678901234567890123-", "0ÄBC4567890123456789012",
   ])
-  func `what no installation made is none`(text: String) { #expect(ShortGUID(text) == nil) }
+  func `a text that no installation made is not a short GUID`(text: String) { #expect(ShortGUID(text) == nil) }
 }

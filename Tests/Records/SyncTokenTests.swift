@@ -36,7 +36,7 @@ struct SyncTokenTests {
   }
 
   @Test(arguments: ["", "x", "not a token", "AAAA", "AQAAAAAAAAD/", "Wg==", "WgI=", "RAE=", "💥", String(repeating: "A", count: 48)])
-  func `what never was a token is of an unknown type`(text: String) {
+  func `a text that never was a token is of an unknown type`(text: String) {
     #expect(throws: SyncToken.Refusal.unknownType) { _ = try SyncToken(text, as: .zone) }
   }
 

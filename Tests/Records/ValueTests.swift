@@ -82,7 +82,7 @@ struct ScopeTests {
   }
 
   @Test(arguments: ["", ".", ".a", "..", "a/b", "a b", "é", "a\u{0}", "a:b", String(repeating: "x", count: 256)])
-  func `what could leave a path or a key is no container`(text: String) {
+  func `a name that could leave a path or a key is not a container`(text: String) {
     #expect(ContainerID(rawValue: text) == nil)
   }
 

@@ -195,7 +195,7 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     pushes.close()
   }
 
-  @Test func `what waits for one that is lost is bounded`() {
+  @Test func `values that wait for a lost subscriber are bounded`() {
     let pushes = ConflatedPush<Int, Change>(absence: .seconds(60), send: { _, _ in }, key: { $0.zone }, merge: { $1 })
     pushes.subscribers([peer("a")])
     pushes.subscribers([])

@@ -38,7 +38,7 @@ import Testing
     }
   }
 
-  @Test func `who is not listed gets in nowhere, and both sides say so`() async throws {
+  @Test func `an unlisted process gets in nowhere, and both sides say so`() async throws {
     let ring = try Keyring()
     let events = (b: Events(), stranger: Events())
     let (a, b) = try await pair(ring, b: events.b)
@@ -48,7 +48,7 @@ import Testing
     defer { close(a, b, stranger) }
     stranger.bus.connect(to: b.endpoint, of: .peer("b"))
     await events.stranger.waitForFailedHandshake("it does not know this process's key")
-    await events.b.waitFor { $0 == .refusedConnection(reason: "no line of --bus-peers has the key \(own.publicKey): add one if it is of this installation") }
+    await events.b.waitFor { $0 == .refusedConnection(reason: "--bus-peers has no line with the key \(own.publicKey): add one if the process is of this installation") }
     await eventually { await b.bus.statistics().refusedConnections > 1 }
     #expect(b.bus.peers.map(\.name) == ["a"] && stranger.bus.peers.isEmpty)
     #expect(await stranger.failure(Echo(text: ""), to: "b")?.code == .unreachable)
@@ -80,7 +80,7 @@ import Testing
     let b = try fabric.station("b", .worker, keys: ring.keys(of: "b"))
     defer { close(a, b) }
     a.bus.connect(to: b.endpoint, of: .peer("b"))
-    await events.waitForFailedHandshake("its key may be another than --bus-peers has")
+    await events.waitForFailedHandshake("its key may differ from the one in --bus-peers")
     #expect(a.bus.peers.isEmpty && b.bus.peers.isEmpty)
   }
 
@@ -113,7 +113,7 @@ import Testing
     #expect(a.bus.peers.isEmpty)
     a.bus.connect(to: "tcp://127.0.0.1:9")
     await events.waitFor {
-      $0 == .refusedEndpoint("tcp://127.0.0.1:9", reason: "no line of --bus-peers is for whoever is there: it is not connected to until one is")
+      $0 == .refusedEndpoint("tcp://127.0.0.1:9", reason: "--bus-peers has no line for the process there: this process connects to it when it has one")
     }
   }
 
@@ -130,7 +130,7 @@ import Testing
     c.bus.connect(to: b.endpoint, of: .peer("b"))
     await a.meets("b")
     await cEvents.waitForFailedHandshake("it does not know this process's key")
-    await aEvents.waitFor { if case .refusedEndpoint(c.endpoint, let reason) = $0 { reason.hasPrefix("no line of --bus-peers is for c") } else { false } }
+    await aEvents.waitFor { if case .refusedEndpoint(c.endpoint, let reason) = $0 { reason.hasPrefix("--bus-peers has no line for c") } else { false } }
     for station in [a, b] { station.bus.admit(try ring.known()) }
     await a.meets("b", "c")
     await c.meets("a", "b")

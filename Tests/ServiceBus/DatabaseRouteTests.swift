@@ -22,7 +22,7 @@ import Testing
     (.object, "POST", ["stores", "S", "changes"], 405), (.object, "GET", ["zones", "Z", "import"], 405), (.record, "GET", ["records", "modify"], 405),
     (.record, "POST", ["records", "modify", "twice"], 404), (.record, "POST", ["stores", "S", "transactions"], 404),
   ])
-  func `what names no call is kept, and refused as unknown or as a wrong method`(
+  func `a path that names no call is kept, and refused as unknown or as a wrong method`(
     plane: DatabaseRequest.Plane, method: String, path: [String], status: Int
   ) throws {
     let route = DatabaseRoute(plane, method: method, path: path)

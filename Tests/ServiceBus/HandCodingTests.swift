@@ -52,7 +52,7 @@ private func tree(_ value: MessagePackValue) -> String {
     }
   }
 
-  @Test func `what Codable wrote is read as it was, and what it does not know is skipped`() throws {
+  @Test func `values that Codable wrote are read as they were, and unknown ones are skipped`() throws {
     for request in try requests() {
       let bytes = try MessagePackEncoder().encode(request)
       #expect(try tree(MessagePackValue(parsing: DatabaseRequest.decoded(from: bytes).encoded())) == tree(MessagePackValue(parsing: bytes)))
@@ -123,7 +123,7 @@ private func tree(_ value: MessagePackValue) -> String {
     }
   }
 
-  @Test func `what is cut short or of another type is refused, and what is not known is skipped`() throws {
+  @Test func `a value that is cut short or of another type is refused, and an unknown one is skipped`() throws {
     let bytes = try #require(try pushes().last).encoded()
     for count in 0..<bytes.count { #expect(throws: MessagePackError.self) { try PushZoneChanges.decoded(from: Array(bytes[..<count])) } }
     #expect(throws: MessagePackError.self) { try PushZoneChanges.decoded(from: MessagePackEncoder().encode(["changes": "none"])) }

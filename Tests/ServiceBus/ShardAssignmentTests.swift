@@ -81,7 +81,7 @@ private func shards(of name: String, in holders: [String?]) -> [Int] { holders.i
     for number in 1...4 { #expect((6...30).contains(shards(of: "worker-\(number)", in: decider.holders).count)) }
   }
 
-  @Test func `who holds a shard does not depend on who came first`() {
+  @Test func `a shard's holder does not depend on the order of arrival`() {
     var one = Decider()
     one.see(peer("worker-1"))
     one.see(peer("worker-1"), peer("worker-2"), peer("worker-3"))
@@ -114,7 +114,7 @@ private func shards(of name: String, in holders: [String?]) -> [Int] { holders.i
     #expect(decider.assignment.map.members.contains { $0.name == "worker-1" })
   }
 
-  @Test func `what a newer worker was given no older one gets, and waits for one that knows it`() {
+  @Test func `no older worker gets the shard of a newer one, which waits for one that knows it`() {
     var decider = Decider()
     decider.see(peer("worker-1"), peer("worker-2"), peer("worker-3"))
     let steady = decider.holders
@@ -174,7 +174,7 @@ private func shards(of name: String, in holders: [String?]) -> [Int] { holders.i
     #expect(after.assignment.map.members.first { $0.name == "worker-1" }?.incarnation == 2)
   }
 
-  @Test func `who does not come back in the grace period is gone with its shards`() {
+  @Test func `a worker that does not come back in the grace period is gone with its shards`() {
     var before = Decider()
     before.see(peer("worker-1"), peer("worker-2"))
     var after = Decider(persisted: before.assignment.map, graceIsOver: false)

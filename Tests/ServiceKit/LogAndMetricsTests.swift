@@ -60,7 +60,7 @@ struct LogLevelTests {
     }
   }
 
-  @Test func `what is below the level costs nothing, not even its facts`() {
+  @Test func `a line below the level costs nothing, not even its facts`() {
     let lines = Lines()
     let count = Counter()
     func fact() -> Log.Fact {

@@ -56,7 +56,7 @@ struct OptionsTests {
     #expect(error(["--completely-different"])?.description == "There is no option --completely-different.")
   }
 
-  @Test func `what is no option, or lacks its value, is a usage error`() {
+  @Test func `an unknown option, or one without its value, is a usage error`() {
     #expect(error(["file"])?.code == .usage)
     #expect(error(["-x"])?.code == .usage)
     #expect(error(["--limit"])?.code == .usage)

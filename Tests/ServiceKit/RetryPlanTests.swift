@@ -40,7 +40,7 @@ func `a call that did not reach its worker is repeated until the time is over`(c
   (BusError.Code.notFound, ServerErrorCode.notFound), (.refused, .accessDenied), (.internalError, .internalError), (.badMessage, .internalError),
   (.unknownMessage, .tryAgainLater), (.cancelled, .tryAgainLater), (BusError.Code(rawValue: "of a newer peer"), .internalError),
 ])
-func `what a repetition won't mend fails at once`(code: BusError.Code, expected: ServerErrorCode) {
+func `an error that a repetition can't mend fails at once`(code: BusError.Code, expected: ServerErrorCode) {
   var plan = RetryPlan(limit: .seconds(10))
   guard case .fail(let failure) = plan.step(after: error(code), elapsed: .zero) else {
     Issue.record("repeated")

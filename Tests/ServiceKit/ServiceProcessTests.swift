@@ -153,7 +153,7 @@ struct ServiceProcessTests {
     } catch { return error as? ExitError }
   }
 
-  @Test func `what goes wrong at the start has a code and a sentence`() async throws {
+  @Test func `an error at the start has a code and a sentence`() async throws {
     struct Broken: Error, CustomStringConvertible { let description = "The folder is missing." }
     #expect(await exitCode(process { _, _ in throw Broken() }) == ExitError(.configuration, "The folder is missing."))
     #expect(await exitCode(process { _, _ in { _ in throw Broken() } }) == ExitError(.io, "The folder is missing."))

@@ -33,7 +33,7 @@ import Testing
     #"{"appURL":"data:text/html,x"}"#, #"{"appURL":"data://text/html,x"}"#, #"{"appURL":"http://example.org"}"#, #"{"appURL":"/photos"}"#,
     #"{"appURL":"https://"}"#, #"{"appURL":"https://a.example/ b"}"#, #"{"appURL":"https://\#(String(repeating: "a", count: 2041))"}"#, #"{"name":"Photos"}"#,
   ])
-  func `what no page may say or lead to is refused, and changes nothing`(body: String) async throws {
+  func `a name or address that no page may show is refused, and changes nothing`(body: String) async throws {
     let world = try await World.withContainer()
     try await world.refused("POST", "/admin/1/containers/\(World.photos)", body, status: 400)
     #expect(try await Self.app(world) == LookUpApp.Reply())

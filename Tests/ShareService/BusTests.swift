@@ -122,7 +122,7 @@ import Testing
     }
   }
 
-  @Test func `what is unknown or refused has a code that callers know`() async throws {
+  @Test func `an unknown or refused message has a code that callers know`() async throws {
     try await withService { network, service in
       let gateway = await gateway(network)
       _ = try await gateway.operate("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#)
@@ -166,7 +166,7 @@ import Testing
     }
   }
 
-  @Test func `who connects, or missed a change, is told how far the directory has changed`() async throws {
+  @Test func `a process that connects, or missed a change, hears how far the directory has changed`() async throws {
     try await withService { network, service in
       let gateway = await gateway(network)
       let start = try #require(await gateway.nextVersion())

@@ -35,7 +35,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(try await world.schema().schema.recordType(named: "CD_Post")?.field(named: "CD_title")?.type == .int64)
   }
 
-  @Test func `what no worker could count is not taken for nothing, and what nobody has may change`() async throws {
+  @Test func `a missing count is not taken for zero, and a field without values may change`() async throws {
     let world = try await World.withContainer()
     try await world.ok("PUT", "\(mirror)/development/model", modelXML())
     let retyped = modelXML(attributes: ["title": "Integer 64"])

@@ -39,13 +39,13 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
     #expect(try await world.schema().rules == nil)
   }
 
-  @Test func `what can't hold is refused with its place and changes nothing, and so does a dry run`() async throws {
+  @Test func `an impossible rule is refused with its place and changes nothing, like a dry run`() async throws {
     let world = try await World.withContainer()
     try await world.ok("PUT", model, modelXML())
     try await world.ok("PUT", rules, document("report"))
     let version = try await world.schema().version
     let refused = try await world.refused("PUT", rules, document(attribute: "name"), status: 400)
-    #expect(refused["reason"]?.string == "Post.name is no attribute of the model.")
+    #expect(refused["reason"]?.string == "Post.name is not an attribute of the model.")
     try await world.refused("PUT", rules, document("merge"), status: 400)
     try await world.refused("PUT", rules, "unique", status: 400)
     try await world.refused("POST", "/admin/1/rules/\(World.photos)/development", document(), status: 405)
@@ -66,7 +66,7 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
     let refused = try await world.refused("PUT", rules, document(entity: "Song"), status: 400)
     #expect(refused["reason"]?.string == "The model \(second.prefix(12))… (the latest) has no entity Song. The model \(first.prefix(12))… has no entity Song.")
     let lacking = try await world.refused("PUT", rules, document(attribute: "name"), status: 400)
-    #expect(lacking["reason"]?.string == "Post.name is no attribute of the model \(first.prefix(12))….")
+    #expect(lacking["reason"]?.string == "Post.name is not an attribute of the model \(first.prefix(12))….")
     try await world.ok("POST", "/mirror/1/\(World.photos)/development/schema/promote")
     #expect(try await world.schema(.production).rules?.unique.map(\.entity) == ["Post", "Tag"])
   }

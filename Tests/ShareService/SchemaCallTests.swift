@@ -90,7 +90,7 @@ private let mirror = "/mirror/1/\(World.photos)"
     #expect(try await world.schema().models.isEmpty)
   }
 
-  @Test func `what is no model is refused with the line`() async throws {
+  @Test func `a text that is not a model is refused with the line`() async throws {
     let world = try await World.withContainer()
     let error = try await world.refused("PUT", "\(mirror)/development/model", "<model>\n<entity>", status: 400)
     #expect(error["reason"]?.string?.contains("ine 2") == true)
@@ -255,7 +255,7 @@ private let mirror = "/mirror/1/\(World.photos)"
       World.container, with: [ExtendSchema.SchemaField(recordType: type, field: field, type: fieldType, isEncrypted: encrypted)])
   }
 
-  @Test func `T-S07 what saves bring up is added to development, once, and shows in the export`() async throws {
+  @Test func `T-S07 new types and fields of saves are added to development, once, and show in the export`() async throws {
     let world = try await World.withContainer()
     #expect(try await extend(world, "Note", "title", .string))
     #expect(try await extend(world, "Note", "title", .string) == false)

@@ -129,7 +129,7 @@ private let minute: Int64 = 60_000
     #expect(try await world.ok("GET", "/admin/1/sessions")["sessions"]?.count == 0)
   }
 
-  @Test func `what is dead is swept, and one user's sessions are bounded`() async throws {
+  @Test func `dead sessions are swept, and one user's sessions are bounded`() async throws {
     let world = try await world()
     let oldest = try await world.token()
     for _ in 0..<SessionPolicy.sessionsPerUser { _ = try await world.token() }
@@ -181,7 +181,7 @@ private let minute: Int64 = 60_000
     #expect(won.sorted() == [0, 1, 2, 3, 4])
   }
 
-  @Test func `what can't be used any more is forgotten`() async throws {
+  @Test func `an expired signature is forgotten`() async throws {
     let world = try await World.withContainer()
     let ledger = SignatureLedger(directory: world.service.directory)
     for number in UInt8(0)..<10 { #expect(try await ledger.claim(claim(number, "A", expiry: world.clock.now + minute))) }

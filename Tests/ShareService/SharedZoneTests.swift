@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test func `what is said of no container is nobody's, and a deleted container's is gone`() async throws {
+  @Test func `news of no container is nobody's, and a deleted container's news is gone`() async throws {
     let world = try await World.withContainer()
     let elsewhere = try #require(ContainerID(rawValue: "iCloud.none"))
     let known = Self.zone("Trips", of: "_ann", to: "_bob", at: 1)

@@ -38,7 +38,7 @@ extension World {
     #expect(reply.userRecordName == name && reply.session != nil)
   }
 
-  @Test func `what is wrong is not told, and costs the same`() async throws {
+  @Test func `a wrong name or password costs the same, and the answer does not tell which it is`() async throws {
     let world = try await World.withContainer()
     _ = try await world.userWithPassword()
     _ = try await world.userWithPassword("carol")
@@ -88,7 +88,7 @@ extension World {
     }
   }
 
-  @Test func `who guesses is slowed down, and his right password is not looked at meanwhile`() async throws {
+  @Test func `a guesser is slowed down, and the right password is not looked at meanwhile`() async throws {
     let world = try await World.withContainer()
     _ = try await world.userWithPassword()
     for attempt in 0..<5 { #expect(try await world.signIn("alice", "guess number \(attempt)").retryAfter == nil) }
@@ -346,7 +346,7 @@ extension World {
     #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
   }
 
-  @Test func `who has many networks of IPv6 is throttled by the one around them, until what he did has drained`() {
+  @Test func `many networks of IPv6 are throttled by the one around them, until their tries have drained`() {
     var throttle = SignInThrottle()
     func seconds(_ name: String, network: Int, customer: Int = 0, now: Int64 = 0) -> Int? {
       outcome(&throttle, name, ["\(customer).\(network / 256).\(network)/64", "\(customer).\(network / 256)/56", "\(customer)/48"], now: now).seconds

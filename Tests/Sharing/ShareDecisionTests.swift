@@ -88,7 +88,7 @@ struct ShareDecisionTests {
     #expect(world.state.standing(of: bob) == .participant(.readWrite))
   }
 
-  @Test func `whoever was invited by an address is the user who has it`() throws {
+  @Test func `an invitation by an address is for the user who has it`() throws {
     var world = World()
     let email = try #require(LookupInfo(emailAddress: "BOB@example.com"))
     let phone = try #require(LookupInfo(phoneNumber: "+49 (170) 1"))
@@ -119,7 +119,7 @@ struct ShareDecisionTests {
     #expect(world.users == ["_alice", "_bob"] && world.state.participants[1].permission == .readOnly)
   }
 
-  @Test func `who is left out of the list goes, the owner never`() throws {
+  @Test func `a participant who is left out of the list goes, the owner never`() throws {
     var world = World()
     try world.invite(bob)
     try world.invite(carol)
@@ -231,7 +231,7 @@ struct ShareDecisionTests {
     #expect(try world.accept(bob) == nil, "the blocked can't come by the link")
   }
 
-  @Test func `who is kept out has no invitation, also where it went to an address of his before he had an account`() throws {
+  @Test func `a blocked person has no invitation, even if it went to their address before they had an account`() throws {
     var world = World()
     let address = try #require(LookupInfo(emailAddress: "bob@example.com"))
     _ = try world.patch(SharePatch(participants: world.list(adding: [SharePatch.Entry(identity: UserIdentity(lookupInfo: address))]), allowsAccessRequests: true))
@@ -302,7 +302,7 @@ struct ShareDecisionTests {
     #expect(world.users == ["_alice", "_carol", "_dave"] && world.state.leaving(bob) == nil)
   }
 
-  @Test func `who is shown whom`() throws {
+  @Test func `every viewer sees the participants that they may see`() throws {
     var world = World()
     try world.invite(bob, role: .administrator)
     try world.invite(carol)

@@ -73,7 +73,7 @@ private struct BoundsTable {
     let names = row.metric.matches(of: /`aquifer_([a-z_]+)(\{[a-z]+(="[a-z_ ]+")?\})?`/).map { String($0.output.1) }
     #expect(!names.isEmpty, "\(row.what): \(row.metric)")
     for name in names {
-      // What a store counts is shown with a word before it.
+      // Counts of a store are shown with a word before them.
       let spellings = name.hasPrefix("store_") ? [name, String(name.dropFirst("store_".count))] : [name]
       #expect(spellings.contains { sources.contains("\"\($0)\"") } || name.hasSuffix("_last_success_timestamp_seconds"), "no process shows aquifer_\(name)")
     }

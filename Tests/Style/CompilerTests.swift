@@ -1,4 +1,4 @@
-// What Swift 6.3, optimising, gets wrong is not written. Tests/CompilerProbe shows what that is.
+// Bans code that Swift 6.3 compiles wrongly when it optimises. Tests/CompilerProbe shows the error.
 
 import Testing
 
@@ -25,11 +25,11 @@ import Testing
     "return (try await question(element), place)", "return (place, result)", "return await call(place, answer)", "return (await answer)",
     "return (place, { await $0.answer() })", "returns (place, await answer)", "return try await (first ?? second).answer(of: place)",
   ])
-  func `what holds is not refused`(text: String) {
+  func `correct tuples are not refused`(text: String) {
     #expect(Self.awaitingTuples(in: "do { \(text) }").isEmpty)
   }
 
-  /// What stands between the parentheses of tuples that are returned and awaited, as a whole or in a later part than the first.
+  /// The texts between the parentheses of tuples that are returned and awaited, as a whole or in a part after the first.
   private static func awaitingTuples(in text: String) -> [Substring] {
     text.matches(of: #/\breturn (?:try )?(await )?\(/#).compactMap { match in
       let parts = parts(of: text[match.range.upperBound...])
@@ -39,7 +39,7 @@ import Testing
     }
   }
 
-  /// What stands between commas up to the closing parenthesis, but for what closures do. One part where something follows the parenthesis: then it is no tuple.
+  /// The parts between commas up to the closing parenthesis, without the contents of closures. One part if text follows the parenthesis: it is no tuple then.
   private static func parts(of text: Substring) -> [Substring] {
     var parts: [Substring] = []
     var (depth, start, index) = (0, text.startIndex, text.startIndex)

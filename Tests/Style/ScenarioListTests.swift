@@ -37,7 +37,7 @@ private struct ScenarioList {
     static func < (one: Shown, other: Shown) -> Bool { (one.file, one.test) < (other.file, other.test) }
   }
 
-  /// What tests' names and scenarios' headings say they show, by id.
+  /// The tests' names and scenarios' headings that name an id, by that id.
   static func shown() -> [String: [Shown]] {
     var shown: [String: [Shown]] = [:]
     func add(_ name: Substring, _ file: String) {

@@ -11,7 +11,7 @@ import Testing
 
 private func update(_ name: String) -> String { #"{"changeType":"update","entity":"Tag","objectID":"T","attributes":{"name":"\#(name)"}}"# }
 
-@Test(arguments: StoreKind.allCases) func `T-X02 who set a property is told in order, with device and values before and after`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-X02 an audit lists a property's authors in order, with device and values before and after`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
     try await world.setUp("A")
     try await world.setUp("B")

@@ -260,7 +260,7 @@ func `T-C05 an edit of what was deleted meanwhile is in the journal with all of 
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `what can't be brought back says why, and stays in the journal`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `a loss that can't be restored says why, and stays in the journal`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
     try await world.setUp("A")
     try await world.setUp("B")

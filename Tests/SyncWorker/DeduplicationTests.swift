@@ -226,7 +226,7 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
   }
 }
 
-@Test func `what is made anew under a deleted duplicate's name is an object of its own`() async throws {
+@Test func `an object that is made again under a deleted duplicate's name is an object of its own`() async throws {
   try await ObjectPlaneWorld.with(.sqlite) { world in
     world.declareTags()
     let (a, b) = (try await Device("A", world), try await Device("B", world))

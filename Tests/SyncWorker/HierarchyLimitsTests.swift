@@ -121,7 +121,7 @@ struct HierarchyLimitsTests {
 
   // MARK: The root's parent
 
-  @Test func `who takes part in a hierarchy does not hang its root elsewhere`() async throws {
+  @Test func `a participant of a hierarchy can't move its root elsewhere`() async throws {
     let world = try await world(World.note("a"), World.note("r", parent: "a"), World.note("c", parent: "r"), World.note("b"), World.note("d", parent: "b"))
     try await world.shareHierarchy("a", with: [("carol", "READ_ONLY")])
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
@@ -148,7 +148,7 @@ struct HierarchyLimitsTests {
   // MARK: Names that are taken
 
   @Test(arguments: ["create", "forceUpdate", "forceReplace"])
-  func `who may not write where a record is to be learns nothing of the names there are`(kind: String) async throws {
+  func `a caller without permission to write at a record's new place learns nothing of the names there`(kind: String) async throws {
     let world = try await world(World.note("r"), World.note("b"), World.note("x"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
     for (user, parent) in [("_carol", "r"), ("_carol", "nowhere"), ("_bob", "nowhere"), ("_bob", "b"), ("_bob", "x")] {

@@ -30,8 +30,8 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Suite struct `What imports remember` {
-  @Test(arguments: StoreKind.allCases) func `T-V02 where a client stands is known after a restart, too`(_ kind: StoreKind) async throws {
+@Suite struct `Imports remember` {
+  @Test(arguments: StoreKind.allCases) func `T-V02 a client's position is known after a restart, too`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let b = try await Device("B", world)
       try await world.setUp("A")
@@ -79,7 +79,7 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test func `what does not fit the model is forgotten when it fits, and when it is deleted`() async throws {
+  @Test func `a record that does not fit the model is forgotten when it fits, and when it is deleted`() async throws {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       let b = try await Device("B", world)
       try await world.setUp("A")

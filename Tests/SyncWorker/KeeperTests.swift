@@ -71,7 +71,7 @@ func runRound(on store: any ShardStore, _ keeper: (@escaping @Sendable (Duration
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `what records were is forgotten when it is old, or when nothing is to be kept any more`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `earlier states of records are forgotten when they are old, or when none are to be kept`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
     try await world.setUp("A")
     let ids = (0..<450).map { "T\($0)" }
@@ -101,7 +101,7 @@ func runRound(on store: any ShardStore, _ keeper: (@escaping @Sendable (Duration
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `what conflicts cost is forgotten when it is old`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `losses of conflicts are forgotten when they are old`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     let id = world.request("GET", "x").database

@@ -40,7 +40,7 @@ struct LateFiringTests {
     #expect(try world.told() == [] && late(world).counts == (1, 0))
   }
 
-  @Test func `what a body costs its shard's writer is bounded, whatever is subscribed and saved`() throws {
+  @Test func `a body's cost for its shard's writer is bounded, whatever is subscribed and saved`() throws {
     let stamp = Stamp(timestamp: 0, userRecordName: "_alice", deviceID: "1")
     let record = Record(
       recordName: "r", recordType: "Note", fields: ["l": .list(element: .int64, (0..<100_000).map { .int64($0) })], created: stamp, modified: stamp)
@@ -59,7 +59,7 @@ struct LateFiringTests {
     #expect(readers.spent <= 3 * 100_000 + 200 * 3 * 400, "\(readers.spent)")
   }
 
-  @Test func `what fires later waits for what is compared before it, so that each subscription is told in order`() async throws {
+  @Test func `a later firing waits for earlier comparisons, so that each subscription hears in order`() async throws {
     let world = try await world()
     try await world.subscribeToNotes("dear", filters: Self.dear, more: #","zoneWide":true"#)
     _ = try await world.operate("create", "a", fields: Self.list(30_000))
@@ -143,7 +143,7 @@ struct LateFiringTests {
     #expect(reply.status == 400 && late(world).counts.late == 0)
   }
 
-  @Test func `what waits is bounded, and what is over the bound is counted`() async throws {
+  @Test func `waiting changes are bounded, and those over the bound are counted`() async throws {
     let world = try await world()
     try await world.subscribeToNotes("dear", filters: Self.dear, more: #","zoneWide":true"#)
     // 100 000 numbers count for 800 kB: 33.5 MB have room for 41 such records.

@@ -71,7 +71,7 @@ extension JSONValue {
     #expect(number > 3)
   }
 
-  @Test func `R16 what is made meanwhile where the graph points to goes along, whenever it is made`() async throws {
+  @Test func `R16 an object that is made meanwhile where the graph points to goes along, whenever it is made`() async throws {
     try await behindEveryRead { world in
       for store in ["A", "B"] { try await world.setUp(store) }
       // A rating of a photo that no device has yet.
@@ -88,7 +88,7 @@ extension JSONValue {
     }
   }
 
-  @Test func `T-P03 what becomes shared meanwhile is not taken out of its share`() async throws {
+  @Test func `T-P03 an object that becomes shared meanwhile is not taken out of its share`() async throws {
     let wasThere = Mutex(false)
     try await behindEveryRead { world in
       wasThere.withLock { $0 = false }
@@ -203,7 +203,9 @@ extension JSONValue {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-P02 what moved between two pages to a zone that is purged before the second one is gone`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `T-P02 an object that moved between two pages to a zone that is purged before the second one is gone`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let (_, b) = (try await Device("A", world), try await Device("B", world))
       try await world.saveGraph(by: "A")

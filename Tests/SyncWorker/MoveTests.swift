@@ -161,7 +161,7 @@ let movedGraph = ["D→P", "P", "R→P", "T", "link→P:T"]
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what may not move is refused, and nothing is changed`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an object that may not move is refused, and nothing changes`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       try await world.setUp("B", user: "_bob")
@@ -188,7 +188,7 @@ let movedGraph = ["D→P", "P", "R→P", "T", "link→P:T"]
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what is saved and not exported goes where its objects are by then`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a save that is not exported goes to its objects' zone by then`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let (a, b) = (try await Device("A", world), try await Device("B", world))
       try await world.saveGraph(by: "A")
@@ -212,7 +212,7 @@ let movedGraph = ["D→P", "P", "R→P", "T", "link→P:T"]
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what was moved and then went with its zone is gone for a store that knew it before`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an object that moved and then went with its zone is gone for a store that knew it before`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let (a, b) = (try await Device("A", world), try await Device("B", world))
       try await world.saveGraph(by: "A")

@@ -57,7 +57,7 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test func `what was lost before a move is restored where the object is now`() async throws {
+  @Test func `a loss from before a move is restored in the object's present zone`() async throws {
     try await ObjectPlaneWorld.with(.sqlite, keepsPastStates: true) { world in
       let (_, b) = (try await Device("A", world), try await Device("B", world))
       try await world.saveGraph(by: "A")

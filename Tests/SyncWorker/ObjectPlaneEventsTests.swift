@@ -32,7 +32,7 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-V01 whoever has read an event's start reads its end, though later events came between`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-V01 a reader of an event's start reads its end, even if later events came between`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     try await world.setUp("B")
@@ -80,7 +80,7 @@ extension ObjectPlaneWorld {
     let cut = try #require(events.first { $0["identifier"]?.string == "cut" })
     #expect(cut["succeeded"]?.bool == false && cut["counts"]?["saved"]?.int64 == 7)
     #expect(cut["error"]?["cocoaErrorCode"]?.int64 == 134409)
-    #expect(cut["error"]?["reason"]?.string == "The server stopped while this was under way; the next run goes on where it ended")
+    #expect(cut["error"]?["reason"]?.string == "The server stopped during this run; the next run continues where it ended")
     let next = try #require(events.first { $0["identifier"]?.string != "cut" })
     #expect(next["succeeded"]?.bool == true && next["counts"]?["saved"]?.int64 == 1)
     #expect(lines.take() == [Caller(userRecordName: "_alice").party(in: ObjectPlaneWorld.container)], "what is exported takes its user's turns")
@@ -115,7 +115,7 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test func `what a cut run had left out until then stays in its error`() throws {
+@Test func `the records that an interrupted run had left out stay in its error`() throws {
   let earlier = MirrorErrors.partialFailure([MirroringProblem(recordName: "r", entity: "Tag", code: .badRequest, reason: "no")])
   let error = try JSONValue(parsing: MirrorErrors.interrupted(earlier))
   #expect(error["partialErrors"]?.elements.map { $0["objectID"]?.string } == ["r"])
@@ -189,7 +189,7 @@ private final class FailingCommit: Sendable {
   }
 }
 
-@Test func `who waits for a store's events is told when there are some, and of no other store`() async throws {
+@Test func `a waiter for a store's events gets them when they come, and of no other store`() async throws {
   try await ObjectPlaneWorld.with(.sqlite) { world in
     try await world.setUp("A")
     try await world.setUp("B")
@@ -216,7 +216,7 @@ private final class FailingCommit: Sendable {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-V02 whoever waits for a sequence is let go when the client has stored it, not when it was sent`(_ kind: StoreKind)
+@Test(arguments: StoreKind.allCases) func `T-V02 a waiter for a sequence is let go when the client has stored it, not when it was sent`(_ kind: StoreKind)
   async throws
 {
   try await ObjectPlaneWorld.with(kind) { world in

@@ -50,7 +50,7 @@ private func held(_ world: ObjectPlaneWorld, _ store: String = "A") async throws
     HistoryChange(changeType: .insert, entity: entity, objectID: id, attributes: attributes, relationships: relationships)
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-E13 what there is no room for waits, deletions and small things go, one event tells, and it goes when there is room`(
+  @Test(arguments: StoreKind.allCases) func `T-E13 a change without room waits, deletions and small changes go, one event tells, and the change goes when there is room`(
     _ kind: StoreKind
   )
     async throws

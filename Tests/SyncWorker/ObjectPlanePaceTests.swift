@@ -45,7 +45,7 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what another store writes between two slices stays`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `another store's writes between two slices stay`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       try await world.setUp("B")
@@ -155,7 +155,9 @@ private func tag(_ id: String, _ name: String = "x", _ changeType: String = "ins
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-S09 what production's schema lacks is held back, and goes through when it has been added`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `T-S09 a field that production's schema lacks is held back, and goes through when it has been added`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind, models: [.development: [], .production: [PhotoModel.model]]) { world in
       let full = try await world.schemas.schema(of: ObjectPlaneWorld.container, .production).schema
       func send(_ method: String, _ path: String, _ body: String, query: [String: String] = [:]) async throws -> PlaneReply {

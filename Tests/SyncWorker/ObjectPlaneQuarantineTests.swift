@@ -33,7 +33,7 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Suite struct `What exports hold back` {
+@Suite struct `Exports hold back changes` {
   private func tag(_ id: String, _ name: String = "x", _ changeType: String = "insert") -> String {
     #"{"changeType":"\#(changeType)","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(name)"}}"#
   }
@@ -133,7 +133,7 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what other objects say of one that is held back joins what is held back of it, and is taken back with it`(
+  @Test(arguments: StoreKind.allCases) func `other objects' relationships to a held-back object join its held-back changes, and are taken back with them`(
     _ kind: StoreKind
   ) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
@@ -267,7 +267,7 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test func `what is held back is tried again by itself when it is due`() async throws {
+  @Test func `a held-back change is tried again by itself when it is due`() async throws {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       try await world.setUp("A")
       let content: [UInt8] = Array(repeating: 7, count: 800_000)

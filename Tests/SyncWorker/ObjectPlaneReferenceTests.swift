@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what the caller may not read is in no import, no list and no object`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a record that the caller may not read is in no import, no list and no object`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       var schema = Schema.initial.merging(SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
       for index in schema.recordTypes.indices where schema.recordTypes[index].name == "CD_Photo" {

@@ -87,7 +87,7 @@ extension ExportSchedule {
   #expect(ended.sorted() == (1...40).filter { $0 != 3 })
 }
 
-@Test func `what is held back wakes its shard when it is due`() {
+@Test func `a held-back change wakes its shard when it is due`() {
   var schedule = ExportSchedule()
   _ = schedule.drains(after: .finished(mirrorKey: 1, moreComing: false, running: nil, retryAt: 500))
   _ = schedule.drains(after: .retryDue(at: 900))

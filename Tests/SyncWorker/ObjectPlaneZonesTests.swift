@@ -135,7 +135,7 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what is saved and not exported goes with what is connected with it later`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a save that is not exported goes with the objects that are connected with it later`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
@@ -171,7 +171,7 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what is held back of an object waits for its own zone`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an object's held-back changes wait for its own zone`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
@@ -205,7 +205,7 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-R02 what was saved for another zone before its end was heard of is written nowhere else`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `T-R02 a save for another zone, made before its end was known, is written nowhere else`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
@@ -226,7 +226,7 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what is deleted in one zone and made again in another is made there`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an object that is deleted in one zone and made again in another is made there`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
@@ -264,7 +264,7 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `what a long backlog would connect across zones is left out of the export`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a relationship across zones in a long backlog is left out of the export`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")

@@ -42,7 +42,7 @@ import Testing
     Grant(permissions: [.read, .create, .write], role: "editors"),
   ]
 
-  @Test func `what may not be read looks like what is not there`() async throws {
+  @Test func `a record that may not be read looks like a missing one`() async throws {
     let world = try await Self.world(["Post": Self.secret])
     let tag = try #require(try await operate(world, "create", "a", as: "_alice").tag)
     let lookUp = #"{"records":[{"recordName":"a"},{"recordName":"b"}]}"#

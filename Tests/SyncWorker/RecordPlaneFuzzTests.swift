@@ -69,7 +69,7 @@ private struct BodyFuzzer {
   }
 
   @Test(arguments: 1...4 as ClosedRange<UInt64>)
-  func `whatever is sent, the answer is documented and a refusal changes nothing`(seed: UInt64) async throws {
+  func `every request has a documented answer, and a refusal changes nothing`(seed: UInt64) async throws {
     try await withTemporaryFolder { folder in
       let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder), shardCount: 1).open(shard: 0)
       let world = RecordPlaneWorld(shard, seed: seed)

@@ -208,7 +208,7 @@ import WebServices
     ("records/resolve", "POST", 404), ("records/copy/start", "POST", 400), ("records/zip/prepare", "POST", 400), ("", "POST", 404), ("records/modify", "GET", 405),
     ("zones/list", "DELETE", 405),
   ])
-  func `what is no endpoint is refused`(path: String, method: String, status: Int) async throws {
+  func `a path that is not an endpoint is refused`(path: String, method: String, status: Int) async throws {
     let world = try await RecordPlaneWorld.inMemory()
     #expect(try await world.send(world.request(path, method: method)).status == status)
   }

@@ -56,7 +56,7 @@ import WebServices
     #expect(try await world.operate("create", "a", zone: "_defaultZone", user: "_bob", requestID: "1").records[0].code == nil)
   }
 
-  @Test func `what failed or had nothing to do is not done by a repetition either`() async throws {
+  @Test func `an operation that failed or had nothing to do is not done by a repetition either`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.operate("create", "a")

@@ -8,7 +8,7 @@ import Testing
 import WebServices
 @testable import ZoneCommit
 
-@Suite struct `Who may do what where, and what schemas allow` {
+@Suite struct `Permissions by caller and place, and the rules of schemas` {
   @Test func `T-P19 a missing zone and another user's zone look alike`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()

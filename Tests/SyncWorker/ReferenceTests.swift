@@ -141,7 +141,7 @@ import Testing
     #expect(try await names(world, ["child"]) == ["child"])
   }
 
-  @Test func `what binds two records can't leave its zone`() async throws {
+  @Test func `a reference that binds two records can't leave its zone`() async throws {
     let world = try await world()
     for action in ["DELETE_SELF", "VALIDATE"] {
       let field = #"{"value":{"recordName":"x","action":"\#(action)","zoneID":{"zoneName":"Elsewhere"}}}"#

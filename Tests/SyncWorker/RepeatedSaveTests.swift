@@ -110,7 +110,7 @@ private func photo(_ id: String, tags: String) -> String {
   #"{"changeType":"insert","entity":"Photo","objectID":"\#(id)","relationships":{"tags":[\#(tags)]}}"#
 }
 
-@Test(arguments: StoreKind.allCases, [0, 1000]) func `what a transaction makes and deletes is pointed to by nothing when it ends`(_ kind: StoreKind, _ more: Int)
+@Test(arguments: StoreKind.allCases, [0, 1000]) func `nothing points to an object that a transaction makes and deletes when it ends`(_ kind: StoreKind, _ more: Int)
   async throws
 {
   try await ObjectPlaneWorld.with(kind) { world in
@@ -210,7 +210,7 @@ private func photo(_ id: String, tags: String) -> String {
     }
   }
 
-  @Test func `what a home forwards again runs once when the guest's history is gone, and what comes late of the same transaction does run`() async throws {
+  @Test func `a part that a home forwards again runs once when the guest's history is gone, and a late part of the same transaction does run`() async throws {
     try await SharedWorld.withTrip { world in
       // Done, and its home does not hear of it.
       world.owners.fail("forward", .after)

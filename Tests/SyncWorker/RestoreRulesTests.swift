@@ -40,7 +40,7 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Suite struct `What is brought back` {
+@Suite struct `Restored states` {
   @Test(arguments: [true, false]) func `a conflict is restored within the quota, whoever asks`(asZone: Bool) async throws {
     try await ObjectPlaneWorld.with(.memory, keepsPastStates: true) { world in
       let number = try await world.lose(String(repeating: "x", count: 5000), of: "T")

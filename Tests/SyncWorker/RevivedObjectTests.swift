@@ -89,7 +89,7 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-C06 what comes back lets go of what its device deletes next`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `T-C06 an object that comes back lets go of the objects that its device deletes next`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind, editsWinOf: "Rating") { world in
       let phone = try await Device("phone", world)
       try await phone.pull()
@@ -102,7 +102,7 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-C06 what comes back points to nothing that moved to another zone meanwhile`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `T-C06 an object that comes back points to nothing that moved to another zone meanwhile`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind, editsWinOf: "Rating") { world in
       let phone = try await Device("phone", world)
       try await phone.pull()

@@ -60,7 +60,7 @@ struct ShardCensusTests {
     }
   }
 
-  @Test func `what shards counted stays counted when they move, what they have does not`() async throws {
+  @Test func `shards' counters stay when they move, their contents do not`() async throws {
     let store = InMemoryRecordStore(shardCount: 2)
     let shards = [try await store.open(shard: 0), try await store.open(shard: 1)]
     for shard in shards { _ = try await shard.enqueue { _ in 1 }.value }

@@ -117,7 +117,7 @@ struct ShareAccessTests {
     #expect(world.plane.context.audit.deniedCount > 0)
   }
 
-  @Test func `who may only read changes nothing`() async throws {
+  @Test func `a participant who may only read changes nothing`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.modify([World.note("a")])

@@ -8,7 +8,7 @@ import Sharing
 import Testing
 @testable import ZoneCommit
 
-@Suite struct `Whom changes of shared zones are told to` {
+@Suite struct `Audiences of shared zones' changes` {
   /// Waits, a while, until something holds.
   private func holds(_ condition: () -> Bool) async throws -> Bool {
     for _ in 0..<2000 {

@@ -12,7 +12,7 @@ struct ShareFeedOracleTests {
   private static let names = (0..<10).map { "n\($0)" }
 
   @Test(arguments: Sanitizer.few(6, of: 1...24 as ClosedRange<UInt64>))
-  func `whoever follows the feed of hierarchies ends with what he may see, and is told of each departure once`(seed: UInt64) async throws {
+  func `a reader of the feed of hierarchies ends with the records that they may see, and hears of each departure once`(seed: UInt64) async throws {
     let world = try await RecordPlaneWorld.inMemory(seed: seed)
     let random = SeededRandom(seed: seed &* 77)
     func pick(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }

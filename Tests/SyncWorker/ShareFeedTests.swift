@@ -20,7 +20,7 @@ struct ShareFeedTests {
   }
 
   @Test(arguments: ["removed", "stopped", "left"])
-  func `who loses one of two hierarchies of a zone begins anew with what is left`(how: String) async throws {
+  func `a participant who loses one of two hierarchies of a zone begins again with the other`(how: String) async throws {
     let world = try await Self.world()
     for root in ["r", "b"] { try await world.shareHierarchy(root, with: ["bob"]) }
     var bob = FeedReader(world, "_bob")
@@ -38,7 +38,7 @@ struct ShareFeedTests {
     #expect(bob.told == [])
   }
 
-  @Test func `who was out of a hierarchy while he did not look begins anew`() async throws {
+  @Test func `a participant who was out of a hierarchy meanwhile begins again`() async throws {
     let world = try await Self.world()
     for root in ["r", "b"] { try await world.shareHierarchy(root, with: ["bob"]) }
     var bob = FeedReader(world, "_bob")
@@ -52,7 +52,7 @@ struct ShareFeedTests {
     #expect(bob.held == ["r", "f", "n", "b", "S-r", "S-b"])
   }
 
-  @Test func `what left a hierarchy is told as deleted, also when it is deleted afterwards`() async throws {
+  @Test func `a record that left a hierarchy shows as deleted, even if it is deleted afterwards`() async throws {
     let world = try await Self.world()
     try await world.shareHierarchy("r", with: ["bob"])
     var bob = FeedReader(world, "_bob")
@@ -63,7 +63,7 @@ struct ShareFeedTests {
     #expect(bob.told == ["-n"])
   }
 
-  @Test func `what was deleted is told as deleted, also when what it hung from leaves afterwards`() async throws {
+  @Test func `a deleted record shows as deleted, even if its parent leaves afterwards`() async throws {
     let world = try await Self.world()
     try await world.shareHierarchy("r", with: ["bob"])
     var bob = FeedReader(world, "_bob")
@@ -77,7 +77,7 @@ struct ShareFeedTests {
     #expect(bob.told == [], "what is made under the name of something deleted is another's")
   }
 
-  @Test func `what hangs below something deleted leaves with what that hung from`() async throws {
+  @Test func `a record below a deleted one leaves with the deleted one's parent`() async throws {
     let world = try await Self.world()
     try await world.shareHierarchy("r", with: ["bob"])
     _ = try await world.modify([World.note("g", parent: "f"), World.note("h", parent: "g")])
@@ -120,7 +120,7 @@ struct ShareFeedTests {
     #expect(try await world.feed(by: "_bob", zone: "Whole").feedNames == ["kept", "cloudkit.zoneshare"])
   }
 
-  @Test func `what left is told in a run of pages, also when it is changed behind them`() async throws {
+  @Test func `a record that left shows in a run of pages, even if it changes behind them`() async throws {
     let world = try await Self.world()
     try await world.shareHierarchy("r", with: ["bob"])
     var bob = FeedReader(world, "_bob")

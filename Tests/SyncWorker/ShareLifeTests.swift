@@ -81,7 +81,7 @@ struct ShareLifeTests {
     }
   }
 
-  @Test func `T-C15 who saves a share that changed meets a conflict, adopts it and applies his change again`() async throws {
+  @Test func `T-C15 an owner who saves a share that changed meets a conflict, adopts it and applies the change again`() async throws {
     let world = try await world()
     let share = try await world.shareZone("Trips", World.participants(World.participant("bob", type: "ADMINISTRATOR")))
     _ = try await world.accept(share.shortGUID, by: "_bob")
@@ -149,7 +149,7 @@ struct ShareLifeTests {
     for user in ["_carol", "_dave"] { #expect(try await world.feed(by: user).code == "ZONE_NOT_FOUND") }
   }
 
-  @Test func `T-P06 who may ask for access learns only that, and is let in, denied or kept out`() async throws {
+  @Test func `T-P06 a user who may ask for access learns only that, and is let in, denied or blocked`() async throws {
     let world = try await world()
     let share = try await world.shareZone()
     let guid = try #require(share.shortGUID)
@@ -186,7 +186,7 @@ struct ShareLifeTests {
     #expect(refused.code == "BAD_REQUEST" && refused.reason == "A share has at most 100 participants besides its owner")
   }
 
-  @Test func `what can't be shared is refused, and says why`() async throws {
+  @Test func `a record that can't be shared is refused, with the reason`() async throws {
     let world = try await world()
     let root = try await world.modify([World.note("root"), World.note("other")]).records[0]
     func fails(_ operation: String, _ code: String, zone: String = "Trips") async throws {

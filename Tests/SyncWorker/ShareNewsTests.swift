@@ -111,7 +111,7 @@ private struct NewsWorld {
 }
 
 @Suite(.timeLimit(.minutes(5))) struct ShareNewsTests {
-  @Test func `what was committed is told in order, removed, and waited for`() async throws {
+  @Test func `committed changes are sent in order, removed, and waited for`() async throws {
     let world = try await NewsWorld()
     try await world.running {
       try await world.put("_bob", since: 5)
@@ -128,7 +128,7 @@ private struct NewsWorld {
     #expect(await !world.signals.delivered(0), "nobody delivers any more")
   }
 
-  @Test func `what was committed before the shard was opened is told then, and also without a signal`() async throws {
+  @Test func `changes from before the shard was opened are sent then, even without a signal`() async throws {
     let world = try await NewsWorld()
     try await world.put("_bob", since: 5)
     try await world.running {

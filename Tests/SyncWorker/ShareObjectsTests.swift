@@ -75,8 +75,7 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-P03 what is shared already, and what is not the store's, is refused and nothing is changed`(_ kind: StoreKind) async throws
-  {
+  @Test(arguments: StoreKind.allCases) func `T-P03 an object that is shared already, or not the store's, is refused and nothing changes`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       try await world.setUp("W", scope: .public)

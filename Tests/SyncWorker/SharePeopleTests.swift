@@ -21,7 +21,7 @@ struct SharePeopleTests {
 
   // MARK: Participants
 
-  @Test func `who does not want to be found is not found by being invited, or kept out`() async throws {
+  @Test func `a user who does not want to be found is not found by an invitation or a block`() async throws {
     let world = try await world()
     let share = try await world.shareZone(
       "Trips",
@@ -145,7 +145,7 @@ struct SharePeopleTests {
     _ = try world.told()
   }
 
-  @Test(arguments: [true, false]) func `who is removed in a commit is told nothing of it, whatever its order`(isAtomic: Bool) async throws {
+  @Test(arguments: [true, false]) func `a participant who is removed in a commit hears nothing of it, whatever its order`(isAtomic: Bool) async throws {
     let world = try await world()
     _ = try await world.modify([World.note("x"), World.note("y")])
     let share = try await world.shareZone(with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
@@ -157,7 +157,7 @@ struct SharePeopleTests {
     #expect(try world.told() == ["_carol q: qry x update", "_carol q: qry y update", "_carol q: qry n create", "_carol z: fet Trips"])
   }
 
-  @Test func `what leaves a hierarchy in a commit is not told of, and what comes into it is`() async throws {
+  @Test func `a record that leaves a hierarchy in a commit is not announced, and one that comes into it is`() async throws {
     let world = try await world()
     _ = try await world.modify([World.note("r"), World.note("f", parent: "r"), World.note("g"), World.note("h", parent: "g")])
     try await world.shareHierarchy("r", with: [("bob", "READ_ONLY")])

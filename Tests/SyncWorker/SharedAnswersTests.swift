@@ -52,7 +52,7 @@ import WebServices
     }
   }
 
-  @Test func `what the hundred and first waiting save made may be edited, connected and deleted`() async throws {
+  @Test func `an object of the hundred and first waiting save may be edited, connected and deleted`() async throws {
     try await SharedWorld.withTrip { world in
       world.owners.fail("forward", .before, count: 1000)
       for number in 0..<130 { #expect(try await world.save(SharedChange.rating("R\(number)", of: "P"), waits: false).status == 200) }
@@ -69,7 +69,7 @@ import WebServices
     }
   }
 
-  @Test func `T-V02 whoever waits for a shared store to have everything is let go when its client has stored it`() async throws {
+  @Test func `T-V02 a waiter for a complete shared store is let go when its client has stored everything`() async throws {
     try await SharedWorld.withTrip { world in
       let page = try await world.send("GET", "changes").json
       let token = try #require(page["importToken"]?.string)
@@ -108,7 +108,7 @@ import WebServices
     }
   }
 
-  @Test func `T-P06 who was removed can't find out what was made since`() async throws {
+  @Test func `T-P06 a removed participant can't find out about later objects`() async throws {
     try await SharedWorld.withTrip { world in
       var phone = Phone(world)
       try await phone.pull()

@@ -17,7 +17,7 @@ struct SharedDatabaseFiringTests {
       schemas: world.plane.context.schemas, indexes: world.plane.context.commits.subscriptions, changes: world.changes, random: SeededRandom(seed: 3), log: .silent)
   }
 
-  @Test func `who subscribed to his shared database is told of a change in a zone that is shared with him, and of his own only elsewhere`() async throws {
+  @Test func `a subscriber of the shared database hears of a change in a zone that is shared with them, and of their own only elsewhere`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.shareZone(with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])

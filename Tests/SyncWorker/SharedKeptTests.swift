@@ -7,7 +7,7 @@ import Sharing
 import Synchronization
 import Testing
 
-@Suite struct `What guests of shared stores give up` {
+@Suite struct `Guests of shared stores give up changes` {
   private func ratings(_ count: Int) -> String { (0..<count).map { SharedChange.rating("R\($0)", of: "P") }.joined(separator: ",") }
 
   private func tell(_ conflicts: [JSONValue]) -> [String] { conflicts.map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" } }
@@ -24,7 +24,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [nil, SharePermission.readOnly]) func `T-P15 what is held back when access ends or is lowered is in the journal though nobody was there`(
+  @Test(arguments: [nil, SharePermission.readOnly]) func `T-P15 a change that is held back when access ends or is lowered is in the journal, though nobody was there`(
     permission: SharePermission?
   ) async throws {
     try await withFullOwner(holding: 2) { world, phone in
@@ -74,7 +74,8 @@ import Testing
     }
   }
 
-  @Test(arguments: ["held", "held/acknowledge"], [SharedWorld.Link.Fault.before, .after]) func `what is given up is in the journal once, whatever gets lost on the way`(
+  @Test(arguments: ["held", "held/acknowledge"], [SharedWorld.Link.Fault.before, .after])
+  func `a change that is given up is in the journal once, whatever gets lost on the way`(
     path: String, fault: SharedWorld.Link.Fault
   ) async throws {
     try await SharedWorld.withTrip { world in
@@ -92,7 +93,7 @@ import Testing
     }
   }
 
-  @Test func `what was undone stays undone when its user may write again`() async throws {
+  @Test func `an undone change stays undone when its user may write again`() async throws {
     try await SharedWorld.withTrip { world in
       var phone = Phone(world)
       try await phone.pull()
@@ -112,7 +113,7 @@ import Testing
     }
   }
 
-  @Test func `T-C05 who edits what its owner deleted has the edit in his journal`() async throws {
+  @Test func `T-C05 a participant who edits an object that its owner deleted has the edit in their journal`() async throws {
     try await SharedWorld.withTrip { world in
       var phone = Phone(world)
       try await phone.pull()

@@ -8,7 +8,7 @@ import ServiceBus
 import Sharing
 import Testing
 
-@Suite struct `What a participant saves for a share that ends` {
+@Suite struct `A participant's saves for a share that ends` {
   /// The ways in which Trip ends for bob, or changes, before the export of bob's saves.
   enum End: CaseIterable {
     case deleted, purged, removed, permissionLost, rootDeleted
@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  @Test(arguments: End.allCases) func `T-P15 what was lost is restored where it may be, for every device`(end: End) async throws {
+  @Test(arguments: End.allCases) func `T-P15 a loss is restored where it may be, for every device`(end: End) async throws {
     try await withLoss(end, otherOwner: "_carol") { world, phone in
       let number = try #require(try await world.conflicts().first?["number"]?.int64)
       for _ in 0..<2 {
@@ -78,7 +78,7 @@ import Testing
     }
   }
 
-  @Test func `T-P15 what was lost goes back to its zone when that is shared again, and comes to the device that lost it`() async throws {
+  @Test func `T-P15 a loss goes back to its zone when that is shared again, and comes to the device that lost it`() async throws {
     try await withLoss(.permissionLost, otherOwner: "_carol") { world, phone in
       let number = try #require(try await world.conflicts().first?["number"]?.int64)
       try await world.share("Trip", of: "_alice", .readWrite)

@@ -141,7 +141,7 @@ extension ModelSchemas {
 }
 
 @Suite struct `Moves as participants see them` {
-  @Test func `what moved on through a zone that a participant joined later is gone for them`() async throws {
+  @Test func `an object that moved on through a zone that a participant joined later is gone for them`() async throws {
     try await SharedWorld.with { world in
       let (first, second) = try await world.setUpTwoZones(["first"])
       var phone = Phone(world)
@@ -159,7 +159,7 @@ extension ModelSchemas {
 
   private func rename(_ photo: String, _ name: String) -> String { objectChange("update", "Photo", photo, "", #""displayName":"\#(name)""#) }
 
-  @Test(arguments: [nil, 1, 2]) func `T-P02 who sees both zones hears of a move, whatever page it comes with`(limit: Int?) async throws {
+  @Test(arguments: [nil, 1, 2]) func `T-P02 a participant who sees both zones hears of a move, whatever page it comes with`(limit: Int?) async throws {
     try await SharedWorld.with { world in
       let (first, second) = try await world.setUpTwoZones(["first", "second"])
       var phone = Phone(world)
@@ -179,7 +179,7 @@ extension ModelSchemas {
     }
   }
 
-  @Test func `T-P02 who sees only the old zone hears of deletions, who sees only the new one of objects`() async throws {
+  @Test func `T-P02 a participant of only the old zone hears of deletions, one of only the new zone of objects`() async throws {
     for seen in ["first", "second"] {
       try await SharedWorld.with { world in
         let (_, second) = try await world.setUpTwoZones([seen])
@@ -212,7 +212,7 @@ extension ModelSchemas {
     }
   }
 
-  @Test func `T-P02 what moved between two pages to a zone that is lost before the second one is gone`() async throws {
+  @Test func `T-P02 an object that moved between two pages to a zone that is lost before the second one is gone`() async throws {
     for isOwners in [false, true] {
       try await SharedWorld.with { world in
         let (_, second) = try await world.setUpTwoZones(["first", "second"])
@@ -265,7 +265,7 @@ extension ModelSchemas {
 
   // MARK: Waiting changes
 
-  @Test func `T-P20 what a participant's store holds back follows the graph to another of his zones`() async throws {
+  @Test func `T-P20 a participant's held-back changes follow the graph to another of their zones`() async throws {
     try await SharedWorld.with { world in
       let (_, second) = try await world.setUpTwoZones(["first", "second"])
       var phone = Phone(world)
@@ -281,7 +281,7 @@ extension ModelSchemas {
     }
   }
 
-  @Test func `R4 what was moved out of a participant's sight is gone for him: his late edits and inserts make no second one`() async throws {
+  @Test func `R4 an object that moved out of a participant's sight is gone for them: their late edits and inserts make no second one`() async throws {
     for change in [rename("P", "late"), objectChange("insert", "Photo", "P", "", #""displayName":"late""#)] {
       for isForwardedLate in [false, true] {
         try await SharedWorld.with(keepsPastStates: true) { world in

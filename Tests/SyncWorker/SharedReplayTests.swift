@@ -11,7 +11,7 @@ import Testing
     changes.filter { $0["changeType"]?.string == "zone" }.map { "\($0["zoneID"]?["zoneName"]?.string ?? "") \($0["reason"]?.string ?? "")" }
   }
 
-  @Test func `what was deleted meanwhile is told again, as an owner is told`() async throws {
+  @Test func `an object that was deleted meanwhile is announced again, as to an owner`() async throws {
     try await SharedWorld.withTrip { world in
       try await world.put("Q", "Photo", ["displayName": "q"], in: "Trip", of: "_alice")
       var phone = Phone(world)

@@ -35,7 +35,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test func `T-P13 what is connected with a shared object lands in its owner's zone, and nobody else has it`() async throws {
+  @Test func `T-P13 an object that is connected with a shared object lands in its owner's zone, and nobody else has it`() async throws {
     try await with { world in
       var phone = Phone(world)
       try await phone.pull()
@@ -58,7 +58,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test func `T-P13 what a participant saves is charged to the owner`() async throws {
+  @Test func `T-P13 a participant's save is charged to the owner`() async throws {
     try await with { world in
       world.schemas.userQuotas.withLock { $0 = ["_alice": 10] }
       let saved = try await world.save(rating("R", of: "P"))
@@ -114,7 +114,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test func `T-P15 what a participant saves who was removed is kept at home and goes nowhere`() async throws {
+  @Test func `T-P15 a removed participant's save is kept at home and goes nowhere`() async throws {
     try await with { world in
       var phone = Phone(world)
       try await phone.pull()
@@ -270,7 +270,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
   // MARK: Exactly once
 
   @Test(arguments: [SharedWorld.Link.Fault.before, .after])
-  func `what an owner was sent again is done once`(fault: SharedWorld.Link.Fault) async throws {
+  func `a request that an owner gets twice is done once`(fault: SharedWorld.Link.Fault) async throws {
     try await with { world in
       world.owners.fail("forward", fault, count: 3)
       #expect(try await world.save(rating("R", of: "P"), id: "T1", waits: false).status == 200)
@@ -317,7 +317,7 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test func `T-P09 who is not told that he has left asks the owner the same again, and learns nothing of what he lost otherwise`() async throws {
+  @Test func `T-P09 a participant who does not hear of their departure asks the owner the same again, and learns nothing else of their losses`() async throws {
     try await with { world in
       let left = Mutex<[String]>([])
       world.owners.answerRecords { request, body in

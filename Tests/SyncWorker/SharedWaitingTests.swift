@@ -25,7 +25,7 @@ import Testing
     world.owners.setAway(["_carol"])
   }
 
-  @Test func `T-C03 what waits for an owner holds up no other's, however much it is`() async throws {
+  @Test func `T-C03 changes that wait for an owner hold up no other's, however many they are`() async throws {
     try await with { world in
       var phone = Phone(world)
       try await phone.pull()
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test func `what follows what waits for an owner waits behind it, and comes in its order`() async throws {
+  @Test func `changes after those that wait for an owner wait behind them, and come in their order`() async throws {
     try await with { world in
       try await saveWithoutCarol(world, SharedChange.rating("RC", of: "C"), id: "T1")
       let edit = SharedChange.change("update", "Rating", "RC", #""value":3"#)
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [SharedWorld.Link.Fault.before, .after]) func `what each owner was sent again is done once`(fault: SharedWorld.Link.Fault) async throws {
+  @Test(arguments: [SharedWorld.Link.Fault.before, .after]) func `a request that each owner gets twice is done once`(fault: SharedWorld.Link.Fault) async throws {
     try await with { world in
       var phone = Phone(world)
       try await phone.pull()

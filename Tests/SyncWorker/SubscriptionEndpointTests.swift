@@ -111,7 +111,7 @@ struct SubscriptionEndpointTests {
     (.shared, #""subscriptionType":"zone","zoneID":{"zoneName":"Trips","ownerRecordName":"_bob"}"#, "ZONE_NOT_FOUND"),
     (.shared, #""subscriptionType":"query","query":{"recordType":"Note"},"firesOn":["create"],"zoneWide":true"#, "BAD_REQUEST"),
   ])
-  func `what can't be watched in a database is refused`(scope: DatabaseScope, text: String, code: String) async throws {
+  func `a subscription that a database can't have is refused`(scope: DatabaseScope, text: String, code: String) async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     let reply = try await world.subscribe("s", text, scope: scope)

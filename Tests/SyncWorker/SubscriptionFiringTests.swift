@@ -102,7 +102,7 @@ struct SubscriptionFiringTests {
     #expect(try world.told() == ["_alice everywhere: qry a create"])
   }
 
-  @Test func `what fails, changes nothing or is repeated tells nothing`() async throws {
+  @Test func `a save that fails, changes nothing or is repeated tells nothing`() async throws {
     let world = try await world()
     try await world.subscribe("all", #""subscriptionType":"database""#)
     try await world.subscribeToNotes("notes", more: #","zoneWide":true"#)
@@ -185,7 +185,7 @@ struct SubscriptionFiringTests {
     #expect(try world.told() == ["_alice Open: qry by bob Open create", "_bob Open: qry by bob Open create", "_bob Own: qry by bob Own create"])
   }
 
-  @Test func `who has a custom role is told of what it lets him read`() async throws {
+  @Test func `a user with a custom role hears of the records that it lets them read`() async throws {
     let secret = Schema.RecordType(
       name: "Secret", fields: [], grants: [Schema.Grant(permissions: [.read], role: "auditors"), Schema.Grant(permissions: [.create], role: "_icloud")])
     let world = try await RecordPlaneWorld.inMemory(schema: Schema(recordTypes: [secret], roles: ["auditors"]))

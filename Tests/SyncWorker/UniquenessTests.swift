@@ -49,7 +49,7 @@ import Testing
   }
 }
 
-@Test func `what a save could not see is held back by the export, and goes through when the name is free`() async throws {
+@Test func `a conflict that a save could not see is held back by the export, and goes through when the name is free`() async throws {
   try await ObjectPlaneWorld.with(.sqlite) { world in
     world.declareTags(.reject)
     try await world.setUp("A")
@@ -86,7 +86,7 @@ import Testing
   }
 }
 
-@Test func `who may not read the winner is not told who it is`() async throws {
+@Test func `a caller who may not read the winner does not learn its name`() async throws {
   try await ObjectPlaneWorld.with(.memory) { world in
     world.declareTags(.reject)
     var schema = try await world.schemas.schema(of: ObjectPlaneWorld.container, .development).schema

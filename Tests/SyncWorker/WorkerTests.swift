@@ -138,7 +138,7 @@ private final class WorkerNeighbourhood: Sendable {
     for shard in 0..<4 { await (try world.store.open(shard: shard)).close() }
   }
 
-  @Test func `what a user asks waits in his line, whichever database it is of, and requests without a user have one together`() async throws {
+  @Test func `a user's requests wait in one line, whichever database they are of, and requests without a user have one together`() async throws {
     let world = try await WorkerNeighbourhood()
     try await world.assign(to: "worker-1", version: 2)
     let container = RecordPlaneWorld.container

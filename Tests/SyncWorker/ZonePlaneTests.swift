@@ -307,7 +307,7 @@ private let graph =
     let good = line("N", #"{"CD_name":{"type":"STRING","value":"n"}}"#)
     let hash = String(repeating: "ab", count: 32)
     for (body, reason) in [
-      (good + "\nnonsense", "line 2"), (good + "\n" + good, "line 2: the record 'N' is there twice"), (#"{"format":"other/1"}"#, "line 1: the format"), ("{}", "line 1"),
+      (good + "\nnonsense", "line 2"), (good + "\n" + good, "line 2: the record 'N' appears twice"), (#"{"format":"other/1"}"#, "line 1: the format"), ("{}", "line 1"),
       (line(""), "recordName"), (line("_x"), "reserved"), (line("M", #"{"CD_name":{"type":"INT64","value":1}}"#), "CD_Tag.CD_name"),
       (line("M", #"{"x":{"type":"LUNCH","value":1}}"#), "LUNCH"), (line("M", #"{"x":{"type":"STRING"}}"#), "value is missing"),
       (line("M", #"{"x":{"type":"INT64","value":1.5}}"#), "CD_Tag.x"), (line("M", #"{"x":{"type":"BYTES","value":"?"}}"#), "BYTES"),

@@ -47,7 +47,7 @@ struct CourierTokenTests {
   }
 
   @Test(arguments: ["", "A", "AAAA", "a+b/", "ü", String(repeating: "A", count: 10_000)])
-  func `what never was a token is refused`(text: String) {
+  func `a text that never was a token is refused`(text: String) {
     #expect(CourierToken(text: text, verifiedWith: key, now: 999) == nil)
   }
 }

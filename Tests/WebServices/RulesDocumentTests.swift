@@ -19,19 +19,19 @@ struct RulesDocumentTests {
 
   @Test(
     arguments: [
-      ("{}", "unique is missing"), (#"{"unique":[],"conflicts":[]}"#, "'conflicts' is no key of rules"),
+      ("{}", "unique is missing"), (#"{"unique":[],"conflicts":[]}"#, "'conflicts' is not a key of rules"),
       (#"{"unique":[{"entity":"T","attributes":["a"],"policy":"keep"}]}"#, "unique[0]: policy must be one of merge-lowest-uuid, reject, report"),
       (#"{"unique":[{"entity":"T","attributes":[],"policy":"report"}]}"#, "unique[0]: attributes must name 1 to 8 attributes"),
       (#"{"unique":[{"entity":"T","policy":"report"}]}"#, "unique[0]: attributes must name 1 to 8 attributes"),
       (#"{"unique":[{"attributes":["a"],"policy":"report"}]}"#, "unique[0]: entity is missing"),
       (#"{"unique":[{"entity":"T","attributes":["a"]}]}"#, "unique[0]: policy is missing"),
-      (#"{"unique":[{"entity":"T","attributes":["a"],"policy":"report","scop":"zone"}]}"#, "unique[0]: 'scop' is no key of rules"),
+      (#"{"unique":[{"entity":"T","attributes":["a"],"policy":"report","scop":"zone"}]}"#, "unique[0]: 'scop' is not a key of rules"),
       (
         #"{"unique":[{"entity":"T","attributes":["a"],"policy":"report","scope":"database"}]}"#,
         "unique[0]: scope must be zone: objects of two zones are never duplicates of each other"
       ),
     ])
-  func `what is misspelt is refused with its place`(text: String, reason: String) {
+  func `a misspelt rule is refused with its place`(text: String, reason: String) {
     #expect(throws: RecordError(.badRequest, reason)) { try Self.read(text) }
   }
 }

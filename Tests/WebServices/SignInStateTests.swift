@@ -12,7 +12,7 @@ import Testing
   }
 
   @Test(arguments: [(nil, nil), ("https://app.example", nil), (nil, "https://app.example/done?a=b"), ("null", "myapp://done")] as [(String?, String?)])
-  func `what was signed is read as it was`(origin: String?, callback: String?) throws {
+  func `a signed state is read as it was`(origin: String?, callback: String?) throws {
     let state = try state(origin: origin, callback: callback)
     let text = state.text(signedWith: key)
     #expect(text.utf8.allSatisfy { $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") || Character(UnicodeScalar($0)).isLetter || Character(UnicodeScalar($0)).isNumber })

@@ -43,7 +43,7 @@ extension Command {
       action: .call(.purgeZone)),
     Command(
       "zone reset-encrypted", [], place + [.flag("yes", "reset it; the records go, and devices send theirs again")],
-      summary: "Empty a zone whose encrypted values can't be read any more",
+      summary: "Empty a zone with encrypted values that can no longer be read",
       discussion: """
         Use it after the loss of a key. Devices learn about the loss, keep their objects and send them again. Objects that no device has are lost.
         """,
@@ -79,7 +79,7 @@ extension Command {
       "conflicts resolve", [Argument(name: "N", explanation: "the conflict's number")],
       place + [
         .optional("pick", "WHOSE", "client, server or ancestor"), .optional("value", "JSON", "another value, as JSON or as plain text"),
-      ], summary: "Decide between two values of a property whose policy is manual",
+      ], summary: "Decide between two values of a property with the policy `manual`",
       examples: ["aquifer conflicts resolve 17 --pick client --container iCloud.org.example.photos --owner _3f… --zone com.apple.coredata.cloudkit.zone"],
       action: .call(.resolveConflict)),
   ]

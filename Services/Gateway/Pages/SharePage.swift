@@ -66,7 +66,7 @@ enum SharePage {
     page(
       notice,
       """
-      <h1>Sign in to see what is shared</h1>
+      <h1>Sign in to open the share</h1>
       <p class="soft">Somebody sent you a link to something in their app. Sign in with your own account to open it.</p>
       \(Page.alert(notice?.sentence))
       <form method="post">

@@ -225,7 +225,7 @@ actor StorageJobs {
   }
 
   private func ask<M: Message>(holderOf shard: Int, attempts: Int, _ message: () -> M) async throws -> Answer<M.Reply> {
-    var last = BusError(.unreachable, "nobody holds shard \(shard)")
+    var last = BusError(.unreachable, "no worker holds shard \(shard)")
     for attempt in 0..<attempts {
       if attempt > 0 { try await Task.sleep(for: .seconds(1)) }
       guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else { continue }

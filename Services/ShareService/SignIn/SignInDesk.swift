@@ -123,7 +123,7 @@ final class SignInDesk: Sendable {
       try await directory.replacePasswordHash(ofUser: known.key, known.hash, with: hash)
     } catch {
       // Dropped because the old hash still works; the next sign-in tries again.
-      log.info("password not hashed anew", ["error": .text(String(describing: error))])
+      log.info("password not hashed again", ["error": .text(String(describing: error))])
     }
   }
 

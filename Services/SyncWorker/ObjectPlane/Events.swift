@@ -33,7 +33,7 @@ extension StoreCall {
     return kind
   }
 
-  /// Whether the request wants the number of events instead of the events, Core Data's two result types.
+  /// True if the request wants the number of events instead of the events, Core Data's two result types.
   private func countsEvents() throws(RecordError) -> Bool {
     switch request.query["resultType"] {
     case nil, "events": return false

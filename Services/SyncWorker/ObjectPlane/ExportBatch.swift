@@ -14,7 +14,7 @@ struct ExportBatch {
     let steps: ArraySlice<ExportStep>
     let transaction: HistoryTransaction
 
-    /// Whether the slice has an object's own step, or no slice has one.
+    /// True if the slice has an object's own step, or no slice has one.
     func begins(_ objectID: String) -> Bool {
       let own = transaction.changes.indices.filter { transaction.changes[$0].objectID == objectID }
       return own.isEmpty || steps.contains { $0.work == .object && own.contains($0.change) }

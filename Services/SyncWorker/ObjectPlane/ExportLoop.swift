@@ -161,7 +161,7 @@ package struct ExportLoop: Sendable {
     }
   }
 
-  /// Whether the store is a home, with its objects in others' databases; and the shard, with the turns of its user.
+  /// True if the store is a home, with its objects in others' databases; and the shard, with the turns of its user.
   private func place(of mirrorKey: Int64) async throws -> (isHome: Bool, store: any ShardStore) {
     let found = try await store.read { snapshot -> (StoredMirror, StoredDatabase)? in
       guard let mirror = try snapshot.mirror(key: mirrorKey), let database = try snapshot.database(key: mirror.databaseKey) else { return nil }

@@ -15,7 +15,7 @@ package struct ExportOutcome: Sendable {
   var startNumber: Int64 = .max
   /// Saved transactions are left for another batch.
   var moreComing = false
-  /// Whether the store's position moved, even if only within a transaction.
+  /// True if the store's position moved, even if only within a transaction.
   var hasAdvanced = false
   /// To be published once the commit is durable.
   var effects = ZoneEffects()
@@ -32,7 +32,7 @@ package struct ExportOutcome: Sendable {
   /// The store, when its watchers are to be told of something.
   var noticed: MirrorID?
 
-  /// Whether the run that ended with this batch exported a transaction.
+  /// True if the run that ended with this batch exported a transaction.
   func hasExported(_ number: Int64) -> Bool { startNumber < number && number <= exportedNumber && running == nil }
 
   /// Tells watchers and other processes of the batch; call it when the commit is durable.

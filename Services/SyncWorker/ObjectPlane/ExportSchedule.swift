@@ -46,13 +46,13 @@ struct ExportSchedule {
   /// The stores that must not be exported, with the end of each wait: milliseconds since 1970.
   var throttled: [Int64: Int64] { waits.mapValues(\.until) }
 
-  /// Whether `throttled` has changed since the last call.
+  /// True if `throttled` has changed since the last call.
   mutating func takeThrottlesChange() -> Bool {
     defer { hasNewThrottles = false }
     return hasNewThrottles
   }
 
-  /// Whether a held-back change is due; the caller then looks for it.
+  /// True if a held-back change is due; the caller then looks for it.
   mutating func takeRetryIsDue(at now: Int64) -> Bool {
     guard let time = retryAt, time <= now else { return false }
     retryAt = nil

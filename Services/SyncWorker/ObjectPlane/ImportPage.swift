@@ -248,7 +248,7 @@ struct ImportBatch {
     return delivered
   }
 
-  /// Whether the client does not know that the zone ended. It may know a zone that its token does not name: it saved
+  /// True if the client does not know that the zone ended. It may know a zone that its token does not name: it saved
   /// there, lost the token of a page, or the token had no room. The sequence of the end decides then. A client may so
   /// hear of a zone that came and went since it looked, but no user decides about a zone they may never have had.
   private func isNews(endOf zone: StoredZone, knownAs before: UInt64?, _ hold: StoredZoneHold?) -> Bool {
@@ -341,7 +341,7 @@ struct ImportBatch {
     }
   }
 
-  /// Whether a tombstone's record moved to a zone of which the store is told, whichever of the two comes first (T-P02).
+  /// True if a tombstone's record moved to a zone of which the store is told, whichever of the two comes first (T-P02).
   /// A store that does not see that zone is told of a deletion.
   private mutating func isTold(where tombstone: StoredRecord, from snapshot: any ShardSnapshot) throws -> Bool {
     guard let name = Tombstone.movedTo(tombstone.record), let zone = delivered[name] else { return false }

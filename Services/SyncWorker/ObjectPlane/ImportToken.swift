@@ -68,13 +68,13 @@ struct ImportPosition: Hashable, Sendable {
     if state.resetSequence > 0 { firstUnseen = 0 }
   }
 
-  /// Whether every change to a record since `firstUnseen` is the store's own, so that the store need not be sent it.
+  /// True if every change to a record since `firstUnseen` is the store's own, so that the store need not be sent it.
   func isEcho(_ row: StoredRecord, of mirror: StoredMirror) -> Bool { row.origin == mirror.key && row.sequenceOfOthers < firstUnseen }
 
-  /// Whether the store had everything at least once since it began.
+  /// True if the store had everything at least once since it began.
   var hasBeenComplete: Bool { told > 0 }
 
-  /// Whether the client's new copy is complete since the reset in `state`: it had everything once after that, and
+  /// True if the client's new copy is complete since the reset in `state`: it had everything once after that, and
   /// records changed during the run moved to the run's end.
   func completes(_ state: StoredSyncState) -> Bool { epoch == state.modelEpoch && refetch == nil && firstUnseen > state.resetSequence }
 
@@ -104,10 +104,10 @@ struct ImportPosition: Hashable, Sendable {
     sequence = min(sequence, restart, told)
   }
 
-  /// Whether the token may lack zones that the store knows.
+  /// True if the token may lack zones that the store knows.
   var isFull: Bool { zones.count >= Self.zoneLimit }
 
-  /// Whether an earlier page or run passed the end of a zone.
+  /// True if an earlier page or run passed the end of a zone.
   func hasTold(endAt sequence: Int64) -> Bool { sequence <= max(self.sequence, told, endsTold) }
 
   /// Begins a second delivery, which includes records that the store itself exports meanwhile.

@@ -32,7 +32,7 @@ package final class ObjectLocator {
   let mirror: StoredMirror
   /// The zone of objects that are connected with nothing; nil when it does not exist.
   let defaultZone: StoredZone?
-  /// Whether all objects are in the default zone.
+  /// True if all objects are in the default zone.
   package let isSingle: Bool
   private let snapshot: any ShardSnapshot
   let owner: String
@@ -130,10 +130,10 @@ package final class ObjectLocator {
     return zones
   }
 
-  /// Whether an object was in a zone that has ended, and is nowhere else.
+  /// True if an object was in a zone that has ended, and is nowhere else.
   func isEnded(_ objectID: String) throws -> Bool { try !isSingle && place(of: objectID).zone?.isDeleted == true }
 
-  /// Whether an object was assigned to its zone and had no record there.
+  /// True if an object was assigned to its zone and had no record there.
   package func isAssigned(_ objectID: String) throws -> Bool { try !isSingle && place(of: objectID).isAssigned }
 
   // MARK: Records
@@ -159,7 +159,7 @@ package final class ObjectLocator {
     return try isVisible(row, in: zone) ? row : nil
   }
 
-  /// Whether the store's user sees a row; a guest may see only part of a zone.
+  /// True if the store's user sees a row; a guest may see only part of a zone.
   func isVisible(_ row: StoredRecord, in zone: StoredZone) throws -> Bool {
     guard let guest else { return true }
     switch try guest.visible(in: zone, snapshot)?.sight(of: row) {
@@ -241,11 +241,11 @@ package final class ObjectLocator {
   /// The zone of a guest's object to which its user has lost access.
   package func lostZone(of objectID: String) throws -> String? { try guest == nil ? nil : place(of: objectID).lostZoneName }
 
-  /// Whether a guest's object moved out of its user's sight. Their changes of it go nowhere, and relationships to it
+  /// True if a guest's object moved out of its user's sight. Their changes of it go nowhere, and relationships to it
   /// are treated as if it were deleted.
   package func hasLeft(_ objectID: String) throws -> Bool { try guest != nil && place(of: objectID).hasLeft }
 
-  /// Whether all that is left of an object is a tombstone.
+  /// True if all that is left of an object is a tombstone.
   package func isTombstone(_ objectID: String) throws -> Bool { try place(of: objectID).isTombstone }
 
   private enum State {

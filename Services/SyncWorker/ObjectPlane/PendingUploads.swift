@@ -46,7 +46,7 @@ struct PendingUploads: Sendable {
   private(set) var objectCount = 0
   /// Bytes of the stored transactions; large values are in files and do not count.
   private(set) var byteCount = 0
-  /// Whether `objectCount` and `byteCount` cover all transactions and not just the first ones.
+  /// True if `objectCount` and `byteCount` cover all transactions and not just the first ones.
   private(set) var isComplete = true
 
   /// Transactions that `status`, a frequent call, counts at most.

@@ -55,7 +55,7 @@ extension [PlannedWrite] {
 }
 
 extension ExportItem {
-  /// Whether it deletes a link of a deleted object; that needs no permission on the link.
+  /// True if it deletes a link of a deleted object; that needs no permission on the link.
   func goesAlong(with deleted: Set<String>) -> Bool {
     guard case .delete(let record) = self, !deleted.isEmpty, let link = LinkRecord(record) else { return false }
     return deleted.contains(link.ends.first) || deleted.contains(link.ends.second)

@@ -7,7 +7,7 @@ import RecordStore
 import ZoneCommit
 
 enum PreservedValues {
-  /// Whether a transaction deletes an object with preserved attributes and does not bring their values itself.
+  /// True if a transaction deletes an object with preserved attributes and does not bring their values itself.
   static func areAsked(by transactions: [HistoryTransaction], _ model: MirrorModel) -> Bool {
     transactions.contains { $0.changes.contains { !names(of: $0, model).isEmpty } }
   }

@@ -30,7 +30,7 @@ final class SaveBacklog {
   /// The cost of reading so far, in bytes.
   var cost: Int { budget.spent }
 
-  /// Whether an object is or may be in the backlog.
+  /// True if an object is or may be in the backlog.
   func mayHave(_ objectID: String) throws -> Bool {
     let names = try names ?? read()
     self.names = names

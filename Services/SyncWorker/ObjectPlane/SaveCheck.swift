@@ -83,7 +83,7 @@ private struct KnownObjects {
     }
   }
 
-  /// Whether the object is stored, deleted, held back, or saved and not exported.
+  /// True if the object is stored, deleted, held back, or saved and not exported.
   private func isKnown(_ objectID: String, _ locator: ObjectLocator) throws -> Bool {
     do {
       if try locator.row(of: objectID) != nil { return true }

@@ -157,7 +157,7 @@ extension SharedCall {
     }
     if !rest.isEmpty { page.moreComing = true }
     if !owners.isEmpty, unreached.count >= owners.count {
-      throw RecordError(.tryAgainLater, "None of the owners who share with the user can be reached", retryAfter: 1)
+      throw RecordError(.tryAgainLater, "No owner who shares with the user can be reached", retryAfter: 1)
     }
     // The client has been told of these owners' end.
     for owner in ended where presented?[owner.name] != nil && page.count == 0 {

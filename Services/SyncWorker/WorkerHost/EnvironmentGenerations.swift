@@ -100,7 +100,7 @@ final class EnvironmentGenerations: Sendable {
     ZoneEffects(removed: zones, of: database).publish(changesBy: changes)
     if !zones.isEmpty {
       log.info(
-        "a database began anew", ["container": .text(database.container.rawValue), "shard": .integer(Int64(store.shard)), "zones": .integer(Int64(zones.count))])
+        "a database started over", ["container": .text(database.container.rawValue), "shard": .integer(Int64(store.shard)), "zones": .integer(Int64(zones.count))])
     }
   }
 

@@ -36,7 +36,7 @@ final class ShardCensus: ShardWork {
     self.log = log
     self.pause = pause
     evictions = metrics.counter("conflicts_evicted_total", "Conflicts dropped because a user had too many.")
-    let quarantined = Metrics.Description("quarantined_objects", "Objects whose changes no export could write yet.")
+    let quarantined = Metrics.Description("quarantined_objects", "Objects with changes that no export could write yet.")
     let waiting = Metrics.Description("export_waiting_transactions", "Saved transactions that are not exported yet.")
     let age = Metrics.Description("export_oldest_waiting_seconds", "Age of the oldest transaction that waits for its export; 0 when none waits.")
     metrics.collect([quarantined, waiting, age]) { [weak self] in

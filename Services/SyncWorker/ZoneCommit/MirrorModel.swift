@@ -27,7 +27,7 @@ package final class ZoneSource: RecordSource {
   private let snapshot: any ShardSnapshot
   /// nil when the zone does not exist.
   private let zone: StoredZone?
-  /// Whether the caller may know of a zone.
+  /// True if the caller may know of a zone.
   private let sees: (String) -> Bool
   private var rows: [String: StoredRecord?] = [:]
   private var incoming: [String: [RecordPointer]] = [:]

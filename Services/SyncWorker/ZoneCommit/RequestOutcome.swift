@@ -136,5 +136,5 @@ extension RequestOutcome {
     return .failed(RecordError(ServerErrorCode(rawValue: code) ?? .internalError, reason, specialCKErrorCode: error.count == 3 ? error[2].int64.map { Int($0) } : nil))
   }
 
-  private static var damaged: StoreError { .corrupt("a request's outcome is not what was written") }
+  private static var damaged: StoreError { .corrupt("a request's outcome is damaged") }
 }

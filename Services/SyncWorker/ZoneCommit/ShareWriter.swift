@@ -35,7 +35,7 @@ package struct ShareWriter {
             permission: permission, since: record.sequence),
           of: zone.databaseKey)
       case .changes(let role, let permission):
-        guard var member = earlier else { throw StoreError.corrupt("a participant of a share is no member of its zone") }
+        guard var member = earlier else { throw StoreError.corrupt("a participant of a share is not a member of its zone") }
         member.role = role
         member.permission = permission
         try transaction.put(member, of: zone.databaseKey)

@@ -36,7 +36,7 @@ package final class SubscriptionIndexes: Sendable {
       rows, owner: database.id.owner, schema: schema.schemaIndex, earlier: earlier?.schemaVersion == schema.version ? earlier?.index : nil)
     for row in index.unreadable {
       log.warning(
-        "a subscription does not fit the schema any more and never fires",
+        "a subscription no longer fits the schema and never fires",
         ["subscription": .text(row.identifier), "user": .text(row.userRecordName), "container": .text(database.id.container.rawValue)])
     }
     known.withLock { known in

@@ -1,4 +1,4 @@
-// What somebody loses by a conflict, so that it can be looked up and brought back (C3).
+// The loss of a conflict, kept so that people can look it up and restore it (C3).
 
 public import History
 public import Records
@@ -64,7 +64,7 @@ public struct ConflictLoss: Hashable, Sendable {
     self.edit = edit
   }
 
-  /// Whether the loss is a device's edit of an object that was deleted before.
+  /// True if the loss is a device's edit of an object that was deleted before.
   public func isOfEdit(by device: String) -> Bool { kind == .lostObject && edit.deviceID == device }
 
   /// The state in which the journal records the loss.

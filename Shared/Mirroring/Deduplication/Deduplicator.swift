@@ -23,7 +23,7 @@ public struct Deduplicator {
       model: model, links: links, source: source, serializer: Serializer(contents: NoContents()), stamp: stamp, makeRecordName: makeRecordName)
   }
 
-  /// Whether a name survives against another: the lower UUID does, regardless of case, so that every peer decides
+  /// True if a name survives against another: the lower UUID does, regardless of case, so that every peer decides
   /// alike.
   public static func survives(_ name: String, _ other: String) -> Bool {
     let (a, b) = (name.uppercased(), other.uppercased())

@@ -41,7 +41,7 @@ struct OverlayEntry {
     return origin != nil || isRemoved
   }
 
-  /// Whether the entry is of a link record.
+  /// True if the entry is of a link record.
   var isLink: Bool { (record?.recordType ?? baseRecord?.recordType).map { LinkRecord.isLink(recordType: $0) } ?? false }
 
   var baseRecord: Record? { base.flatMap { $0.isDeleted ? nil : $0.record } }

@@ -1,4 +1,4 @@
-// What an export run is going to write, in the order it is written (E4).
+// The writes of an export run, in their order (E4).
 
 public import Records
 

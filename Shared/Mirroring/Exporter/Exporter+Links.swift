@@ -16,7 +16,7 @@ extension Exporter {
       (added, removed) = (targets, try linkedObjects(of: owner, link).filter { !kept.contains($0) })
     case .toManyDelta(let add, let remove): (added, removed) = (add, remove)
     case .toOne:
-      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
+      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, but the value is not a set")
     }
     for target in removed { try removeLink(link, owner, target) }
     for target in added {
@@ -29,7 +29,7 @@ extension Exporter {
       case .wrongEntity:
         leaveOut(
           relationship.name, .toManyDelta(add: [target], remove: []), of: change,
-          "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
+          "\(entity.name).\(relationship.name) holds an object that is not of entity \(relationship.destinationName)")
       }
     }
   }
@@ -59,7 +59,7 @@ extension Exporter {
       isToldAgain: try standIns.contains(owner) || standIns.contains(target) || mayLack(owner, or: target))
   }
 
-  /// Whether the device may have dropped the object and its links since the edit was made, because somebody else
+  /// True if the device may have dropped the object and its links since the edit was made, because somebody else
   /// changed the object. True for an object that an edit brings back: the device imports it again, with the links that
   /// the edits add.
   mutating func mayLack(_ objectID: String) throws -> Bool {

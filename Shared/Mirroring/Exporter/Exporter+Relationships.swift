@@ -18,7 +18,7 @@ extension Exporter {
       case (.link(let link), let value):
         try setLinks(relationship, link, of: change, entity: entity, to: value)
       case (.field, _):
-        leaveOut(named.name, named.value, of: change, "\(change.entity).\(named.name) is a to-one relationship, the value is a set")
+        leaveOut(named.name, named.value, of: change, "\(change.entity).\(named.name) is a to-one relationship, but the value is a set")
       case (.none, _): break
       }
     }
@@ -49,7 +49,7 @@ extension Exporter {
     }
   }
 
-  /// Whether an object's entity fits the relationship's destination.
+  /// True if an object's entity fits the relationship's destination.
   private func fits(_ recordType: String, _ entityName: String?, _ relationship: RelationshipDescription) -> Bool {
     guard let destination = model.entity(named: relationship.destinationName), recordType == destination.recordType else { return false }
     // Every entity of the hierarchy fits a root entity, and this model does not judge entities that only a later model
@@ -67,7 +67,7 @@ extension Exporter {
     switch try target.map({ try self.target($0, of: relationship) }) {
     case .wrongEntity?:
       return leaveOut(
-        relationship.name, .toOne(target), of: change, "\(entity.name).\(relationship.name) points to an object that is no \(relationship.destinationName)")
+        relationship.name, .toOne(target), of: change, "\(entity.name).\(relationship.name) points to an object that is not of entity \(relationship.destinationName)")
     case .inZone(let zoneName)?: return leaveOut(relationship, .toOne(target), of: change, across: zoneName)
     case .gone?:
       // Somebody deleted the target first (T-O05): the sender is to learn that its object points nowhere.
@@ -171,7 +171,7 @@ extension Exporter {
       (added, removed) = (children, present.filter { !kept.contains($0) })
     case .toManyDelta(let add, let remove): (added, removed) = (add, remove)
     case .toOne:
-      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, the value is not a set")
+      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, but the value is not a set")
     }
     if let inverse = relationship.inverse { for child in removed { forgetPointer(of: child, inverse.name, to: parent) } }
     for child in removed where try overlay.entry(child).record?.fields.string(field) == parent {
@@ -186,7 +186,7 @@ extension Exporter {
       case .wrongEntity:
         leaveOut(
           relationship.name, .toManyDelta(add: [child], remove: []), of: change,
-          "\(entity.name).\(relationship.name) holds an object that is no \(relationship.destinationName)")
+          "\(entity.name).\(relationship.name) holds an object that is not of entity \(relationship.destinationName)")
       case .inZone(let zoneName): leaveOut(relationship, .toManyDelta(add: [child], remove: []), of: change, across: zoneName)
       case .gone: break
       case .unknown: wait(for: child, toBePutInto: parent, by: relationship, of: entity)
@@ -201,7 +201,7 @@ extension Exporter {
       HistoryChange(changeType: .update, entity: relationship.destinationName, objectID: child, relationships: pointers),
       MirroringProblem(
         recordName: child, entity: relationship.destinationName, code: .notFound,
-        reason: "there is no such object to put into \(entity.name).\(relationship.name)", cause: .missing))
+        reason: "there is no such object for \(entity.name).\(relationship.name)", cause: .missing))
   }
 
   /// The objects that a whole set removes, as a delta that adds none; a delta is returned unchanged.

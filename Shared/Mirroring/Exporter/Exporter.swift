@@ -82,7 +82,7 @@ public struct Exporter {
     case unknown
   }
 
-  /// What H9 makes of a transaction by its author.
+  /// The treatment of a transaction by its author (H9).
   enum Treatment: Equatable {
     case export, deletionsOnly, skip
 
@@ -98,7 +98,7 @@ public struct Exporter {
     }
   }
 
-  /// Whether a transaction's changes are exported: the mirroring's own are not.
+  /// True if a transaction's changes are exported: the mirroring's own are not.
   public static func exports(author: String?) -> Bool { Treatment(author: author) == .export }
 
   /// Adds a transaction.
@@ -305,7 +305,7 @@ public struct Exporter {
     return earlier.reversed().reduce(insert) { $0.adding($1.change) }
   }
 
-  /// Whether the change is of an object of this zone and of a mirrored entity.
+  /// True if the change is of an object of this zone and of a mirrored entity.
   private func isOurs(_ change: HistoryChange) throws -> Bool {
     if let elsewhere, try elsewhere(change.objectID) != nil { return false }
     return entityNames?.contains(change.entity) ?? true

@@ -5,7 +5,7 @@ public import History
 /// Collects changes of objects that have neither record nor tombstone. Objects that have one are left alone, because
 /// others may have changed them since.
 public struct HistoryRescan: Sendable {
-  /// Whether the zone lacks an object, for each object that was looked up.
+  /// For each object that was looked up, true if the zone lacks it.
   private var isMissing: [String: Bool] = [:]
   /// Missing objects, in the order in which the history first names them.
   private var missing: [String] = []

@@ -1,4 +1,4 @@
-// What an export leaves out: the changes themselves, so that they can be held back and tried again, and when that is (E9).
+// The changes that an export leaves out, kept to try them again, and the times of the tries (E9).
 
 public import History
 
@@ -74,7 +74,7 @@ extension HistoryChange {
 }
 
 extension QuarantineCause {
-  /// Whether the only problem is that the object does not exist.
+  /// True if the only problem is that the object does not exist.
   var isAbsence: Bool { self == .missing || self == .deleted }
 }
 

@@ -58,14 +58,14 @@ public struct Importer: Sendable {
     }
     guard let link = links.resolve(parts), isMirrored(link.entity), isMirrored(link.targetEntity) else { return .nothing }
     if !stored.isDeleted {
-      // What is left of a link when a record client deleted one of its ends: no device may wait for that end (T-O03).
+      // A record client may delete one end of a link and leave the link: no device may wait for that end (T-O03).
       let isLost = try source.isTombstone(named: link.objectID) || source.isTombstone(named: link.targetID)
       return .change(isLost ? .unlink(link) : .link(link))
     }
     return try isMadeByAnother(link, in: source) ? .nothing : .change(.unlink(link))
   }
 
-  /// Whether another live record makes the same pair, if only in the zone to which it was moved since: then the deletion of one changes nothing (T-C11).
+  /// True if another live record makes the same pair, if only in the zone to which it was moved since: then the deletion of one changes nothing (T-C11).
   private func isMadeByAnother(_ link: MirroredLink, in source: some RecordSource) throws -> Bool {
     if try isMade(link, in: source) { return true }
     guard let next = try source.source(ofMoved: link.objectID) else { return false }

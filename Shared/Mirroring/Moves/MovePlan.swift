@@ -53,7 +53,7 @@ public struct MoveSource {
   public let incoming: (String) throws -> [RecordPointer]
   /// A name's survivor and its duplicates; nil and empty for a name without redirects.
   public let duplicates: (String) throws -> (survivor: String?, losers: [String])
-  /// Whether a record with a short GUID is the root of a shared hierarchy.
+  /// True if a record with a short GUID is the root of a shared hierarchy.
   public let isShared: (String) throws -> Bool
 
   public init(
@@ -200,7 +200,7 @@ public struct MovePlanner {
 extension MoveRefusal {
   public var recordError: RecordError {
     switch self {
-    case .unknownObject(let name): RecordError(.badRequest, "\(name) is no object of this store", cocoaErrorCode: .mirroring)
+    case .unknownObject(let name): RecordError(.badRequest, "\(name) is not an object of this store", cocoaErrorCode: .mirroring)
     case .tooManyRecords(let root, let limit):
       RecordError(
         .badRequest, "More than \(limit) records are connected with \(root): \(limit) is the limit of one move; cut the graph by AquiferShareBoundary",

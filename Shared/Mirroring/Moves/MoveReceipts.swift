@@ -78,7 +78,7 @@ public struct MoveReceipts: Hashable, Sendable {
   }
 }
 
-/// What one store knows of records' moves: decides what an import says of them (T-P02).
+/// One store's knowledge of records' moves, which decides how an import shows them (T-P02).
 public struct MoveView: Hashable, Sendable {
   /// The sequence number up to which the store has imported; 0 for a store that begins anew.
   public let told: Int64

@@ -29,10 +29,10 @@ public struct ShareBoundaries: Sendable {
     isEmpty = fields.isEmpty && !hasLinks
   }
 
-  /// Whether the field of a record type is a share boundary.
+  /// True if the field of a record type is a share boundary.
   func cuts(_ field: String, ofRecordType recordType: String) -> Bool { fields[recordType]?.contains(field) == true }
 
-  /// Whether a field of that name is a share boundary in any record type.
+  /// True if a field of that name is a share boundary in any record type.
   func mayCut(_ field: String) -> Bool { fields.values.contains { $0.contains(field) } }
 
   func cuts(_ link: LinkRecord) -> Bool { hasLinks && resolver.resolve(link)?.relationship.isShareBoundary == true }

@@ -1,4 +1,4 @@
-// What a store must be sent again because its model knows more than before (I8).
+// Finds the records that a store must import again because its model knows more than before (I8).
 
 public import ObjectModel
 public import Records
@@ -40,7 +40,7 @@ public struct ModelUpgrade: Sendable {
   /// No record gives the store more.
   public var isEmpty: Bool { grown.isEmpty && !hasNewLinks }
 
-  /// Whether a live record, or an object's tombstone, gives the store more than before.
+  /// True if a live record, or an object's tombstone, gives the store more than before.
   public func concerns(_ record: Record) -> Bool {
     if LinkRecord.isLink(recordType: record.recordType) {
       guard hasNewLinks, let parts = LinkRecord(record), links.resolve(parts) != nil else { return false }
@@ -53,7 +53,7 @@ public struct ModelUpgrade: Sendable {
 }
 
 extension EntityDescription {
-  /// Whether records give more by this description than by an earlier one.
+  /// True if records give more by this description than by an earlier one.
   fileprivate func hasGrown(since earlier: EntityDescription?) -> Bool {
     guard let earlier, earlier.recordType == recordType else { return true }
     return mirroredAttributes.contains { attribute in earlier.attribute(named: attribute.name).map { !$0.isMirrored || $0.attribute != attribute.attribute } ?? true }

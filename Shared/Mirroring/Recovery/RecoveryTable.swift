@@ -26,7 +26,7 @@ public enum RecoverySignal: Hashable, Sendable, CaseIterable {
   case rejectedInPublic
 }
 
-/// Whether a zone is the user's own or shared with them.
+/// The relation of a zone to the user: their own, or shared with them.
 public enum ZoneOwnership: Hashable, Sendable, CaseIterable {
   case own, shared
 }

@@ -25,7 +25,7 @@ extension AttributeDescription {
     case (.composite, .composite(let elements)): return .bytes(CompositeCoding.encode(elements))
     default: break
     }
-    throw ValueMismatch(reason: "\(path(in: entity)) is of type \(type.rawValue), the value is not")
+    throw ValueMismatch(reason: "\(path(in: entity)) is of type \(type.rawValue), but the value is not")
   }
 
   /// The attribute's value of a field that is present.
@@ -50,19 +50,19 @@ extension AttributeDescription {
       return .composite(elements)
     default: break
     }
-    throw ValueMismatch(reason: "\(path(in: entity)) is of type \(type.rawValue), the field is \(value.type.wireName) and does not fit it")
+    throw ValueMismatch(reason: "\(path(in: entity)) is of type \(type.rawValue), but the field is \(value.type.wireName) and does not fit it")
   }
 
   /// The field value whose content an asset file holds (T-M10).
   func fieldValue(fromContent content: [UInt8], entity: String) throws(ValueMismatch) -> FieldValue {
     guard fieldType == .string else { return .bytes(content) }
     guard let text = String(validating: content, as: UTF8.self) else {
-      throw ValueMismatch(reason: "\(path(in: entity)) is text, its asset is not UTF-8")
+      throw ValueMismatch(reason: "\(path(in: entity)) is text, but its asset is not UTF-8")
     }
     return .string(text)
   }
 
-  /// What a missing field means (R9): the attribute's default, or null when there is none.
+  /// The meaning of a missing field (R9): the attribute's default, or null without one.
   var defaultAttributeValue: AttributeValue { Self.defaultValue(of: attribute) }
 
   private static func defaultValue(of attribute: Attribute) -> AttributeValue {

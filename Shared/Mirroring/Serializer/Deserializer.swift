@@ -96,7 +96,7 @@ public struct Deserializer: Sendable {
     case let value?:
       throw MirroringProblem(
         recordName: record.recordName, entity: entity.name, code: .badRequest,
-        reason: "\(entity.name).\(relationship.name) is a to-one relationship, the field is \(value.type.wireName)")
+        reason: "\(entity.name).\(relationship.name) is a to-one relationship, but the field is \(value.type.wireName)")
     }
   }
 }

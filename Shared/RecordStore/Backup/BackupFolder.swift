@@ -32,7 +32,7 @@ public struct BackupFolder: Sendable {
       guard try Folder.names(in: path).isEmpty, access(path, F_OK) != 0 || rmdir(path) == 0 else { throw .io("\(path) is not empty") }
       let names = try Folder.names(in: draft)
       guard names.contains(Self.markName) || names.allSatisfy({ $0.hasPrefix(Self.attemptPrefix) }) else {
-        throw .io("\(draft) is there, and no backup that was not finished")
+        throw .io("\(draft) exists, and is not an unfinished backup")
       }
       if access(draft, F_OK) == 0 {
         // Renamed first, because a worker of the earlier attempt may still write into it.

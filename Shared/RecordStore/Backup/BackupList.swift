@@ -15,7 +15,7 @@ struct BackupList {
   /// - Throws: `StoreError.corrupt` when its digest differs.
   func verify(_ digest: String) throws {
     guard access(path, F_OK) == 0, Hex.encode(try BackupFile.digest(of: path).hash) == digest else {
-      throw StoreError.corrupt("\(path) is not what the manifest says")
+      throw StoreError.corrupt("\(path) does not match the manifest")
     }
   }
 
@@ -32,7 +32,9 @@ struct BackupList {
       let bytes = UnsafeRawBufferPointer(start: line, count: count)
       let text = String(decoding: bytes.last == UInt8(ascii: "\n") ? bytes.dropLast() : bytes[...], as: UTF8.self)
       let parts = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: true)
-      guard parts.count == 2, case let name = String(parts[1].drop { $0 == " " }), isOwn(name) else { throw StoreError.corrupt("\(path) lists what no backup has") }
+      guard parts.count == 2, case let name = String(parts[1].drop { $0 == " " }), isOwn(name) else {
+        throw StoreError.corrupt("\(path) lists a file that no backup has")
+      }
       try body(String(parts[0]), name)
     }
     guard ferror(file) == 0 else { throw Folder.failure("read file", path) }

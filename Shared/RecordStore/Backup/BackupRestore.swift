@@ -81,7 +81,7 @@ public struct BackupRestore: Sendable {
 
   private func manifest(of folder: String) throws -> BackupManifest {
     guard let bytes = try BackupFile.content(of: folder + "/" + BackupManifest.name) else {
-      throw StoreError.io("\(folder) has no \(BackupManifest.name): it is no backup, or one that was not finished")
+      throw StoreError.io("\(folder) has no \(BackupManifest.name): it is not a backup, or an unfinished one")
     }
     guard let manifest = BackupManifest(decoding: bytes) else { throw StoreError.corrupt("\(folder)/\(BackupManifest.name) can't be read, or is of a newer release") }
     return manifest
@@ -116,7 +116,7 @@ public struct BackupRestore: Sendable {
     var taken = ["\(data)/shards"] + ["", "-wal", "-journal"].map { "\(directory)/\(BackupManifest.directoryName)\($0)" }
     taken += (0..<manifest.shardCount).map { "\(data)/\(ShardCopy.assetFolder($0))" }
     for path in taken {
-      guard access(path, F_OK) != 0 else { throw StoreError.io("\(path) is there already: a backup is restored into an empty data folder") }
+      guard access(path, F_OK) != 0 else { throw StoreError.io("\(path) exists already: restore a backup into an empty data folder") }
       try BackupFile.removeTree(path + Self.draft)
     }
   }
@@ -134,7 +134,7 @@ public struct BackupRestore: Sendable {
 
   private func check(_ expected: String, _ path: String) throws {
     guard access(path, F_OK) == 0 else { throw StoreError.corrupt("\(path) is missing") }
-    guard Hex.encode(try BackupFile.digest(of: path).hash) == expected else { throw StoreError.corrupt("\(path) is not what was backed up") }
+    guard Hex.encode(try BackupFile.digest(of: path).hash) == expected else { throw StoreError.corrupt("\(path) differs from the file that was backed up") }
   }
 
   /// The draft path of a file of the backup.

@@ -45,7 +45,7 @@ extension SQLiteSnapshot {
             databaseKey: row.int64(0), zoneName: row.text(1), zoneIncarnation: UInt64(bitPattern: row.int64(2)), recordName: name, entity: row.text(4),
             kind: row.int(5), state: 0, userRecordName: row.text(6), deviceID: row.text(7), at: row.int64(8)
           ).checksum(payload)
-      else { throw StoreError.corrupt("shard \(shard): conflict \(number) is not what was written; restore it from a backup") }
+      else { throw StoreError.corrupt("shard \(shard): conflict \(number) is damaged; restore it from a backup") }
       return try session.opened(payload, for: .journal)
     }
   }

@@ -37,7 +37,7 @@ extension SQLiteSnapshot {
     return try select.first { row in
       let payload = row.blob(1)
       guard row.int64(0) == Int64(payload.withUnsafeBytes { Checksum.update(0, $0) }) else {
-        throw StoreError.corrupt("shard \(shard): quarantine \(key) is not what was written; restore it from a backup")
+        throw StoreError.corrupt("shard \(shard): quarantine \(key) is damaged; restore it from a backup")
       }
       return try session.opened(payload, for: .quarantine)
     }

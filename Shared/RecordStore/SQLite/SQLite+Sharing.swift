@@ -64,7 +64,7 @@ extension SQLiteSnapshot {
     }
   }
 
-  private func damagedShare(_ key: Int64) -> StoreError { .corrupt("shard \(shard): share \(key) is not what was written; restore it from a backup") }
+  private func damagedShare(_ key: Int64) -> StoreError { .corrupt("shard \(shard): share \(key) is damaged; restore it from a backup") }
 
   // MARK: Members
 

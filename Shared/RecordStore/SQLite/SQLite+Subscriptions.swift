@@ -44,7 +44,7 @@ extension SQLiteSnapshot {
     let scope = DatabaseScope(rawValue: row.text(3))
     let stored = StoredSubscription(
       key: row.int64(0), databaseKey: row.int64(1), userRecordName: row.text(2), scope: scope ?? .private, identifier: row.text(4), payload: row.blob(6))
-    guard scope != nil, row.int64(5) == stored.checksum else { throw StoreError.corrupt("shard \(shard): subscription \(stored.key) is not what was written") }
+    guard scope != nil, row.int64(5) == stored.checksum else { throw StoreError.corrupt("shard \(shard): subscription \(stored.key) is damaged") }
     return stored
   }
 }

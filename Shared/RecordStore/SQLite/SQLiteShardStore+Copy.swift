@@ -104,7 +104,7 @@ private struct CopiedShard: Sendable {
       let found = try list.add(name, in: folder)
       // The digest of an unsealed file is its asset's hash.
       if found.byteCount == asset.byteCount, found.hash != asset.hash, problems.count < VerificationReport.problemLimit {
-        problems.append("\(name) is not what its name says")
+        problems.append("\(name) does not match the hash in its name")
       }
     }
     for folder in folders.sorted() { try Folder.sync(folder) }

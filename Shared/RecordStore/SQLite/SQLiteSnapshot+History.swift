@@ -93,7 +93,7 @@ extension SQLiteSnapshot {
     let transaction = StoredTransaction(
       number: HistoryRowID.number(row.int64(0)), transactionID: transactionID, author: row.optionalText(4), appendedAt: row.int64(1), payload: row.blob(5))
     guard transaction.checksum(mirror: mirror) == row.int64(2) else {
-      throw StoreError.corrupt("shard \(shard): transaction \(transaction.number) of mirror \(mirror) is not what was written; restore it from a backup")
+      throw StoreError.corrupt("shard \(shard): transaction \(transaction.number) of mirror \(mirror) is damaged; restore it from a backup")
     }
     return try session.opened(transaction)
   }

@@ -116,6 +116,6 @@ extension SQLiteSnapshot {
   }
 
   private func corruptRecord(_ zone: Int64, _ sequence: Int64) -> StoreError {
-    .corrupt("shard \(shard): the record with sequence \(sequence) in zone \(zone) is not what was written; restore it from a backup")
+    .corrupt("shard \(shard): the record with sequence \(sequence) in zone \(zone) is damaged; restore it from a backup")
   }
 }

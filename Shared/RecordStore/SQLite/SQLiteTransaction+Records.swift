@@ -130,7 +130,7 @@ extension SQLiteTransaction {
   /// Changes the index of references from the row's earlier references to its later ones.
   private func replaceReferences(_ earlier: [UInt8], by later: [UInt8], of source: Int64, in zone: Int64) throws {
     guard let earlier = StoredReferences.decode(earlier), let later = StoredReferences.decode(later) else {
-      throw StoreError.corrupt("shard \(shard): references of a record in zone \(zone) are not what was written")
+      throw StoreError.corrupt("shard \(shard): references of a record in zone \(zone) are damaged")
     }
     for entry in earlier where !later.contains(entry) { try changeReference(.delete, entry, source, zone) }
     for entry in later where !earlier.contains(entry) { try changeReference(.insert, entry, source, zone) }

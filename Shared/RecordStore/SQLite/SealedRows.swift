@@ -1,4 +1,4 @@
-// What a shard's file keeps sealed, and with which keys: records with encrypted fields, and what is saved, held back and lost of such values (R7).
+// Seals rows of a shard's file: records with encrypted fields, and saved, held-back and lost values of encrypted attributes (R7).
 
 import Crypto
 import Records
@@ -41,7 +41,7 @@ extension ShardSession {
     } catch .missingKey(let id) {
       throw StoreError.missingKey(id, shard: shard)
     } catch .altered {
-      throw StoreError.corrupt("shard \(shard): a sealed row is not what was written; restore it from a backup")
+      throw StoreError.corrupt("shard \(shard): a sealed row is damaged; restore it from a backup")
     }
   }
 }

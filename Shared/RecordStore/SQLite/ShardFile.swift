@@ -58,7 +58,7 @@ struct ShardFile: Sendable {
         return Taken(connection: connection, epoch: epoch + 1, isRaised: false)
       }
     } catch let error as SQLiteError where error.isBusy {
-      throw StoreError.io("shard \(shard): another program has \(path) open; close it, the shard is taken over then")
+      throw StoreError.io("shard \(shard): another program has \(path) open; close it, and the worker opens the shard")
     } catch let error as SQLiteError {
       throw StoreError(error, shard: shard)
     } catch let error as AssetError {
@@ -110,7 +110,7 @@ struct ShardFile: Sendable {
   }
 
   private var missing: StoreError {
-    .foreign("shard \(shard): \(path) is missing or empty, and its epoch was \(knownEpoch); is its volume mounted? It is not made anew")
+    .foreign("shard \(shard): \(path) is missing or empty, and its epoch was \(knownEpoch); is its volume mounted? The worker does not create it again")
   }
 
   /// Refuses an older copy, and a file of another installation.

@@ -203,7 +203,9 @@ struct ShardVerification {
         }
       }
     }
-    for beginning in uses.keys.sorted().prefix(VerificationReport.problemLimit) { report.note("an asset whose hash begins with \(Self.text(beginning)) has no row") }
+    for beginning in uses.keys.sorted().prefix(VerificationReport.problemLimit) {
+      report.note("an asset with a hash that begins with \(Self.text(beginning)) has no row")
+    }
   }
 
   private static func beginning(_ hash: [UInt8]) -> UInt64 { hash.prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }

@@ -8,7 +8,7 @@ extension ShardVerification {
   static let checks = [
     (
       "verifyNames", "SELECT min(id) FROM record GROUP BY zone, name HAVING count(*) > 1",
-      "a record's name is there twice"
+      "a record's name exists twice"
     ),
     (
       "verifyZoneSequences", "SELECT z.id FROM zone z WHERE z.seq < (SELECT max(seq) FROM record r WHERE r.zone = z.id)",
@@ -28,7 +28,7 @@ extension ShardVerification {
     ),
     (
       "verifyDatabaseBytes", "SELECT d.id FROM database d WHERE d.bytes <> (SELECT coalesce(sum(bytes), 0) FROM zone z WHERE z.database = d.id)",
-      "a database counts other bytes than its zones"
+      "a database's count of bytes differs from its zones'"
     ),
     (
       "verifyHistoryOfAssets",
@@ -40,7 +40,7 @@ extension ShardVerification {
     ),
     (
       "verifyQuarantine", "SELECT m.id FROM mirror m WHERE m.quarantined <> (SELECT count(*) FROM quarantine q WHERE q.mirror = m.id)",
-      "a mirror counts other objects as held back than there are"
+      "a mirror's count of held back objects is wrong"
     ),
     ("verifyQuarantineMirrors", "SELECT id FROM quarantine WHERE mirror NOT IN (SELECT id FROM mirror)", "a held back object's mirror is missing"),
     (
@@ -49,7 +49,7 @@ extension ShardVerification {
       SELECT mirror FROM (SELECT mirror FROM syncstate UNION SELECT mirror FROM zonehold UNION SELECT mirror FROM unimported)
         WHERE mirror NOT IN (SELECT id FROM mirror)
       """,
-      "how a store's imports stand is kept for one that is missing"
+      "the state of imports is kept for a store that is missing"
     ),
     ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
     ("verifyPastZones", "SELECT id FROM past WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a past state's zone is missing"),
@@ -74,7 +74,7 @@ extension ShardVerification {
           AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.database = z.database AND p.name = r.name AND p.zone = z.id)
           AND NOT EXISTS (SELECT 1 FROM unplaced u WHERE u.database = z.database AND u.zone = z.id AND coalesce(u.after, 0) < r.name)
       """,
-      "an object's record is in a zone in which nobody would look for it"
+      "an object's record is in a zone where its database does not look for it"
     ),
     (
       "verifyPlacementZones",
@@ -83,7 +83,7 @@ extension ShardVerification {
         WHERE z.id IS NULL OR z.database <> p.database
           OR coalesce(d.placed, 0) IN (\(PlacementState.untracked.rawValue), \(PlacementState.empty.rawValue))
       """,
-      "an object is said to be in a zone that is not there, or of a database that does not know"
+      "an object's placement is in a missing zone, or of a database without placements"
     ),
     (
       "verifyPlacementStates",
@@ -91,7 +91,7 @@ extension ShardVerification {
       SELECT d.id FROM database d WHERE (d.placed = \(PlacementState.untracked.rawValue) AND EXISTS (SELECT 1 FROM mirror m WHERE m.database = d.id))
         OR (d.placed <> \(PlacementState.filling.rawValue) AND EXISTS (SELECT 1 FROM unplaced u WHERE u.database = d.id))
       """,
-      "a database has a store and does not know where its objects are, or knows it and is said to be learning it"
+      "a database with a store has no placements, or has all of them and is marked as incomplete"
     ),
     ("verifyZoneDatabases", "SELECT id FROM zone WHERE database NOT IN (SELECT id FROM database)", "a zone's database is missing"),
     (
@@ -121,7 +121,7 @@ extension ShardVerification {
       """
       SELECT r.loser FROM redirect r WHERE r.loser = r.survivor OR EXISTS (SELECT 1 FROM redirect s WHERE s.zone = r.zone AND s.loser = r.survivor)
       """,
-      "a redirect leads to a record that is one itself"
+      "a redirect leads to another redirect"
     ),
     (
       "verifyShareZones",
@@ -142,7 +142,7 @@ extension ShardVerification {
         (SELECT 1 FROM zone z JOIN share s ON s.zone = z.id WHERE z.database = m.database AND z.name = m.zone AND z.deleted = 0 AND s.name = m.share
           AND s.active = 1)
       """,
-      "somebody has access to what is not shared, or had it backwards"
+      "a user has access to a zone that is not shared, or their access ended before it began"
     ),
     (
       "verifyShareNews", "SELECT id FROM sharenews WHERE database NOT IN (SELECT id FROM database) OR seq > (SELECT seq FROM database d WHERE d.id = sharenews.database)",
@@ -155,7 +155,7 @@ extension ShardVerification {
       SELECT j.id FROM journal j WHERE j.bytes <> length(j.payload) - CASE substr(j.payload, 1, 1) WHEN x'C1' THEN \(KeyRing.overhead) ELSE 0 END
         + (SELECT coalesce(sum(a.bytes), 0) FROM history_asset h JOIN asset a ON a.hash = h.hash WHERE h.history = -j.id - \(JournalRowID.offset))
       """,
-      "a conflict counts other bytes than it has"
+      "a conflict's count of bytes is wrong"
     ),
     (
       "verifyConflictUse",
@@ -164,7 +164,7 @@ extension ShardVerification {
         (SELECT count(*), coalesce(sum(j.bytes), 0) FROM journal j WHERE j.database = u.database AND j.user = u.user)
       UNION SELECT j.database FROM journal j WHERE NOT EXISTS (SELECT 1 FROM journal_use u WHERE u.database = j.database AND u.user = j.user)
       """,
-      "a database counts other conflicts than there are"
+      "a database's count of conflicts is wrong"
     ),
     (
       "verifyNumbers",
@@ -191,7 +191,7 @@ extension ShardVerification {
       SELECT o.lineage FROM (SELECT iif(lineage = 0, id, lineage) AS lineage, forgotten, purged FROM mirror UNION ALL SELECT id, forgotten, last FROM former) o
         WHERE o.purged - o.forgotten <> (SELECT count(*) FROM settled s WHERE s.mirror = o.lineage)
       """,
-      "a store knows other transactions than those that it was sent and that are purged"
+      "a store's known transactions are not those that it received and purged"
     ),
     ("verifyConsumerMirrors", "SELECT mirror FROM consumer WHERE mirror NOT IN (SELECT id FROM mirror)", "a consumer's mirror is missing"),
     ("verifyEventMirrors", "SELECT id FROM event WHERE mirror NOT IN (SELECT id FROM mirror)", "an event's mirror is missing"),

@@ -24,7 +24,7 @@ public final class Cluster: Sendable {
     self.role = role
   }
 
-  /// Whether processes of one role connect to those of another; all connect to the share service too. Calls go both
+  /// True if processes of one role connect to those of another; all connect to the share service too. Calls go both
   /// ways on a link.
   static func connects(_ role: Role, to other: Role) -> Bool {
     switch (role, other) {

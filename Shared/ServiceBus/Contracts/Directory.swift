@@ -263,7 +263,7 @@ public struct DirectoryVersion: Hashable, Sendable, Codable {
     self.count = count
   }
 
-  /// Whether a process that knows `earlier` has missed no change but this one.
+  /// True if a process that knows `earlier` has missed no change but this one.
   public func follows(_ earlier: DirectoryVersion) -> Bool { epoch == earlier.epoch && count == earlier.count + 1 }
 }
 

@@ -60,10 +60,10 @@ public enum StoreRoute: String, SpelledRoute {
 
   static let spellings = Spellings<StoreRoute>()
 
-  /// Whether the call only reads, whatever its method.
+  /// True if the call only reads, whatever its method.
   public var isRead: Bool { method == "GET" || self == .fetchRecords || self == .checkPermissions }
 
-  /// Whether the call may move or copy all objects of a store.
+  /// True if the call may move or copy all objects of a store.
   public var mayMoveObjects: Bool { self == .shareObjects || self == .moveObjects || self == .purgeZone }
 }
 

@@ -52,9 +52,9 @@ public struct ScrubShard: Message {
   }
 
   public let shard: Int
-  /// Whether to check the contents of all files that the shard uses, too.
+  /// True to check the contents of all files that the shard uses, too.
   public let readsAssets: Bool
-  /// Whether to remove link records that lead nowhere; nil: no.
+  /// True to remove link records that lead nowhere; nil: no.
   public let mendsLinks: Bool?
 
   public init(shard: Int, readsAssets: Bool, mendsLinks: Bool = false) {

@@ -82,7 +82,7 @@ package final class BusFront: Sendable {
     let key = message.orderingKey ?? ""
     try check(M.name, arguments: arguments, body: body, key: key)
     // Nothing is sent after its deadline.
-    guard deadline > .zero else { throw BusError(.timedOut, "the call's time was over before it began") }
+    guard deadline > .zero else { throw BusError(.timedOut, "the call's deadline had passed before it began") }
     let correlation = lastCorrelation.wrappingAdd(1, ordering: .relaxed).newValue
     let reply = PendingReply()
     let request = CallRequest(

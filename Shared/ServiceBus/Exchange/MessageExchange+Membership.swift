@@ -36,7 +36,7 @@ extension MessageExchange {
     linkDown(link)
   }
 
-  /// Whether a process has announced itself on the link.
+  /// True if a process has announced itself on the link.
   func isRegistered(_ link: LinkID) -> Bool { links[link] != nil }
 
   private mutating func announce(on link: LinkID) {

@@ -61,7 +61,7 @@ public struct KnownPeers: Sendable, Equatable {
     }
   }
 
-  /// Whether libzmq accepts the text as a key.
+  /// True if libzmq accepts the text as a key.
   static func isKey(_ text: Substring) -> Bool {
     guard text.utf8.count == BusKeyPair.textByteCount, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return false }
     var bytes = [UInt8](repeating: 0, count: ZAPHandler.keyByteCount)

@@ -15,7 +15,7 @@ public enum Endpoint {
       return path.utf8.count <= 107 ? nil : "\(endpoint) is longer than a socket's path may be (107 bytes): use a shorter path"
     }
     guard endpoint.hasPrefix("tcp://"), let colon = endpoint.lastIndex(of: ":") else {
-      return "\(endpoint) is no endpoint of the bus: use ipc:// with the path of a socket"
+      return "\(endpoint) is not an endpoint of the bus: use ipc:// with the path of a socket"
     }
     let host = endpoint[endpoint.index(endpoint.startIndex, offsetBy: 6)..<max(colon, endpoint.index(endpoint.startIndex, offsetBy: 6))]
     if isLoopback(host) { return nil }
@@ -24,7 +24,7 @@ public enum Endpoint {
     }
     if host.isEmpty { return "\(endpoint) names no host: use tcp:// with an address and a port" }
     guard isBound, everybody.contains(host) else { return nil }
-    return "\(endpoint) is no address that others can connect to: use the one of this machine under which they reach it"
+    return "\(endpoint) is not an address that others can connect to: use this machine's address"
   }
 
   /// Hosts that stand for all addresses of the machine.

@@ -46,9 +46,9 @@ extension ZeroMQLoop {
       let candidates = connection.peer.map { keys.known.peers(at: $0) } ?? []
       guard !candidates.isEmpty else {
         awaited.append(connection)
-        let whom = connection.peer?.text ?? "whoever is there"
+        let whom = connection.peer?.text ?? "the process there"
         return front.configuration.observe(
-          .refusedEndpoint(connection.endpoint, reason: "no line of --bus-peers is for \(whom): it is not connected to until one is"))
+          .refusedEndpoint(connection.endpoint, reason: "--bus-peers has no line for \(whom): this process connects to it when it has one"))
       }
       known = candidates[attempt % candidates.count]
     }
@@ -92,12 +92,12 @@ extension ZeroMQLoop {
     case .mechanism:
       reason =
         keys == nil
-        ? "it asks for a key: \(Self.keyAdvice)" : "it has no key, or this process knows another one of it"
+        ? "it asks for a key: \(Self.keyAdvice)" : "it has no key, or this process knows another key for it"
     case .silent:
       guard dealer.failureCount >= Self.silentFailureCount else { return }
       // A peer that asks for a key may end before it has said so.
       reason =
-        keys == nil ? "it ends the connection: if it asks for a key, \(Self.keyAdvice)" : "it ends the connection: its key may be another than --bus-peers has"
+        keys == nil ? "it ends the connection: if it asks for a key, \(Self.keyAdvice)" : "it ends the connection: its key may differ from the one in --bus-peers"
     }
     front.configuration.observe(.failedHandshake(dealer.connection.endpoint, reason: reason))
   }
@@ -115,7 +115,7 @@ extension ZeroMQLoop {
     exchange.statistics.refusedConnections += 1
     // The ZAP handler reports unknown keys, and a silent connection may be a port scan.
     guard case .mechanism = refusal else { return }
-    let reason = keys == nil ? "it speaks with a key, or no protocol of the bus" : "it has no key, or takes this process for another"
+    let reason = keys == nil ? "it uses a key, or does not speak the bus's protocol" : "it has no key, or takes this process for another"
     front.configuration.observe(.refusedConnection(reason: reason))
   }
 }

@@ -177,7 +177,7 @@ final class ZeroMQLoop {
   private func answerZAP() {
     guard let zap = door.zap, let keys, items.last?.revents != 0 else { return }
     zap.answer(keys.known) { key in
-      let reason = key.map { "no line of --bus-peers has the key \($0): add one if it is of this installation" } ?? "it showed no key"
+      let reason = key.map { "--bus-peers has no line with the key \($0): add one if the process is of this installation" } ?? "it showed no key"
       front.configuration.observe(.refusedConnection(reason: reason))
     }
   }

@@ -44,7 +44,7 @@ struct ComparedValue: Hashable {
 }
 
 extension FieldValue {
-  /// Whether a filter's `operand` matches this value. References match by name, and by zone if the operand names one.
+  /// True if a filter's `operand` matches this value. References match by name, and by zone if the operand names one.
   func isMeant(by operand: FieldValue) -> Bool {
     if case (.reference(let own), .reference(let other)) = (self, operand), other.zoneID == nil { return own.recordName == other.recordName }
     return ComparedValue(self) == ComparedValue(operand)

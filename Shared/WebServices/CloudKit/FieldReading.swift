@@ -94,7 +94,7 @@ struct ValueReader {
     case .double: return .double
     case .string: return .string
     case .array:
-      guard let first = json.elements.first else { throw RecordError(.badRequest, "the type of an empty list can't be told: send its type") }
+      guard let first = json.elements.first else { throw RecordError(.badRequest, "an empty list needs a type: send its type") }
       let element = try inferredType(of: first)
       guard element.element == nil else { throw RecordError(.badRequest, "a list of lists is not a field value") }
       return .list(of: element)
@@ -103,7 +103,7 @@ struct ValueReader {
       if json["recordName"] != nil { return .reference }
       if json["fileChecksum"] != nil { return .asset }
       throw RecordError(.badRequest, "the object is neither a location nor a reference nor an asset")
-    case .null: throw RecordError(.badRequest, "null in a list")
+    case .null: throw RecordError(.badRequest, "a list can't contain null")
     }
   }
 

@@ -136,7 +136,7 @@ extension NotificationInfo {
     alertBody != nil || alertLocalizationKey != nil || alertActionLocalizationKey != nil || alertLaunchImage != nil || !alertLocalizationArgs.isEmpty
   }
 
-  /// Whether the notification has nothing that a person would notice.
+  /// True if the notification has nothing that a person would notice.
   var isSilent: Bool { !hasAlert && !shouldBadge && soundName == nil }
 }
 

@@ -8,10 +8,10 @@ extension RecordQuery {
   /// counts).
   public func sortKeys(of record: Record) -> [[UInt8]] { orders.map { $0.sortKey(of: record) } }
 
-  /// Whether records come in descending order, by name too where keys are equal.
+  /// True if records come in descending order, by name too where keys are equal.
   public var isDescending: Bool { orders.first.map { !$0.isAscending } ?? false }
 
-  /// Whether a record comes before another: by the orders, where missing values come first in ascending ones; then by
+  /// True if a record comes before another: by the orders, where missing values come first in ascending ones; then by
   /// zone and name in the direction of the first order, as a walk through an index gives them.
   public func precedes(_ first: QueryMarker, _ second: QueryMarker) -> Bool {
     for (index, order) in orders.enumerated() where first.sortKeys[index] != second.sortKeys[index] {

@@ -17,7 +17,7 @@ public struct QueryJudge: Sendable {
     }
   }
 
-  /// Whether a record is of the query's type and passes all filters.
+  /// True if a record is of the query's type and passes all filters.
   /// - Throws: errors of `budget`.
   public func passes(_ look: inout RecordLook, spending budget: inout CostBudget) throws -> Bool {
     guard look.record.recordType == query.recordType else { return false }
@@ -30,7 +30,7 @@ public struct QueryJudge: Sendable {
 }
 
 extension RecordQuery.Filter {
-  /// Whether the record passes. A missing value passes negated comparators and no others.
+  /// True if the record passes. A missing value passes negated comparators and no others.
   fileprivate func passes(_ look: inout RecordLook, _ operands: Set<ComparedValue>?, _ budget: inout CostBudget) throws -> Bool {
     switch comparator {
     case .equals: try isEqual(&look, &budget)

@@ -14,7 +14,7 @@ public struct IndexAccess: Hashable, Sendable {
     self.ranges = ranges
   }
 
-  /// Whether its records come in the order of their names.
+  /// True if its records come in the order of their names.
   public var isInNameOrder: Bool { ranges.count == 1 && ranges[0].isSingleKey }
 }
 
@@ -98,7 +98,7 @@ public struct QueryPlan: Sendable {
 }
 
 extension IndexAccess {
-  /// Whether the access is one span of values: with a small page, a walk through the index of the order reads as few
+  /// True if the access is one span of values: with a small page, a walk through the index of the order reads as few
   /// records.
   fileprivate var isOneSpan: Bool { index.kind == .value && ranges.count == 1 && !ranges[0].isSingleKey }
 }

@@ -10,7 +10,7 @@ public struct QueryRecordsRequest: Sendable {
   public let query: RecordQuery
   /// nil: the default zone, or all zones if `isZoneWide`.
   public let zone: ZoneReference?
-  /// Whether the query searches all zones.
+  /// True if the query searches all zones.
   public let isZoneWide: Bool
   public let resultsLimit: Int
   public let continuationMarker: String?
@@ -93,7 +93,7 @@ struct QueryReader {
       throw RecordError(.badRequest, "Field '\(name)' is not marked sortable")
     }
     guard let relative else { return RecordQuery.Order(key: key, isAscending: isAscending) }
-    guard case .field = key else { throw RecordError(.badRequest, "Field '\(key.name)' is no location") }
+    guard case .field = key else { throw RecordError(.badRequest, "Field '\(key.name)' is not a location") }
     do throws(RecordError) {
       guard case .location(let place) = try ValueReader(zone: zone).value(relative.member("value") ?? relative, as: .location) else {
         throw RecordError(.badRequest, "LOCATION must be an object with latitude and longitude")
@@ -184,10 +184,10 @@ extension RecordQuery.Comparator {
     self = comparator
   }
 
-  /// Whether the comparator looks for words.
+  /// True if the comparator looks for words.
   var isOfWords: Bool { self == .containsAllTokens || self == .containsAnyTokens }
 
-  /// Whether the filter's value is a list.
+  /// True if the filter's value is a list.
   var takesList: Bool {
     switch self {
     case .in, .notIn, .listContainsAny, .notListContainsAny, .listContainsAll, .notListContainsAll: true

@@ -23,7 +23,7 @@ public struct RecordLook {
     var sorted: [String]?
   }
 
-  /// Whether a list of the record has an element that `operand` matches; false for a value that is no list.
+  /// True if a list of the record has an element that `operand` matches; false for a value that is no list.
   mutating func list(_ key: RecordKey, contains operand: FieldValue, _ budget: inout CostBudget) throws -> Bool {
     guard case .list(_, let values)? = key.value(in: record) else { return false }
     try budget.spend(bytes: operand.lookedAtByteCount)
@@ -48,7 +48,7 @@ public struct RecordLook {
     return distinct
   }
 
-  /// Whether a list of the record has a text that begins with `prefix`.
+  /// True if a list of the record has a text that begins with `prefix`.
   mutating func list(_ key: RecordKey, hasPrefix prefix: String, _ budget: inout CostBudget) throws -> Bool {
     guard case .list(element: .string, let values)? = key.value(in: record) else { return false }
     try budget.spend(bytes: prefix.utf8.count)

@@ -8,7 +8,7 @@ public struct RecordPatch: Hashable, Sendable {
   public struct Change: Hashable, Sendable {
     public let name: String
     public let field: Field?
-    /// Whether the schema with which the request was read has the field.
+    /// True if the schema with which the request was read has the field.
     public let isDeclared: Bool
 
     public init(name: String, field: Field?, isDeclared: Bool) {

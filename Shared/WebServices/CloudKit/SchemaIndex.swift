@@ -53,7 +53,7 @@ extension SchemaIndex {
     }
   }
 
-  /// Whether a store may keep an index because the schema declares it. In development every system field may have one.
+  /// True if a store may keep an index because the schema declares it. In development every system field may have one.
   /// A type's own index shows in no answer and needs no declaration; unique indexes follow from the environment's rules
   /// instead.
   public func declares(_ index: FieldIndex, in environment: Environment) -> Bool {

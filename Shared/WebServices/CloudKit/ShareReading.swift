@@ -106,10 +106,10 @@ enum ShareReader {
     var identity = UserIdentity(userRecordName: try json.optionalString("userRecordName"))
     guard let lookup = try json.optionalObject("lookupInfo") else { return identity }
     if let address = try lookup.optionalString("emailAddress") {
-      guard let info = LookupInfo(emailAddress: address) else { throw RecordError(.badRequest, "lookupInfo.emailAddress is no e-mail address") }
+      guard let info = LookupInfo(emailAddress: address) else { throw RecordError(.badRequest, "lookupInfo.emailAddress is not an e-mail address") }
       identity.lookupInfo = info
     } else if let number = try lookup.optionalString("phoneNumber") {
-      guard let info = LookupInfo(phoneNumber: number) else { throw RecordError(.badRequest, "lookupInfo.phoneNumber is no telephone number") }
+      guard let info = LookupInfo(phoneNumber: number) else { throw RecordError(.badRequest, "lookupInfo.phoneNumber is not a telephone number") }
       identity.lookupInfo = info
     } else if let name = try lookup.optionalString("userRecordName") {
       identity.lookupInfo = .recordName(name)

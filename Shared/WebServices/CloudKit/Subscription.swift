@@ -55,7 +55,7 @@ public struct Subscription: Hashable, Sendable {
     switch type.lowercased() {
     case "database": subject = .database
     case "zone":
-      guard let zone else { throw RecordError(.badRequest, "zoneID is missing: a zone subscription names its zone") }
+      guard let zone else { throw RecordError(.badRequest, "zoneID is missing: a zone subscription must name its zone") }
       subject = .zone(zone)
     case "query":
       // Like records/query: without a zone the default zone counts, unless `zoneWide` selects all.
@@ -96,7 +96,7 @@ public struct Subscription: Hashable, Sendable {
       throw RecordError(.badRequest, "query: subscriptions don't take the comparator \(filter.comparator.rawValue)")
     }
     guard let words = try json.optionalStrings("firesOn"), !words.isEmpty else {
-      throw RecordError(.badRequest, "firesOn is missing: a query subscription says which of create, update, delete it fires on")
+      throw RecordError(.badRequest, "firesOn is missing: a query subscription must name create, update or delete, or several of them")
     }
     var events: Set<Event> = []
     for word in words {
@@ -111,7 +111,7 @@ public struct Subscription: Hashable, Sendable {
 }
 
 extension RecordQuery.Comparator {
-  /// Whether the comparator judges a single record cheaply: a shard's writer does so for every saved record. Only
+  /// True if the comparator judges a single record cheaply: a shard's writer does so for every saved record. Only
   /// `records/query` supports distances and words.
   var isSubscribable: Bool {
     switch self {

@@ -1,4 +1,4 @@
-// What a history call asks for: from where on or up to where, which transactions and changes, and what of them (H3).
+// The request of a history call: its start or end, and the transactions, changes and details that it wants (H3).
 
 public import History
 public import Records
@@ -79,7 +79,7 @@ public enum HistoryResultType: Int, Hashable, Sendable, CaseIterable {
     self = type
   }
 
-  /// Whether answers contain objects' values, so that a page may fill up before it has `limit` transactions.
+  /// True if answers contain objects' values, so that a page may fill up before it has `limit` transactions.
   public var hasValues: Bool { self == .changesOnly || self == .transactionsAndChanges }
 }
 

@@ -1,4 +1,4 @@
-// What exports hold back, as clients see it (E9): the object and the reason, never its values.
+// Held-back exports, as clients see them (E9): the object and the reason, never its values.
 
 public import JSON
 public import Mirroring

@@ -11,7 +11,7 @@ extension MirrorErrors {
     return StoreAnswer.object { writer in
       writer.member("ckErrorCode", ServerErrorCode.tryAgainLater.row.ckErrorCode)
       writer.member("cocoaErrorCode", CocoaErrorCode.interrupted.rawValue)
-      writer.member("reason", "The server stopped while this was under way; the next run goes on where it ended")
+      writer.member("reason", "The server stopped during this run; the next run continues where it ended")
       if entries.isEmpty { return }
       writer.key("partialErrors")
       writer.beginArray()

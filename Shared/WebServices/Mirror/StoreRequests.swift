@@ -28,7 +28,7 @@ public struct SetUpStoreRequest: Hashable, Sendable {
     public let seconds: Int64
     /// The token of the lease that the client has; nil for a first request.
     public let token: String?
-    /// Whether to take the lease from another process.
+    /// True to take the lease from another process.
     public let takesOver: Bool
 
     static let secondsRange: ClosedRange<Int64> = 1...3600
@@ -54,7 +54,7 @@ public struct SetUpStoreRequest: Hashable, Sendable {
     guard let object = try body.optionalObject("zonePolicy") else { return nil }
     var policies: [ZoneEnd: ZonePolicy] = [:]
     for (name, value) in object.members {
-      guard let end = ZoneEnd(name: name) else { throw RecordError(.badRequest, "zonePolicy: a zone does not end as '\(name.prefix(40))'") }
+      guard let end = ZoneEnd(name: name) else { throw RecordError(.badRequest, "zonePolicy: '\(name.prefix(40))' is not a way in which a zone ends") }
       guard let policy = value.string.flatMap(ZonePolicy.init(name:)) else {
         throw RecordError(.badRequest, "zonePolicy.\(name) must be one of \(ZonePolicy.allCases.map(\.name).joined(separator: ", "))")
       }
@@ -76,7 +76,7 @@ public struct SetUpStoreRequest: Hashable, Sendable {
 /// `POST purge`
 public struct PurgeZoneRequest: Hashable, Sendable {
   public let zone: ZoneReference
-  /// Whether the zone's objects are first copied to the zone of the store's unconnected objects.
+  /// True if the zone's objects are first copied to the zone of the store's unconnected objects.
   public let keepsCopy: Bool
 
   public init(_ body: JSONValue) throws(RecordError) {
@@ -128,7 +128,7 @@ public struct ObjectIDsRequest: Hashable, Sendable {
 public struct ResetStoreRequest: Hashable, Sendable {
   public let reason: ResetReason
 
-  /// Whether objects of the history that the zone lacks are exported again before (H10).
+  /// True if objects of the history that the zone lacks are exported again before (H10).
   public let rescansHistory: Bool
 
   public init(_ body: JSONValue) throws(RecordError) {

@@ -4,7 +4,7 @@ import JSON
 public import Mirroring
 public import Records
 
-/// What a store has still to do, how far it has come, and why it goes no further (V3).
+/// A store's remaining work, its progress, and the reason why it is idle (V3).
 public struct StoreStatus: Sendable {
   /// The work that is under way or held back.
   public struct Pending: Hashable, Sendable {

@@ -1,4 +1,4 @@
-// Who set what of a record, and when: its states, one after the other, as changes (T-X02).
+// Writes an audit of a record: its states, one after the other, as changes with authors and times (T-X02).
 
 import JSON
 public import Records

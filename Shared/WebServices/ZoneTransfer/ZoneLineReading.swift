@@ -29,7 +29,7 @@ public struct ZoneLines: Hashable, Sendable {
       do throws(RecordError) {
         guard let record = try reader.record(Array(text)) else { continue }
         guard records.count < Self.recordLimit else { throw RecordError(.badRequest, "more than \(Self.recordLimit) records: send fewer at a time") }
-        guard names.insert(record.recordName).inserted else { throw RecordError(.badRequest, "the record '\(record.recordName)' is there twice") }
+        guard names.insert(record.recordName).inserted else { throw RecordError(.badRequest, "the record '\(record.recordName)' appears twice") }
         records.append(NumberedRecord(line: index + 1, record: record))
       } catch {
         throw error.within("line \(index + 1)")
@@ -50,7 +50,7 @@ private struct RecordLineReader {
       return nil
     }
     guard let json = try line.optionalObject("record") else {
-      guard line["asset"] != nil || line["more"] != nil || line["end"] != nil else { throw RecordError(.badRequest, "the line is none of an export") }
+      guard line["asset"] != nil || line["more"] != nil || line["end"] != nil else { throw RecordError(.badRequest, "the line is not of an export") }
       return nil
     }
     let name = try json.requiredString("recordName")
@@ -141,7 +141,7 @@ private struct RecordLineReader {
     return try Asset(exported: json)
   }
 
-  private func expected(_ type: FieldType) -> RecordError { RecordError(.badRequest, "the value is none of type \(type.wireName)") }
+  private func expected(_ type: FieldType) -> RecordError { RecordError(.badRequest, "the value is not of type \(type.wireName)") }
 }
 
 extension Asset {

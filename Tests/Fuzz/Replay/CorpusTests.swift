@@ -32,7 +32,7 @@ extension FuzzTarget: CustomTestStringConvertible {
 }
 
 struct CorpusTests {
-  @Test(arguments: FuzzTarget.all) func `what fuzzing kept breaks nothing`(_ target: FuzzTarget) throws {
+  @Test(arguments: FuzzTarget.all) func `inputs that fuzzing kept break nothing`(_ target: FuzzTarget) throws {
     let inputs = try target.inputs()
     #expect(inputs.count > 3, "\(target.name) has hardly a corpus")
     for input in inputs {

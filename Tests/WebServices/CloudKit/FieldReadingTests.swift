@@ -83,7 +83,7 @@ import Testing
     (#"{"stringList":{"value":"a"}}"#, "Note.stringList: STRING_LIST must be an array"),
     (#"{"stringList":{"value":["a",null]}}"#, "Note.stringList: [1]: STRING must be a string"),
     (#"{"stringList":{"value":[["a"]]}}"#, "Note.stringList: [0]: STRING must be a string"),
-    (#"{"new":{"value":[]}}"#, "Note.new: the type of an empty list can't be told: send its type"),
+    (#"{"new":{"value":[]}}"#, "Note.new: an empty list needs a type: send its type"),
     (#"{"new":{"value":[[1]]}}"#, "Note.new: a list of lists is not a field value"),
     (#"{"new":{"value":{}}}"#, "Note.new: the object is neither a location nor a reference nor an asset"),
     (#"{"new":{"value":1,"type":"LIST"}}"#, "Note.new: unknown type 'LIST'"),

@@ -146,7 +146,7 @@ extension RecordQuery {
     #expect(budget.spent <= 4 * 100_000 + 4 * 500 * 100, "\(budget.spent)")
   }
 
-  @Test func `what is not paid for is not begun`() throws {
+  @Test func `a step that is not paid for is not begun`() throws {
     let record = Self.record(.list(element: .int64, (0..<100_000).map { .int64(Int64($0)) }))
     let query = Self.query([(.notListContainsAny, .list(element: .int64, [.int64(-1)]))])
     let cost = try query.judged(record).cost

@@ -76,7 +76,7 @@ import Testing
     #expect(Self.plan([Self.filter("a", .near, .location(Location(latitude: 1, longitude: 1)), distance: 10)]).accesses.first?.index.kind == .place)
   }
 
-  @Test(arguments: RecordQuery.Comparator.allCases.filter { $0.rawValue.hasPrefix("NOT_") }) func `what a filter excludes is found by no index`(
+  @Test(arguments: RecordQuery.Comparator.allCases.filter { $0.rawValue.hasPrefix("NOT_") }) func `a record that a filter excludes is found by no index`(
     _ comparator: RecordQuery.Comparator
   ) {
     #expect(Self.plan([Self.filter("a", comparator, .string("x"))]).accesses == [])

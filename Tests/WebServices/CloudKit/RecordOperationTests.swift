@@ -3,7 +3,7 @@ import Testing
 
 @testable import WebServices
 
-@Suite struct `What an operation does to the record it meets` {
+@Suite struct `Operations on the records that they meet` {
   static let existing = RecordOperation.Existing(
     record: Record(
       recordName: "a", recordType: "Note", fields: ["kept": .int64(1), "old": .string("x")], created: Wire.stamp, modified: Wire.stamp, parent: "root"),

@@ -32,7 +32,7 @@ import Testing
         + #""alertLaunchImage":"i","soundName":"s","shouldBadge":true,"shouldSendContentAvailable":true,"additionalFields":["f"],"category":"c"}}"#
     ),
   ])
-  func `what is stored and shown says what the client meant, and reads as the same again`(sent: String, shown: String) throws {
+  func `a stored subscription says what the client meant, and reads as the same again`(sent: String, shown: String) throws {
     #expect(try Self.shown(sent) == shown)
     #expect(try Self.shown(shown) == shown)
   }
@@ -46,7 +46,7 @@ import Testing
 
   static let bad: [(String, String)] = [
     ("{}", "subscriptionType is missing"), (#"{"subscriptionType":"record"}"#, "subscriptionType must be zone, query or database, not 'record'"),
-    (#"{"subscriptionType":"zone"}"#, "zoneID is missing: a zone subscription names its zone"),
+    (#"{"subscriptionType":"zone"}"#, "zoneID is missing: a zone subscription must name its zone"),
     (#"{"subscriptionType":"zone","zoneID":7}"#, "zoneID must be an object"),
     (#"{"subscriptionType":"database","subscriptionID":""}"#, "subscriptionID has 1 to 255 printable ASCII characters"),
     (#"{"subscriptionType":"database","subscriptionID":"a\u0000"}"#, "subscriptionID has 1 to 255 printable ASCII characters"),
@@ -56,11 +56,11 @@ import Testing
     (#"{"subscriptionType":"query","firesOn":["create"],"query":{}}"#, "query: recordType is missing"),
     (
       #"{"subscriptionType":"query","query":{"recordType":"Note"}}"#,
-      "firesOn is missing: a query subscription says which of create, update, delete it fires on"
+      "firesOn is missing: a query subscription must name create, update or delete, or several of them"
     ),
     (
       #"{"subscriptionType":"query","query":{"recordType":"Note"},"firesOn":[]}"#,
-      "firesOn is missing: a query subscription says which of create, update, delete it fires on"
+      "firesOn is missing: a query subscription must name create, update or delete, or several of them"
     ),
     (#"{"subscriptionType":"query","query":{"recordType":"Note"},"firesOn":["read"]}"#, "firesOn has 'read': it takes create, update, delete"),
     (#"{"subscriptionType":"query","query":{"recordType":"Note"},"firesOn":[1]}"#, "firesOn[0] must be a string"),
@@ -74,7 +74,7 @@ import Testing
     ),
   ]
 
-  @Test(arguments: bad) func `what can't be is refused by name`(text: String, reason: String) throws {
+  @Test(arguments: bad) func `an impossible subscription is refused by name`(text: String, reason: String) throws {
     #expect(throws: RecordError(.badRequest, reason)) { try Self.subscription(text) }
   }
 
@@ -192,7 +192,7 @@ import Testing
     ),
   ]
 
-  @Test(arguments: alerts) func `what a person notices comes from notificationInfo and the record`(info: String, aps: String) throws {
+  @Test(arguments: alerts) func `a notification's visible parts come from notificationInfo and the record`(info: String, aps: String) throws {
     #expect(try Self.query(info).hasPrefix(#"{"aps":\#(aps),"ck":"#))
   }
 
