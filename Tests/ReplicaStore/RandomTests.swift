@@ -136,13 +136,16 @@ private struct Twins {
     for entity in ["Photo", "Tag", "Album", "PhotoData"] {
       let names = naive.names(entity)
       try #require(try await store.names(Query(entity)).sorted() == names, "\(log.suffix(3))")
-      for name in names { try #require(try await store.values(entity, name) == naive.values(name), "\(name): \(log.suffix(3))") }
+      for name in names {
+        let (own, expected) = (try await store.values(entity, name), naive.values(name))
+        try #require(own == expected, "\(name): \(own ?? [:]), \(expected ?? [:]), \(log.filter { $0.contains("\(name)\"") || $0.contains("/\(name),") }.suffix(4))")
+      }
     }
     for photo in naive.names("Photo") { try #require(try await store.related("Photo", photo, "tags") == Set(naive.tags(photo)), "\(photo): \(log.suffix(3))") }
   }
 }
 
-@Test(arguments: 0..<12) func `random saves, imports and exports leave what a dictionary has`(seed: Int) async throws {
+@Test(arguments: 0..<16) func `random saves, imports and exports leave what a dictionary has`(seed: Int) async throws {
   var pair = Twins(store: try await TestStore.make(), random: SeededGenerator(seed))
   for _ in 0..<120 {
     try await pair.step()

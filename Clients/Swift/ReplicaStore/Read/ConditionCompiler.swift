@@ -28,10 +28,11 @@ struct ConditionCompiler {
   private mutating func compare(_ path: Path, _ comparison: Condition.Comparison, _ literal: Literal, _ scope: inout Scope) throws(StoreError) -> String {
     let term = try scope.term(path)
     if let sign = comparison.sign {
+      if literal == .null, comparison != .equal, comparison != .notEqual { return "0" }
       let (left, right) = operands(term, literal)
       if term.isObject, comparison == .equal, literal != .null { return "(\(term.stored) = \(right) AND \(left) IS NOT NULL)" }
       if comparison == .equal || comparison == .notEqual { return "(\(left) \(comparison == .equal ? "IS" : "IS NOT") \(right))" }
-      return literal == .null ? "0" : "(\(left) \(sign) \(right) AND \(left) IS NOT NULL)"
+      return "(\(left) \(sign) \(right) AND \(left) IS NOT NULL)"
     }
     guard case .text(let text) = literal else { throw .invalid("\(path.property) is searched for something else than a text") }
     let needle = Fold.fold(text)

@@ -76,6 +76,14 @@ final class ObjectTables {
     return try statement.first { $0.optionalInt64(0) } ?? nil
   }
 
+  /// Keys of the rows whose relationship leads to an object.
+  func pointing(_ column: Column, of entity: EntityPlan, to key: Int64) throws -> [Int64] {
+    let statement = try connection.statement(
+      SQL("pointing \(entity.rootName).\(column.name)", "SELECT _pk FROM \(entity.table) WHERE \(column.quoted) = ? ORDER BY _pk"))
+    try statement.bind(1, key)
+    return try statement.all { $0.int64(0) }
+  }
+
   func hasRow(_ entity: EntityPlan, _ key: Int64) throws -> Bool {
     let statement = try connection.statement(SQL("has \(entity.rootName)", "SELECT 1 FROM \(entity.table) WHERE _pk = ?"))
     try statement.bind(1, key)

@@ -228,6 +228,10 @@ package final class SaveTransaction {
         }
       }
     }
+    // An import may have told one end of a one-to-one relationship alone.
+    if case .column = relationship.storage, !relationship.isInverseToMany, let inverse = destination.column(relationship.inverse) {
+      for key in try tables.pointing(inverse, of: destination, to: edit.key) where !deleting.contains(key) { try clear(inverse, of: destination, key) }
+    }
     if case .link(let link, _) = relationship.storage { try tables.deletePairs(link, edit.key) }
   }
 
