@@ -17,6 +17,7 @@ struct Token: Account.TokenStore {
 @main struct Peer {
   static func main() async throws {
     let words = CommandLine.arguments
+    if let figures = Figures(words) { return try await figures.run(words[1]) }
     guard words.count == 7 else {
       FileHandle.standardError.write(Data("six words are needed\n".utf8))
       exit(2)
