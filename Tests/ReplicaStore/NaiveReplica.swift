@@ -112,17 +112,14 @@ struct NaiveReplica {
     if mine.contains("\(name) -") || mine.contains("\(name) *") && objects[name] != nil { return }
     var object = objects[name] ?? Object(entity: entity)
     let former = objects[name] == nil ? lost[name] : nil
-    if let former, mine.contains("\(name) *") {
-      object.values = former.values.merging(values) { mine, _ in mine }
-      objects[name] = object
-      return
-    }
     if let former { for (property, value) in former.values where mine.contains("\(name) \(property)") { object.values[property] = value } }
     for (property, value) in values where !mine.contains("\(name) \(property)") { object.values[property] = value == .null ? nil : value }
     objects[name] = object
   }
 
+  /// An object that was made here and is not exported stays: the server makes it again.
   mutating func importDelete(_ name: String) {
+    if mine.contains("\(name) *") { return }
     if let object = objects.removeValue(forKey: name) { lost[name] = object }
   }
 

@@ -12,6 +12,8 @@ public final class SyncEngine: Sendable {
   /// One for each container and environment of the server.
   private let mirrorings: [Mirroring]
   private let loops: [PersistentStore: SyncLoop]
+  private let account: Account?
+  private let transport: any Transport
   private let state = Mutex(State())
 
   private struct State {
@@ -21,6 +23,8 @@ public final class SyncEngine: Sendable {
 
   init(_ stores: [OpenStore], _ account: Account?, _ surroundings: Surroundings, _ transport: any Transport) async throws(StoreError) {
     self.stores = stores
+    self.account = account
+    self.transport = transport
     var mirrorings: [String: Mirroring] = [:]
     var loops: [PersistentStore: SyncLoop] = [:]
     for store in stores {
@@ -31,7 +35,12 @@ public final class SyncEngine: Sendable {
         ?? Mirroring(
           account: account, container: cloud.containerIdentifier, environment: cloud.environment, transport: transport, surroundings: surroundings)
       mirrorings[key] = mirroring
-      loops[store.store] = try await mirroring.add(store.replica, scope: cloud.databaseScope.rawValue, options: MirrorOptions(store.description))
+      let loop = try await mirroring.add(store.replica, scope: cloud.databaseScope.rawValue, options: MirrorOptions(store.description))
+      store.replica.setContentFetcher { [weak loop] checksum throws(StoreError) in
+        guard let loop else { throw .offline }
+        try await loop.fetchContent(checksum)
+      }
+      loops[store.store] = loop
     }
     self.mirrorings = mirrorings.sorted { $0.key < $1.key }.map(\.value)
     self.loops = loops
@@ -107,6 +116,19 @@ public final class SyncEngine: Sendable {
       } catch { if case .server(let refusal) = error, refusal.status == 404 { continue } else { throw StoreError(error) } }
     }
     throw .missing(object)
+  }
+
+  // MARK: Account
+
+  /// Shows the server's sign-in page, and waits until it calls back at a port of this machine (RFC 8252). The API token
+  /// must have the callback URL `http://127.0.0.1/done`.
+  /// - Parameter page: opens an address in a browser.
+  /// - Returns: the user's record name.
+  public func signIn(open page: @Sendable (_ address: String) async throws -> Void) async throws(StoreError) -> String {
+    guard let account, let cloud = stores.lazy.compactMap(\.description.cloudOptions).first else { throw .invalid("no store is mirrored") }
+    let user = try await account.signIn(container: cloud.containerIdentifier, environment: cloud.environment, transport: transport, open: page)
+    for mirroring in mirrorings { await mirroring.take(.signedIn) }
+    return user
   }
 
   // MARK: Rejections

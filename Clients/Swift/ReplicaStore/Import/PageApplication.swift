@@ -112,9 +112,10 @@ final class PageApplication {
     return changed
   }
 
-  /// An imported deletion is applied always (K5).
+  /// An imported deletion is applied whatever was edited (K5). Only an object that was made here since stays: the server
+  /// makes it again when it hears of it, and never tells a store its own saves.
   func delete(_ name: String) throws {
-    guard let found = try snapshot.find(name) else { return }
+    guard let found = try snapshot.find(name), try !pending.isNew(found.key) else { return }
     try delete(found)
   }
 

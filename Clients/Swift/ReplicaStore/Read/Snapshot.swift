@@ -82,6 +82,18 @@ package final class Snapshot {
     }
   }
 
+  /// nil: nobody has heard of the name.
+  package func objectID(named name: String) throws(StoreError) -> AnyObjectID? {
+    guard let found = try find(name), let entity = schema.entitiesByKey[found.entity] else { return nil }
+    return AnyObjectID(entityName: entity.name, recordName: name)
+  }
+
+  /// What cached permissions say of an object; nil: it is not here.
+  package func rights(_ id: AnyObjectID) throws -> (canUpdate: Bool, canDelete: Bool)? {
+    guard let found = try find(id.recordName), found.state == Tables.State.here else { return nil }
+    return try CachedRights(connection).of(found.key, zone: found.zone)
+  }
+
   /// The names of all objects that `query` finds.
   package func objectIDs(_ query: Query) throws(StoreError) -> [AnyObjectID] {
     let keys = try compiler.keys(query)

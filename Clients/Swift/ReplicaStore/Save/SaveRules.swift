@@ -6,6 +6,7 @@ struct SaveRules {
   let save: SaveTransaction
   let isShared: Bool
   private var connection: Connection { save.tables.connection }
+  private var rights: CachedRights { CachedRights(connection) }
 
   init(_ save: SaveTransaction, isShared: Bool) {
     self.save = save
@@ -68,19 +69,10 @@ struct SaveRules {
   /// Refuses what cached permissions deny (10).
   private func checkRights() throws {
     for edit in save.orderedEdits where edit.kind != .insert {
-      let right = try right(edit.key, zone: edit.zone)
+      let right = try rights.of(edit.key, zone: edit.zone)
       if edit.kind == .delete ? !right.canDelete : !right.canUpdate { throw StoreError.permission(edit.id) }
     }
   }
-
-  func right(_ key: Int64, zone: Int64?) throws -> (canUpdate: Bool, canDelete: Bool) {
-    let own = try connection.statement(Self.ownPermission).binding(key).first { ($0.bool(0), $0.bool(1)) }
-    if let own { return (own.0, own.1) }
-    guard let zone, try zonePermission(zone) == ZonePermission.readOnly.rawValue else { return (true, true) }
-    return (false, false)
-  }
-
-  private func zonePermission(_ zone: Int64) throws -> Int? { try connection.statement(Self.permissionOfZone).binding(zone).first { $0.int(0) } }
 
   // MARK: Zones
 
@@ -89,7 +81,7 @@ struct SaveRules {
   private func checkZones() throws {
     let inserted = save.orderedEdits.filter { $0.kind == .insert }
     let edges = try edges()
-    guard isShared || edges.contains(where: { $0.zones.0 != nil && $0.zones.1 != nil }) || inserted.isEmpty == false else { return }
+    guard !edges.isEmpty || !inserted.isEmpty else { return }
     var zones: [Int64: Int64] = [:]
     var named: [Int64: AnyObjectID] = [:]
     for edge in edges {
@@ -112,8 +104,17 @@ struct SaveRules {
     }
     for edit in inserted {
       if isShared, zones[edit.key] == nil { throw StoreError.noZone(edit.id) }
-      if let zone = zones[edit.key], try zonePermission(zone) == ZonePermission.readOnly.rawValue { throw StoreError.permission(edit.id) }
+      if let zone = zones[edit.key], try rights.permission(ofZone: zone) == ZonePermission.readOnly.rawValue { throw StoreError.permission(edit.id) }
     }
+    try keep(zones, inserted)
+  }
+
+  /// The server never tells a store its own objects, so the store notes itself where they will lie.
+  private func keep(_ zones: [Int64: Int64], _ inserted: [Edit]) throws {
+    for (key, zone) in zones { try connection.statement(Self.enterZone).binding(zone, key).run() }
+    let homeless = inserted.filter { zones[$0.key] == nil }
+    guard !isShared, !homeless.isEmpty, let zone = try connection.statement(Self.defaultZone).first({ $0.int64(0) }) else { return }
+    for edit in homeless { try connection.statement(Self.enterZone).binding(zone, edit.key).run() }
   }
 
   private typealias Edge = (keys: (Int64, Int64), zones: (Int64?, Int64?), ids: (AnyObjectID, AnyObjectID))
@@ -136,6 +137,6 @@ struct SaveRules {
     return edges
   }
 
-  private static let ownPermission = SQL("permission", "SELECT canUpdate, canDelete FROM permission WHERE object = ?")
-  private static let permissionOfZone = SQL("zone permission", "SELECT permission FROM zone WHERE key = ?")
+  private static let enterZone = SQL("enter zone", "UPDATE object SET zone = ?1 WHERE _pk = ?2 AND zone IS NULL")
+  private static let defaultZone = SQL("default zone", "SELECT key FROM zone WHERE zoneName = 'com.apple.coredata.cloudkit.zone' ORDER BY key LIMIT 1")
 }
