@@ -8,6 +8,7 @@ package final class Snapshot {
   let connection: Connection
   let schema: StoreSchema
   private let contents: (any ContentProvider)?
+  private var rowStatements: [Int64: SQL] = [:]
 
   init(_ connection: Connection, _ schema: StoreSchema, contents: (any ContentProvider)?) {
     self.connection = connection
@@ -57,7 +58,9 @@ package final class Snapshot {
   }
 
   func row<Value>(_ key: Int64, of entity: EntityPlan, _ body: (Statement) throws -> Value) throws -> Value? {
-    let statement = try connection.statement(SQL("row \(entity.name)", compiler.row(of: entity).sql))
+    let sql = rowStatements[entity.key] ?? SQL("row \(entity.name)", compiler.row(of: entity).sql)
+    rowStatements[entity.key] = sql
+    let statement = try connection.statement(sql)
     try statement.bind(1, key)
     return try statement.first(body)
   }

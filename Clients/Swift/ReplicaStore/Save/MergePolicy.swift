@@ -80,7 +80,7 @@ struct ConflictResolver {
   private func overwrite(_ edit: Edit) throws {
     guard let values = try base.values(edit.id) else { return }
     for (place, column) in edit.entity.columns.enumerated() {
-      guard column.isStored, column.attribute?.traits.contains(.derived) != true, edit.values[place] == nil, place < values.count else { continue }
+      guard column.isWritable, edit.values[place] == nil, place < values.count else { continue }
       try save.set(edit, place, values[place])
     }
   }

@@ -53,7 +53,7 @@ struct SaveCommit {
   /// Sets derived attributes that tell when an object was saved.
   private func stamp() throws {
     for edit in save.orderedEdits where edit.kind != .delete {
-      for (place, column) in edit.entity.columns.enumerated() where column.isStored && column.attribute?.traits.contains(.derived) == true {
+      for (place, column) in edit.entity.columns.enumerated() where column.isStored && !column.isWritable {
         if edit.kind == .update, edit.changed.isEmpty { continue }
         try save.set(edit, place, .integer(header.timestamp))
       }

@@ -53,7 +53,7 @@ package final class SaveTransaction {
     order.append(key)
     try tables.insertRow(key, entity) { place in
       let column = entity.columns[place]
-      guard column.toOne == nil, column.isStored, column.attribute?.traits.contains(.derived) != true else { return .null }
+      guard column.toOne == nil, column.isWritable else { return .null }
       edit.note(place, from: .null, to: values[place])
       return values[place]
     }
@@ -69,7 +69,7 @@ package final class SaveTransaction {
     let edit = try edit(found.key)
     let entity = try schema.entity(id.entityName)
     for (place, column) in entity.columns.enumerated() where old[place] != new[place] {
-      guard column.isStored, column.attribute?.traits.contains(.derived) != true, let own = edit.entity.columnPlaces[column.name] else { continue }
+      guard column.isWritable, let own = edit.entity.columnPlaces[column.name] else { continue }
       if column.toOne != nil {
         if case .object(let name) = new[place] { try setToOne(edit, own, name) } else { try setToOne(edit, own, nil) }
       } else {

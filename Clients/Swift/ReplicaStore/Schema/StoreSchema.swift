@@ -97,13 +97,13 @@ struct SchemaBuilder {
     for attribute in line.flatMap(\.attributes) where !attribute.traits.contains(.transient) {
       let derivation = attribute.traits.contains(.derived) ? try derivation(attribute, of: entity, line: line) : nil
       let key = try keys.propertyKey(root: root, attribute.name)
-      columns.append(Column(name: attribute.name, kind: .attribute(attribute), key: key, derivation: derivation))
+      columns.append(Column(name: attribute.name, kind: .attribute(attribute), key: key, derivation: derivation, root: root))
     }
     var toMany: [RelationshipPlan] = []
     for owner in line {
       for relationship in owner.relationships {
         let plan = try self.relationship(relationship, declaredBy: owner.name, root: root)
-        if relationship.isToMany { toMany.append(plan) } else { columns.append(Column(name: plan.name, kind: .toOne(plan), key: plan.key, derivation: nil)) }
+        if relationship.isToMany { toMany.append(plan) } else { columns.append(Column(name: plan.name, kind: .toOne(plan), key: plan.key, derivation: nil, root: root)) }
       }
     }
     let names = columns.map(\.name) + toMany.map(\.name)
