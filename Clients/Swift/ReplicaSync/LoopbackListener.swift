@@ -20,8 +20,8 @@ final class LoopbackListener: Sendable {
 
   private static let requestLimit = 16 * 1024
   private static let answer =
-    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 39\r\n\r\n"
-    + "You are signed in. Go back to the app.\n"
+    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 21\r\n\r\n"
+    + "Go back to the app.\r\n"
 
   /// - Throws: `damaged` without a free port.
   init() throws(SyncFailure) {
@@ -70,7 +70,8 @@ final class LoopbackListener: Sendable {
       guard connection >= 0 else { continue }
       defer { close(connection) }
       // Browsers ask for icons, too.
-      guard let query = Self.query(ofRequest: Self.head(connection)), query["ckWebAuthToken"] != nil else { continue }
+      guard let query = Self.query(ofRequest: Self.head(connection)) else { continue }
+      guard query["ckWebAuthToken"] != nil || query["errorMessage"] != nil else { continue }
       Self.send(Self.answer, to: connection)
       return query
     }

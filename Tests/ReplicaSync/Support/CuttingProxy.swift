@@ -49,7 +49,7 @@ final class CuttingProxy: Sendable {
 
   func close() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 
-  private static func listen() throws -> (Int32, UInt16) {
+  static func listen() throws -> (Int32, UInt16) {
     for port in UInt16.random(in: 20_000..<30_000)..<32_000 {
       let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
       var address = Self.address(port)
