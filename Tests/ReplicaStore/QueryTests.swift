@@ -30,7 +30,8 @@ private struct Judge {
     guard let owner else { return [] }
     switch path.property {
     case "tags": return Array(tags[owner] ?? [])
-    default: return objects.filter { $0.value.values["album"] == .object(owner) }.map(\.key) + Array(photos[owner] ?? [])
+    default:
+      return objects.filter { $0.value.values["album"] == .object(owner) }.map(\.key) + Array(photos[owner] ?? [])
     }
   }
 
@@ -42,7 +43,8 @@ private struct Judge {
     case .not(let condition): !meets(name, condition)
     case .any(let path, let condition): members(name, path).contains { meets($0, condition) }
     case .count(let path, let condition, let comparison, let count):
-      Self.compare(.integer(Int64(members(name, path).filter { meets($0, condition) }.count)), comparison, .integer(Int64(count)))
+      Self.compare(
+        .integer(Int64(members(name, path).filter { meets($0, condition) }.count)), comparison, .integer(Int64(count)))
     case .isIn(let path, let literals): literals.contains { Self.compare(value(name, path), .equal, $0) }
     case .compare(let path, let comparison, let literal): Self.compare(value(name, path), comparison, literal)
     }
@@ -62,7 +64,8 @@ private struct Judge {
       switch comparison {
       case .contains: return needle.isEmpty || text.range(of: needle, options: options) != nil
       case .hasPrefix: return needle.isEmpty || text.range(of: needle, options: options.union(.anchored)) != nil
-      case .hasSuffix: return needle.isEmpty || text.range(of: needle, options: options.union([.anchored, .backwards])) != nil
+      case .hasSuffix:
+        return needle.isEmpty || text.range(of: needle, options: options.union([.anchored, .backwards])) != nil
       default: return text.compare(needle, options: options) == .orderedSame
       }
     }
@@ -79,7 +82,9 @@ private struct Judge {
   /// False if one of them is nothing.
   static func precedes(_ one: Literal, _ other: Literal) -> Bool {
     if let one = number(one), let other = number(other) { return one < other }
-    if case .text(let one) = one, case .text(let other) = other { return one.utf8.lexicographicallyPrecedes(other.utf8) }
+    if case .text(let one) = one, case .text(let other) = other {
+      return one.utf8.lexicographicallyPrecedes(other.utf8)
+    }
     return false
   }
 }
@@ -111,8 +116,11 @@ private struct ConditionSource {
     switch number(8) {
     case 0: return .compare(Path("size"), comparison(), number(6) == 0 ? .null : .integer(Int64(number(4))))
     case 1: return .compare(Path("score"), comparison(), .real(Double(number(4)) / 2))
-    case 2: return .isIn(Path("size"), [.integer(Int64(number(4))), number(2) == 0 ? .null : .integer(Int64(number(4)))])
-    case 3: return .compare(Path("album"), number(2) == 0 ? .equal : .notEqual, number(3) == 0 ? .null : .object("A\(number(4))"))
+    case 2:
+      return .isIn(Path("size"), [.integer(Int64(number(4))), number(2) == 0 ? .null : .integer(Int64(number(4)))])
+    case 3:
+      return .compare(
+        Path("album"), number(2) == 0 ? .equal : .notEqual, number(3) == 0 ? .null : .object("A\(number(4))"))
     case 4: return .compare(Path("tagCount"), comparison(), .integer(Int64(number(3))))
     case 5: return textCondition(Path("name", over: ["album"]))
     case 6: return .compare(.id, .equal, .object("P\(number(30))"))
@@ -156,19 +164,25 @@ private struct ConditionSource {
     for (name, object) in made { try save.insert(object.entity, name, object.values) }
     for (photo, tags) in linked { for tag in tags { try save.link("Photo", photo, "tags", tag) } }
   }
-  for name in objects.keys where objects[name]?.entity == "Photo" { objects[name]?.values["tagCount"] = .integer(Int64(tags[name]?.count ?? 0)) }
+  for name in objects.keys where objects[name]?.entity == "Photo" {
+    objects[name]?.values["tagCount"] = .integer(Int64(tags[name]?.count ?? 0))
+  }
   let judge = Judge(objects: objects, tags: tags, photos: photos)
   var found = 0
   for _ in 0..<1500 {
     var query = Query("Photo")
     query.condition = source.condition("Photo", 3)
-    let expected = objects.filter { $0.value.entity == "Photo" && judge.meets($0.key, query.condition) }.map(\.key).sorted()
+    let expected = objects.filter { $0.value.entity == "Photo" && judge.meets($0.key, query.condition) }.map(\.key)
+      .sorted()
     try #require(try await store.names(query).sorted() == expected, "\(query.condition)")
     let count = query
     #expect(try await store.replica.read { try $0.count(count) } == expected.count)
     found += expected.count
     // Sorted by two properties, a part of the results: neighbours are in order, and the part is that of the whole.
-    query.order = [Order(Path("size"), isAscending: source.number(2) == 0), Order(Path("name", over: ["album"]), isAscending: source.number(2) == 0)]
+    query.order = [
+      Order(Path("size"), isAscending: source.number(2) == 0),
+      Order(Path("name", over: ["album"]), isAscending: source.number(2) == 0),
+    ]
     let whole = try await store.names(query)
     #expect(whole.sorted() == expected)
     for (one, next) in zip(whole, whole.dropFirst()) { #expect(inOrder(one, next, query.order, judge)) }
@@ -191,7 +205,8 @@ private func inOrder(_ one: String, _ next: String, _ order: [Order], _ judge: J
 @Test func `a request for what the model does not have is refused and names it`() async throws {
   let store = try await TestStore.make()
   for condition: Condition in [
-    .compare(Path("nothing"), .equal, .null), .any(Path("album"), .always), .compare(Path("name", over: ["tags"]), .equal, .null),
+    .compare(Path("nothing"), .equal, .null), .any(Path("album"), .always),
+    .compare(Path("name", over: ["tags"]), .equal, .null),
     .compare(Path("title"), .contains, .integer(1)),
   ] {
     var query = Query("Photo")

@@ -4,7 +4,8 @@ import FoundationEssentials
 import MirrorWire
 import ReplicaStore
 
-/// A store whose acknowledged work is written down in a ledger: one line for each answer, synced before the next begins.
+/// A store whose acknowledged work is written down in a ledger: one line for each answer, synced before the next
+/// begins.
 struct Endless {
   let store: String
   let ledger: String
@@ -23,7 +24,8 @@ struct Endless {
         await replica.close()
         version = 1 - version
         let target = versions[version]
-        let models = ManagedObjectModel(hash: target.hash, entities: target.entities, earlierVersions: [versions[1 - version]])
+        let models = ManagedObjectModel(
+          hash: target.hash, entities: target.entities, earlierVersions: [versions[1 - version]])
         replica = try await Replica.open(Self.configuration(store), models)
       default: try await save(replica, number)
       }
@@ -41,7 +43,8 @@ struct Endless {
   }
 
   static func configuration(_ store: String) -> ReplicaConfiguration {
-    var configuration = ReplicaConfiguration(path: store, processID: "1", machineIdentifier: "m", now: { Date.now }, makeIdentifier: { UUID() })
+    var configuration = ReplicaConfiguration(
+      path: store, processID: "1", machineIdentifier: "m", now: { Date.now }, makeIdentifier: { UUID() })
     configuration.isMirrored = true
     return configuration
   }
@@ -54,7 +57,8 @@ struct Endless {
         EntityDescription(
           "Note",
           attributes: [
-            AttributeDescription(version == 1 ? "text" : "body", .string, renamingIdentifier: version == 1 ? "body" : "text"),
+            AttributeDescription(
+              version == 1 ? "text" : "body", .string, renamingIdentifier: version == 1 ? "body" : "text"),
             AttributeDescription("number", .integer64),
           ])
       ])
@@ -63,7 +67,8 @@ struct Endless {
   /// One more than the largest number that is stored.
   private func next(_ replica: Replica) async throws -> Int {
     try await replica.read { snapshot in
-      guard case .integer(let number)? = try snapshot.rows("SELECT coalesce(max(number), 0) FROM e_Note", [])[0].first else { return 1 }
+      guard case .integer(let number)? = try snapshot.rows("SELECT coalesce(max(number), 0) FROM e_Note", [])[0].first
+      else { return 1 }
       return Int(number) + 1
     }
   }
@@ -73,7 +78,8 @@ struct Endless {
     _ = try await replica.save(SaveOptions()) { save in
       for half in ["a", "b"] {
         try save.insert(
-          AnyObjectID(entityName: "Note", recordName: "\(number)\(half)"), [.text(String(repeating: half, count: 200)), .integer(Int64(number))])
+          AnyObjectID(entityName: "Note", recordName: "\(number)\(half)"),
+          [.text(String(repeating: half, count: 200)), .integer(Int64(number))])
       }
     }
   }
@@ -83,7 +89,8 @@ struct Endless {
       ImportedChange.save(
         ImportedObject(
           entity: "Note", objectID: "\(number)\(half)", zoneID: ZoneID(zoneName: "z"),
-          attributes: ["text": .string(String(repeating: half, count: 200)), "number": .integer(Int64(number))], recordChangeTag: "1"))
+          attributes: ["text": .string(String(repeating: half, count: 200)), "number": .integer(Int64(number))],
+          recordChangeTag: "1"))
     }
     try await replica.apply(ImportPage(changes: changes, importToken: "\(number)"), event: nil)
   }

@@ -11,8 +11,10 @@ struct Measurements {
 
   func run() async throws {
     report("idle", "\(residentKilobytes()) KB resident")
-    let stores = [StoreDescription(path: "\(folder)/measured.sqlite", cloudOptions: CloudOptions(containerIdentifier: "measured"))]
-    let container = try await PersistentContainer(.measured, stores: stores)
+    var store = StoreDescription(
+      path: "\(folder)/measured.sqlite", cloudOptions: CloudOptions(containerIdentifier: "measured"))
+    store.generationByteLimit = 1 << 30
+    let container = try await PersistentContainer(.measured, stores: [store])
     report("store open", "\(residentKilobytes()) KB resident")
     try await measureSaves(container)
     try await measureBatch(container)
@@ -28,16 +30,22 @@ struct Measurements {
       for number in 0..<5000 {
         seconds.append(
           try await time {
-            try await container.save(author: "app") { try $0.insert(Photo(displayName: "Dunes \(number)", uniqueName: "U\(number)", size: Int64(number))) }
+            try await container.save(author: "app") {
+              try $0.insert(Photo(displayName: "Dunes \(number)", uniqueName: "U\(number)", size: Int64(number)))
+            }
           })
       }
     }
     seconds.sort()
-    report("single durable saves", "\(Int(5000 / whole))/s, p50 \(milliseconds(seconds[2500])), p99 \(milliseconds(seconds[4950]))")
+    report(
+      "single durable saves",
+      "\(Int(5000 / whole))/s, p50 \(milliseconds(seconds[2500])), p99 \(milliseconds(seconds[4950]))")
   }
 
   private func measureBatch(_ container: PersistentContainer) async throws {
-    let photos = (0..<50_000).map { Photo(displayName: "Batch \($0 * 7919 % 50_000)", uniqueName: "B\($0)", size: Int64($0)) }
+    let photos = (0..<50_000).map {
+      Photo(displayName: "Batch \($0 * 7919 % 50_000)", uniqueName: "B\($0)", size: Int64($0))
+    }
     let seconds = try await time { try await container.save { try $0.insertAll(photos) } }
     report("insertAll 50 000", "\(milliseconds(seconds)), \(Int(50_000 / seconds))/s")
   }
@@ -59,7 +67,11 @@ struct Measurements {
   private func measureUpdates(_ container: PersistentContainer) async throws {
     func update() async throws -> Double {
       try await time {
-        for round in 0..<100 { try await container.save { save in _ = try save.updateAll(Photo.all.prefix(1000)) { $0.size += Int64(round + 1) } } }
+        for round in 0..<100 {
+          try await container.save { save in
+            _ = try save.updateAll(Photo.all.prefix(1000)) { $0.size += Int64(round + 1) }
+          }
+        }
       }
     }
     _ = try await update()
@@ -70,7 +82,8 @@ struct Measurements {
     let isThere = !generation.isExpired
     report(
       "100 000 updates",
-      "\(milliseconds(free)); with a pin \(milliseconds(pinned)) (\(Int((pinned / free - 1) * 100)) % more, log \(log >> 20) MB, pin \(isThere ? "held" : "expired"))")
+      "\(milliseconds(free)); with a pin \(milliseconds(pinned)) (\(Int((pinned / free - 1) * 100)) % more, log \(log >> 20) MB, pin \(isThere ? "held" : "expired"))"
+    )
     generation.release()
   }
 
@@ -100,7 +113,9 @@ struct Measurements {
         let entity = place < 900 ? "Photo" : "Tag"
         let name = name(number * 1000 + place)
         let attributes =
-          place < 900 ? #"{"displayName":"Dunes \#(place)","uniqueName":"U\#(number)-\#(place)","size":\#(place)}"# : #"{"name":"tag \#(place)"}"#
+          place < 900
+          ? #"{"displayName":"Dunes \#(place)","uniqueName":"U\#(number)-\#(place)","size":\#(place)}"#
+          : #"{"name":"tag \#(place)"}"#
         changes.append(
           #"{"changeType":"save","entity":"\#(entity)","objectID":"\#(name)","zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone","ownerRecordName":"_me"},"attributes":\#(attributes),"relationships":{},"recordChangeTag":"1g","modified":{"timestamp":1700000000000,"userRecordName":"_me","deviceID":"d"}}"#
         )
@@ -111,7 +126,9 @@ struct Measurements {
         )
       }
     }
-    return Array(#"{"changes":[\#(changes.joined(separator: ","))],"importToken":"t\#(number)","moreComing":true,"caughtUp":false}"#.utf8)
+    return Array(
+      #"{"changes":[\#(changes.joined(separator: ","))],"importToken":"t\#(number)","moreComing":true,"caughtUp":false}"#
+        .utf8)
   }
 
   private static func name(_ number: Int) -> String {

@@ -20,7 +20,9 @@ struct Photo: ManagedObject {
   init(id: ObjectID<Photo> = ObjectID(), displayName: String? = nil, uniqueName: String? = nil, size: Int64 = 0) {
     (self.id, self.displayName, self.uniqueName, self.size) = (id, displayName, uniqueName, size)
   }
-  init(_ row: borrowing Row) { (id, displayName, uniqueName, size) = (row.objectID(Photo.self), row.value(1), row.value(2), row.value(3)) }
+  init(_ row: borrowing Row) {
+    (id, displayName, uniqueName, size) = (row.objectID(Photo.self), row.value(1), row.value(2), row.value(3))
+  }
   func write(to row: inout RowWriter) {
     row.value(1, displayName)
     row.value(2, uniqueName)
@@ -47,7 +49,10 @@ extension ManagedObjectModel {
     entities: [
       EntityDescription(
         "Photo",
-        attributes: [AttributeDescription("displayName", .string), AttributeDescription("uniqueName", .string), AttributeDescription("size", .integer64)],
+        attributes: [
+          AttributeDescription("displayName", .string), AttributeDescription("uniqueName", .string),
+          AttributeDescription("size", .integer64),
+        ],
         relationships: [RelationshipDescription("tags", to: "Tag", inverse: "photos", isToMany: true)]),
       EntityDescription(
         "Tag", attributes: [AttributeDescription("name", .string)],

@@ -10,21 +10,27 @@ extension PersistentContainer {
   /// that of `share`. Needs the server.
   /// - Returns: the share, and the objects that lie in another zone now.
   public func share<Object>(
-    _ objects: [ObjectID<Object>], to share: Share? = nil, title: String? = nil, publicPermission: ParticipantPermission = .none
+    _ objects: [ObjectID<Object>], to share: Share? = nil, title: String? = nil,
+    publicPermission: ParticipantPermission = .none
   ) async throws(StoreError) -> (share: Share, moved: Set<AnyObjectID>) {
     let store = try await home(of: objects.map(\.any))
-    let (share, moved) = try await sharing(store).share(objects.map(\.recordName), to: share, title: title, publicPermission: publicPermission)
+    let (share, moved) = try await sharing(store).share(
+      objects.map(\.recordName), to: share, title: title, publicPermission: publicPermission)
     return (share, try await named(moved, in: store))
   }
 
   /// Joins shares by their addresses, into the shared store, and imports them.
   /// - Throws: the error of the first that can't be joined; the others are joined.
-  public func acceptShareInvitations(from urls: [String], into store: PersistentStore) async throws(StoreError) -> [Share] {
+  public func acceptShareInvitations(from urls: [String], into store: PersistentStore) async throws(StoreError)
+    -> [Share]
+  {
     try await sharing(try open(store)).accept(urls)
   }
 
   /// Users by their addresses or record names; those that nobody may find are left out.
-  public func fetchParticipants(matching infos: [LookupInfo], into store: PersistentStore) async throws(StoreError) -> [Participant] {
+  public func fetchParticipants(matching infos: [LookupInfo], into store: PersistentStore) async throws(StoreError)
+    -> [Participant]
+  {
     try await sharing(try open(store)).participants(matching: infos)
   }
 
@@ -35,7 +41,9 @@ extension PersistentContainer {
 
   /// Ends a zone as its owner, or leaves it as a participant.
   /// - Parameter keepCopy: the objects stay as copies with other names.
-  public func purgeObjectsAndRecordsInZone(_ zone: Zone, in store: PersistentStore, keepCopy: Bool = false) async throws(StoreError) {
+  public func purgeObjectsAndRecordsInZone(_ zone: Zone, in store: PersistentStore, keepCopy: Bool = false)
+    async throws(StoreError)
+  {
     try await sharing(try open(store)).purge(zone, keepCopy: keepCopy)
   }
 
@@ -62,15 +70,23 @@ extension PersistentContainer {
   public func share<Object>(of object: ObjectID<Object>) async throws(StoreError) -> Share? {
     let store = try await home(of: [object.any])
     guard let zone = try await store.replica.zone(of: object.any) else { return nil }
-    return try await shares(in: store.store).first { $0.zone.zoneName == zone.zoneName && $0.zone.ownerRecordName == zone.ownerRecordName ?? "" }
+    return try await shares(in: store.store).first {
+      $0.zone.zoneName == zone.zoneName && $0.zone.ownerRecordName == zone.ownerRecordName ?? ""
+    }
   }
 
   /// Whether a save may change the object, as far as the store knows.
-  public func canUpdateRecord<Object>(for object: ObjectID<Object>) async -> Bool { await rights(object.any)?.canUpdate ?? false }
+  public func canUpdateRecord<Object>(for object: ObjectID<Object>) async -> Bool {
+    await rights(object.any)?.canUpdate ?? false
+  }
   /// Whether a save may delete the object, as far as the store knows.
-  public func canDeleteRecord<Object>(for object: ObjectID<Object>) async -> Bool { await rights(object.any)?.canDelete ?? false }
+  public func canDeleteRecord<Object>(for object: ObjectID<Object>) async -> Bool {
+    await rights(object.any)?.canDelete ?? false
+  }
   /// Whether saves go to the store at all.
-  public func canModifyManagedObjects(in store: PersistentStore) -> Bool { opened.contains { $0.store == store && !$0.description.isReadOnly } }
+  public func canModifyManagedObjects(in store: PersistentStore) -> Bool {
+    opened.contains { $0.store == store && !$0.description.isReadOnly }
+  }
 
   // MARK: Records
 
@@ -91,7 +107,9 @@ extension PersistentContainer {
     for store in opened {
       do {
         let isHome = try await store.replica.read { snapshot in
-          try objects.allSatisfy { id in try snapshot.hasEntity(id.entityName) && snapshot.object(id) { _ in true } ?? false }
+          try objects.allSatisfy { id in
+            try snapshot.hasEntity(id.entityName) && snapshot.object(id) { _ in true } ?? false
+          }
         }
         if isHome { return store }
       } catch { throw StoreError(error) }
@@ -100,7 +118,9 @@ extension PersistentContainer {
   }
 
   private func named(_ names: [String], in store: OpenStore) async throws(StoreError) -> Set<AnyObjectID> {
-    do { return try await store.replica.read { snapshot in Set(try names.compactMap { try snapshot.objectID(named: $0) }) } } catch { throw StoreError(error) }
+    do {
+      return try await store.replica.read { snapshot in Set(try names.compactMap { try snapshot.objectID(named: $0) }) }
+    } catch { throw StoreError(error) }
   }
 
   private func rights(_ object: AnyObjectID) async -> (canUpdate: Bool, canDelete: Bool)? {

@@ -6,7 +6,9 @@ import SQLite
 
 extension Replica {
   package func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch? {
-    try await write { writer, _ in try Outbox(writer).nextBatch(transactionLimit: transactionLimit, byteLimit: byteLimit) }
+    try await write { writer, _ in
+      try Outbox(writer).nextBatch(transactionLimit: transactionLimit, byteLimit: byteLimit)
+    }
   }
 
   package func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
@@ -34,7 +36,8 @@ extension Replica {
           let transaction = try Transaction(json: row.blob(2))
           return Rejected(
             identifier: row.text(0), transactionNumber: row.int64(1),
-            objects: transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }, error: try ServerError(json: row.blob(3)),
+            objects: transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) },
+            error: try ServerError(json: row.blob(3)),
             isConsequence: row.bool(4), date: Date(milliseconds: row.int64(5)))
         }
       }
@@ -43,7 +46,11 @@ extension Replica {
 
   package func retry(_ identifier: String) async throws(StoreError) {
     try await write { writer, outcome in
-      guard let (number, body) = try writer.connection.statement(Self.findRejected).binding(identifier).first({ ($0.int64(0), $0.blob(1)) }) else { return }
+      guard
+        let (number, body) = try writer.connection.statement(Self.findRejected).binding(identifier).first({
+          ($0.int64(0), $0.blob(1))
+        })
+      else { return }
       var transaction = try Transaction(json: body)
       // The server may remember the refused one.
       transaction.transactionID = writer.configuration.makeIdentifier().uuidString
@@ -62,11 +69,14 @@ extension Replica {
     do {
       var options = SaveOptions()
       options.author = MirroringAuthor.importing
-      _ = try await save(options) { save in try save.movePointers(from: loser, to: AnyObjectID(entityName: loser.entityName, recordName: winner)) }
+      _ = try await save(options) { save in
+        try save.movePointers(from: loser, to: AnyObjectID(entityName: loser.entityName, recordName: winner))
+      }
     } catch { throw storeError(error) }
   }
 
-  private static let selectRejected = SQL("rejected", "SELECT identifier, number, body, error, isConsequence, at FROM rejected ORDER BY number, identifier")
+  private static let selectRejected = SQL(
+    "rejected", "SELECT identifier, number, body, error, isConsequence, at FROM rejected ORDER BY number, identifier")
   private static let findRejected = SQL("find rejected", "SELECT number, body FROM rejected WHERE identifier = ?")
   private static let deleteRejected = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
   private static let enqueue = SQL("enqueue", "INSERT INTO outbox(number, part, body) VALUES (?, ?, ?)")
@@ -75,7 +85,9 @@ extension Replica {
 extension SaveTransaction {
   /// Makes everything that refers to one object refer to another, and deletes the first.
   func movePointers(from loser: AnyObjectID, to winner: AnyObjectID) throws {
-    guard let found = try snapshot.find(loser.recordName), found.state == Tables.State.here, let entity = schema.entitiesByKey[found.entity] else { return }
+    guard let found = try snapshot.find(loser.recordName), found.state == Tables.State.here,
+      let entity = schema.entitiesByKey[found.entity]
+    else { return }
     _ = try tables.key(of: winner.recordName, entity)
     for relationship in entity.relationships {
       let destination = try schema.entity(relationship.destination)

@@ -26,7 +26,9 @@ package final class Snapshot {
   package func forEachSorted(_ query: Query, _ body: (borrowing Row, [Literal]) throws -> Void) throws {
     let start = Int32(try schema.entity(query.entityName).columns.count + 1)
     let keys = start..<start + Int32(query.order.count)
-    try run(try compiler.select(query, hasSortKeys: true)) { row in try body(Row(row, contents: contents), keys.map { row.literal($0) }) }
+    try run(try compiler.select(query, hasSortKeys: true)) { row in
+      try body(Row(row, contents: contents), keys.map { row.literal($0) })
+    }
   }
 
   package func hasEntity(_ name: String) -> Bool { schema.entities[name] != nil }
@@ -42,16 +44,21 @@ package final class Snapshot {
 
   /// Rows at the other end of a to-many relationship of all objects that `query` finds.
   /// - Parameter body: takes the row and the record name of its owner; rows of one owner come together.
-  package func forEach(related relationship: String, of query: Query, _ body: (borrowing Row, String) throws -> Void) throws {
+  package func forEach(related relationship: String, of query: Query, _ body: (borrowing Row, String) throws -> Void)
+    throws
+  {
     let destination = try schema.toMany(relationship, of: try schema.entity(query.entityName)).destination
     let column = Int32(try schema.entity(destination).columns.count + 1)
-    try run(try compiler.select(related: relationship, of: query)) { try body(Row($0, contents: contents), RecordName.read($0, column)) }
+    try run(try compiler.select(related: relationship, of: query)) {
+      try body(Row($0, contents: contents), RecordName.read($0, column))
+    }
   }
 
   /// - Returns: nil when the object is not here, or is of another entity.
   package func object<Value>(_ id: AnyObjectID, _ body: (borrowing Row) throws -> Value) throws -> Value? {
     let entity = try schema.entity(id.entityName)
-    guard let found = try find(id.recordName), found.state == Tables.State.here, let kind = schema.entitiesByKey[found.entity],
+    guard let found = try find(id.recordName), found.state == Tables.State.here,
+      let kind = schema.entitiesByKey[found.entity],
       entity.kindNames.contains(kind.name)
     else { return nil }
     return try row(found.key, of: entity) { try body(Row($0, contents: contents)) }
@@ -81,7 +88,10 @@ package final class Snapshot {
     try statement.bind(1, key)
     return try statement.first { row in
       let found = FoundObject(key: key, entity: row.int64(1), zone: row.optionalInt64(2), state: row.int64(3))
-      return (AnyObjectID(entityName: schema.entitiesByKey[found.entity]?.name ?? "", recordName: RecordName.read(row, 0)), found)
+      return (
+        AnyObjectID(entityName: schema.entitiesByKey[found.entity]?.name ?? "", recordName: RecordName.read(row, 0)),
+        found
+      )
     }
   }
 
@@ -102,8 +112,12 @@ package final class Snapshot {
     let keys = try compiler.keys(query)
     do {
       var ids: [AnyObjectID] = []
-      try run(CompiledQuery(sql: "SELECT o.name, o.entity FROM (\(keys.sql)) k JOIN object o ON o._pk = k._pk", bindings: keys.bindings)) { row in
-        ids.append(AnyObjectID(entityName: schema.entitiesByKey[row.int64(1)]?.name ?? "", recordName: RecordName.read(row, 0)))
+      try run(
+        CompiledQuery(
+          sql: "SELECT o.name, o.entity FROM (\(keys.sql)) k JOIN object o ON o._pk = k._pk", bindings: keys.bindings)
+      ) { row in
+        ids.append(
+          AnyObjectID(entityName: schema.entitiesByKey[row.int64(1)]?.name ?? "", recordName: RecordName.read(row, 0)))
       }
       return ids
     } catch { throw storeError(error) }

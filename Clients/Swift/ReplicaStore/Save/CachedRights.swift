@@ -15,7 +15,9 @@ struct CachedRights {
     return (false, false)
   }
 
-  func permission(ofZone zone: Int64) throws -> Int? { try connection.statement(Self.permissionOfZone).binding(zone).first { $0.int(0) } }
+  func permission(ofZone zone: Int64) throws -> Int? {
+    try connection.statement(Self.permissionOfZone).binding(zone).first { $0.int(0) }
+  }
 
   private static let ownPermission = SQL("permission", "SELECT canUpdate, canDelete FROM permission WHERE object = ?")
   private static let permissionOfZone = SQL("zone permission", "SELECT permission FROM zone WHERE key = ?")

@@ -87,6 +87,7 @@ struct ConflictResolver {
 
   private static let changes = SQL(
     "changes since",
-    "SELECT c.properties, w.text FROM hchange c JOIN htransaction t ON t.number = c.id >> 20 LEFT JOIN word w ON w.key = t.author "
+    "SELECT c.properties, w.text FROM hchange c JOIN htransaction t ON t.number = c.id >> 20 LEFT JOIN word w ON "
+      + "w.key = t.author "
       + "WHERE c.object = ? AND c.id >= ? ORDER BY c.id")
 }

@@ -60,7 +60,8 @@ final class ObjectTables {
   func values(of entity: EntityPlan, _ key: Int64) throws -> [Literal] {
     let statement = try connection.statement(entity.values)
     try statement.bind(1, key)
-    return try statement.first { row in entity.columns.indices.map { row.literal(Int32($0 + 1)) } } ?? entity.columns.map { _ in .null }
+    return try statement.first { row in entity.columns.indices.map { row.literal(Int32($0 + 1)) } }
+      ?? entity.columns.map { _ in .null }
   }
 
   func toOne(_ column: Column, of entity: EntityPlan, _ key: Int64) throws -> Int64? {
@@ -72,7 +73,9 @@ final class ObjectTables {
   /// Keys of the rows whose relationship leads to an object.
   func pointing(_ column: Column, of entity: EntityPlan, to key: Int64) throws -> [Int64] {
     let statement = try connection.statement(
-      SQL("pointing \(entity.rootName).\(column.name)", "SELECT _pk FROM \(entity.table) WHERE \(column.quoted) = ? ORDER BY _pk"))
+      SQL(
+        "pointing \(entity.rootName).\(column.name)",
+        "SELECT _pk FROM \(entity.table) WHERE \(column.quoted) = ? ORDER BY _pk"))
     try statement.bind(1, key)
     return try statement.all { $0.int64(0) }
   }
@@ -103,16 +106,21 @@ final class ObjectTables {
   }
 
   func deletePairs(_ link: LinkTable, _ key: Int64) throws {
-    try connection.statement(SQL("unlink all \(link.table)", "DELETE FROM \(link.table) WHERE a = ?1 OR b = ?1")).binding(key).run()
+    try connection.statement(SQL("unlink all \(link.table)", "DELETE FROM \(link.table) WHERE a = ?1 OR b = ?1"))
+      .binding(key).run()
   }
 
   /// Keys at the other end of a relationship, ascending.
-  func members(of relationship: RelationshipPlan, _ entity: EntityPlan, _ key: Int64, _ destination: EntityPlan) throws -> [Int64] {
+  func members(of relationship: RelationshipPlan, _ entity: EntityPlan, _ key: Int64, _ destination: EntityPlan) throws
+    -> [Int64]
+  {
     let text =
       switch relationship.storage {
-      case .column: "SELECT \(relationship.name.quoted) FROM \(entity.table) WHERE _pk = ? AND \(relationship.name.quoted) IN (SELECT _pk FROM \(destination.table))"
+      case .column:
+        "SELECT \(relationship.name.quoted) FROM \(entity.table) WHERE _pk = ? AND \(relationship.name.quoted) IN (SELECT _pk FROM \(destination.table))"
       case .inverseColumn(let table, let column): "SELECT _pk FROM \(table) WHERE \(column) = ? ORDER BY _pk"
-      case .link(let link, let isFirst): "SELECT \(isFirst ? "b" : "a") AS k FROM \(link.table) WHERE \(isFirst ? "a" : "b") = ? ORDER BY k"
+      case .link(let link, let isFirst):
+        "SELECT \(isFirst ? "b" : "a") AS k FROM \(link.table) WHERE \(isFirst ? "a" : "b") = ? ORDER BY k"
       }
     let statement = try connection.statement(SQL("members \(entity.rootName).\(relationship.name)", text))
     try statement.bind(1, key)

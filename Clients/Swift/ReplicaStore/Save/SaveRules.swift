@@ -42,7 +42,8 @@ struct SaveRules {
   private static func problem(_ value: Literal, _ attribute: AttributeDescription) -> String? {
     let size: Double
     switch value {
-    case .null: return attribute.traits.contains(.required) && !attribute.traits.contains(.derived) ? "a value is required" : nil
+    case .null:
+      return attribute.traits.contains(.required) && !attribute.traits.contains(.derived) ? "a value is required" : nil
     case .real(let number):
       if !number.isFinite { return "the number is not finite" }
       size = number
@@ -52,13 +53,18 @@ struct SaveRules {
     case .data, .object: return nil
     }
     let isText = attribute.type == .string
-    if let minimum = attribute.minimum, size < minimum { return isText ? "the text is shorter than \(Int(minimum))" : "the number is smaller than \(minimum)" }
-    if let maximum = attribute.maximum, size > maximum { return isText ? "the text is longer than \(Int(maximum))" : "the number is larger than \(maximum)" }
+    if let minimum = attribute.minimum, size < minimum {
+      return isText ? "the text is shorter than \(Int(minimum))" : "the number is smaller than \(minimum)"
+    }
+    if let maximum = attribute.maximum, size > maximum {
+      return isText ? "the text is longer than \(Int(maximum))" : "the number is larger than \(maximum)"
+    }
     return nil
   }
 
   private func problem(_ value: Literal, _ relationship: RelationshipPlan) throws -> String? {
-    guard case .object(let name) = value, let found = try save.snapshot.find(name), found.state == Tables.State.here else { return nil }
+    guard case .object(let name) = value, let found = try save.snapshot.find(name), found.state == Tables.State.here
+    else { return nil }
     let kinds = try save.schema.entity(relationship.destination).kindNames
     guard let entity = save.schema.entitiesByKey[found.entity], !kinds.contains(entity.name) else { return nil }
     return "\(name) is no \(relationship.destination)"
@@ -104,7 +110,9 @@ struct SaveRules {
     }
     for edit in inserted {
       if isShared, zones[edit.key] == nil { throw StoreError.noZone(edit.id) }
-      if let zone = zones[edit.key], try rights.permission(ofZone: zone) == ZonePermission.readOnly.rawValue { throw StoreError.permission(edit.id) }
+      if let zone = zones[edit.key], try rights.permission(ofZone: zone) == ZonePermission.readOnly.rawValue {
+        throw StoreError.permission(edit.id)
+      }
     }
     try keep(zones, inserted)
   }
@@ -113,7 +121,8 @@ struct SaveRules {
   private func keep(_ zones: [Int64: Int64], _ inserted: [Edit]) throws {
     for (key, zone) in zones { try connection.statement(Self.enterZone).binding(zone, key).run() }
     let homeless = inserted.filter { zones[$0.key] == nil }
-    guard !isShared, !homeless.isEmpty, let zone = try connection.statement(Self.defaultZone).first({ $0.int64(0) }) else { return }
+    guard !isShared, !homeless.isEmpty, let zone = try connection.statement(Self.defaultZone).first({ $0.int64(0) })
+    else { return }
     for edit in homeless { try connection.statement(Self.enterZone).binding(zone, edit.key).run() }
   }
 
@@ -127,7 +136,9 @@ struct SaveRules {
         guard edit.entity.columns[place].toOne != nil, case .object(let name)? = edit.values[place] else { continue }
         guard let found = try save.snapshot.find(name), found.state == Tables.State.here else { continue }
         let entity = save.schema.entitiesByKey[found.entity]?.name ?? ""
-        edges.append(((edit.key, found.key), (edit.zone, found.zone), (edit.id, AnyObjectID(entityName: entity, recordName: name))))
+        edges.append(
+          ((edit.key, found.key), (edit.zone, found.zone), (edit.id, AnyObjectID(entityName: entity, recordName: name)))
+        )
       }
     }
     for (pair, edit) in save.orderedPairs where edit.isLinked {
@@ -138,5 +149,6 @@ struct SaveRules {
   }
 
   private static let enterZone = SQL("enter zone", "UPDATE object SET zone = ?1 WHERE _pk = ?2 AND zone IS NULL")
-  private static let defaultZone = SQL("default zone", "SELECT key FROM zone WHERE zoneName = 'com.apple.coredata.cloudkit.zone' ORDER BY key LIMIT 1")
+  private static let defaultZone = SQL(
+    "default zone", "SELECT key FROM zone WHERE zoneName = 'com.apple.coredata.cloudkit.zone' ORDER BY key LIMIT 1")
 }

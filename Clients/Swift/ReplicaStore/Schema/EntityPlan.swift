@@ -74,7 +74,8 @@ final class RelationshipPlan: Sendable {
   let key: Int64
 
   init(
-    name: String, destination: String, inverse: String, isInverseToMany: Bool, isToMany: Bool, deleteRule: DeleteRule, storage: Storage, key: Int64
+    name: String, destination: String, inverse: String, isInverseToMany: Bool, isToMany: Bool, deleteRule: DeleteRule,
+    storage: Storage, key: Int64
   ) {
     self.name = name
     self.destination = destination
@@ -138,7 +139,8 @@ final class EntityPlan: Sendable {
   let stored: [Int]
 
   init(
-    name: String, rootName: String, key: Int64, isAbstract: Bool, kindKeys: [Int64]?, kindNames: Set<String>, columns: [Column],
+    name: String, rootName: String, key: Int64, isAbstract: Bool, kindKeys: [Int64]?, kindNames: Set<String>,
+    columns: [Column],
     toMany: [RelationshipPlan]
   ) {
     self.name = name
@@ -154,7 +156,8 @@ final class EntityPlan: Sendable {
     self.table = table
     stored = columns.indices.filter { columns[$0].isStored }
     let names = stored.map { ", \(columns[$0].quoted)" }.joined()
-    insert = SQL("insert \(name)", "INSERT INTO \(table)(_pk\(names)) VALUES (?\(String(repeating: ", ?", count: stored.count)))")
+    insert = SQL(
+      "insert \(name)", "INSERT INTO \(table)(_pk\(names)) VALUES (?\(String(repeating: ", ?", count: stored.count)))")
     let all = columns.map { $0.isStored ? ", \($0.quoted)" : ", NULL" }.joined()
     values = SQL("values \(name)", "SELECT _pk\(all) FROM \(table) WHERE _pk = ?")
     has = SQL("has \(rootName)", "SELECT 1 FROM \(table) WHERE _pk = ?")
