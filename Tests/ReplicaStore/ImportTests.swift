@@ -164,6 +164,10 @@ extension TestStore {
   try await store.replica.retry(identifiers[0])
   try await store.replica.discard(identifiers[1])
   #expect(try await store.outbox().map { $0.changes.map(\.objectID) } == [["T1"]])
+  // What was refused is there again, and pending.
+  #expect(try await store.values("Tag", "T1") == ["name": .text("n")])
+  #expect(try await store.replica.rejected().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 1)
 }
 
 @Test func `a copied file takes another identifier and imports from the beginning`() async throws {

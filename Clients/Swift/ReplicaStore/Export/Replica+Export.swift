@@ -44,20 +44,21 @@ extension Replica {
     } catch { throw storeError(error) }
   }
 
+  /// What it did is done again, to the objects as they are now, in a save of its own.
   package func retry(_ identifier: String) async throws(StoreError) {
-    try await write { writer, outcome in
-      guard
-        let (number, body) = try writer.connection.statement(Self.findRejected).binding(identifier).first({
-          ($0.int64(0), $0.blob(1))
-        })
-      else { return }
-      var transaction = try Transaction(json: body)
-      // The server may remember the refused one.
-      transaction.transactionID = writer.configuration.makeIdentifier().uuidString
-      try writer.connection.statement(Self.enqueue).binding(number, 0, try transaction.json()).run()
-      try writer.connection.statement(Self.deleteRejected).binding(identifier).run()
-      outcome.hasExports = true
-    }
+    do {
+      let body = try await read { snapshot in
+        try snapshot.connection.statement(Self.findRejected).binding(identifier).first { $0.blob(0) }
+      }
+      guard let body else { return }
+      let transaction = try Transaction(json: body)
+      var options = SaveOptions()
+      (options.author, options.contextName) = (transaction.author, transaction.contextName)
+      _ = try await save(options) { save in
+        for change in transaction.changes { try save.apply(change) }
+        try save.tables.connection.statement(Self.deleteRejected).binding(identifier).run()
+      }
+    } catch { throw storeError(error) }
   }
 
   package func discard(_ identifier: String) async throws(StoreError) {
@@ -77,9 +78,8 @@ extension Replica {
 
   private static let selectRejected = SQL(
     "rejected", "SELECT identifier, number, body, error, isConsequence, at FROM rejected ORDER BY number, identifier")
-  private static let findRejected = SQL("find rejected", "SELECT number, body FROM rejected WHERE identifier = ?")
+  private static let findRejected = SQL("find rejected", "SELECT body FROM rejected WHERE identifier = ?")
   private static let deleteRejected = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
-  private static let enqueue = SQL("enqueue", "INSERT INTO outbox(number, part, body) VALUES (?, ?, ?)")
 }
 
 extension SaveTransaction {
