@@ -260,13 +260,20 @@ let clients: [Target] = [
   client("MirrorWire", []),
   client("ReplicaStore", ["MirrorWire", "SQLite"]),
   client("ReplicaSync", ["ReplicaStore", "MirrorWire", "HTTPClient"]),
+  // Apple's platforms have URLSession in place of libcurl; Linux compiles and tests it.
+  client("URLSessionTransport", ["ReplicaSync"]),
   client("AquiferClient", ["ReplicaSync", "ReplicaStore", "MirrorWire"]),
 ]
 
 let clientTests: [Target] = [
   tests("MirrorWire", ["MirrorWire"]),
-  tests("ReplicaStore", ["ReplicaStore", "MirrorWire", "SQLite"]),
-  tests("ReplicaSync", ["ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
+  // Saves until it is killed, and measures a store.
+  .executableTarget(
+    name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaTool", swiftSettings: settings),
+  tests("ReplicaStore", ["replica-tool", "FaultyDisk", "ReplicaStore", "MirrorWire", "SQLite"]),
+  // A client's process, which tests kill.
+  .executableTarget(name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer", swiftSettings: settings),
+  tests("ReplicaSync", ["URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
   tests("AquiferClient", ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]),
 ]
 

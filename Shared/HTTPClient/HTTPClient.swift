@@ -86,12 +86,17 @@ public final class HTTPClient: Sendable {
 
   private let loop: TransferLoop
   private let bodyByteLimit: Int
+  private let acceptsGzip: Bool
 
   /// - Parameters:
   ///   - certificateAuthorityFile: a PEM file of the authorities to trust instead of the system's.
   ///   - localAddress: the address of this machine to connect from; nil lets the system choose.
-  ///   - bodyByteLimit: the most bytes in the body of one answer to `send`.
-  public init(certificateAuthorityFile: String? = nil, localAddress: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024) {
+  ///   - bodyByteLimit: the most bytes in the body of one answer to `send`, without its content coding.
+  ///   - acceptsGzip: whether servers may compress answers; their bodies are decoded.
+  public init(
+    certificateAuthorityFile: String? = nil, localAddress: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024, acceptsGzip: Bool = false
+  ) {
+    self.acceptsGzip = acceptsGzip
     loop = TransferLoop(certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress)
     self.bodyByteLimit = bodyByteLimit
   }
@@ -106,7 +111,8 @@ public final class HTTPClient: Sendable {
   public func send(
     _ method: String, _ url: String, headers: [Header] = [], body: [UInt8]? = nil, timeout: Duration = .seconds(30)
   ) async throws(HTTPClientError) -> Response {
-    let request = TransferRequest(method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit)
+    let request = TransferRequest(
+      method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit, acceptsGzip: acceptsGzip)
     return try await run(Ticket()) { .start(request, .whole($0), $1) }
   }
 

@@ -13,6 +13,7 @@ struct TransferRequest: Sendable {
   let timeout: Duration
   let bodyByteLimit: Int
   var idleTimeout: Duration?
+  var acceptsGzip = false
 }
 
 /// The receiver of an answer. It gets exactly one success or failure.
@@ -71,6 +72,7 @@ final class Transfer {
     ccurl_set_long(handle, CURLOPT_NOSIGNAL, 1)
     ccurl_set_long(handle, CURLOPT_TCP_NODELAY, 1)
     if let certificateAuthorityFile { ccurl_set_string(handle, CURLOPT_CAINFO, certificateAuthorityFile) }
+    if request.acceptsGzip { ccurl_set_string(handle, CURLOPT_ACCEPT_ENCODING, "gzip") }
     if let localAddress { ccurl_set_string(handle, CURLOPT_INTERFACE, "host!\(localAddress)") }
     if isStream {
       ccurl_set_long(handle, CURLOPT_CONNECTTIMEOUT_MS, request.timeout.milliseconds)

@@ -9,7 +9,11 @@ final class TestContainer: Sendable {
   let container: PersistentContainer
   private let folder: String
 
-  init(_ stores: (String) -> [StoreDescription] = { [StoreDescription(path: "\($0)/photos.sqlite", configuration: "Cloud")] }) async throws {
+  init(
+    _ stores: (String) -> [StoreDescription] = {
+      [StoreDescription(path: "\($0)/photos.sqlite", configuration: "Cloud")]
+    }
+  ) async throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "container-\(UUID().uuidString)").path
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     container = try await PersistentContainer(.photos, stores: stores(folder))
@@ -26,7 +30,9 @@ final class TestContainer: Sendable {
     let tag = try save.insert(Tag(name: "sea"))
     let album = try save.insert(Album(name: "Coast"))
     let photo = try save.insert(
-      Photo(title: "Dunes", size: 3, taken: date, price: Decimal(string: "12.50"), place: Place(latitude: 54.5, name: "Sylt"), album: album.id))
+      Photo(
+        title: "Dunes", size: 3, taken: date, price: Decimal(string: "12.50"),
+        place: Place(latitude: 54.5, name: "Sylt"), album: album.id))
     try save.add(tag.id, to: \.tags, of: photo.id)
     try save.insertAll((0..<3).map { Photo(title: "Waves \($0)", size: Int64($0)) })
     return photo
@@ -34,7 +40,9 @@ final class TestContainer: Sendable {
   let found = try await container.fetch(Photo.filter { $0.title.hasPrefix("dÚ") && $0.tags.any { $0.name == "sea" } })
   #expect(found.count == 1)
   let photo = try #require(found.first)
-  #expect(photo.id == saved.value.id && photo.taken == date && photo.price == Decimal(string: "12.5") && photo.place?.name == "Sylt" && photo.tagCount == 1)
+  #expect(
+    photo.id == saved.value.id && photo.taken == date && photo.price == Decimal(string: "12.5")
+      && photo.place?.name == "Sylt" && photo.tagCount == 1)
   #expect(try await container.fetch(photo.tags).map(\.name) == ["sea"])
   #expect(try await container.fetch(Photo.filter { $0.album[\.name] == "Coast" }).map(\.id) == [photo.id])
   let sorted = try await container.fetch(Photo.all.sorted(\.size.descending).prefix(2).dropFirst(1))
@@ -53,7 +61,8 @@ final class TestContainer: Sendable {
 @Test func `a store is chosen by what a save names first`() async throws {
   let test = try await TestContainer { folder in
     [
-      StoreDescription(path: "\(folder)/private.sqlite", configuration: "Cloud"), StoreDescription(path: "\(folder)/local.sqlite", configuration: "Local"),
+      StoreDescription(path: "\(folder)/private.sqlite", configuration: "Cloud"),
+      StoreDescription(path: "\(folder)/local.sqlite", configuration: "Local"),
       StoreDescription(path: nil, configuration: "Cloud"),
     ]
   }
@@ -124,7 +133,9 @@ final class TestContainer: Sendable {
   let test = try await TestContainer()
   let container = test.container
   let start = container.currentHistoryToken
-  for number in 0..<5 { try await container.save(author: number == 2 ? "other" : "app") { try $0.insert(Tag(name: "\(number)")) } }
+  for number in 0..<5 {
+    try await container.save(author: number == 2 ? "other" : "app") { try $0.insert(Tag(name: "\(number)")) }
+  }
   var request = HistoryRequest()
   request.excludedAuthors = ["other"]
   request.limit = 2

@@ -28,7 +28,8 @@ struct Photo: ManagedObject {
   var tags: FetchRequest<Tag> { FetchRequest(related: "tags", of: id.any) }
 
   init(
-    id: ObjectID<Photo> = ObjectID(), title: String? = nil, size: Int64 = 0, taken: Date? = nil, price: Decimal? = nil, place: Place? = nil,
+    id: ObjectID<Photo> = ObjectID(), title: String? = nil, size: Int64 = 0, taken: Date? = nil, price: Decimal? = nil,
+    place: Place? = nil,
     image: ExternalData? = nil, album: ObjectID<Album>? = nil
   ) {
     (self.id, self.title, self.size, self.taken, self.price) = (id, title, size, taken, price)
@@ -104,8 +105,10 @@ extension ManagedObjectModel {
       EntityDescription(
         "Photo",
         attributes: [
-          AttributeDescription("title", .string), AttributeDescription("size", .integer64, defaultValue: "0"), AttributeDescription("taken", .date),
-          AttributeDescription("price", .decimal), AttributeDescription("place", .composite), AttributeDescription("image", .binary, .external),
+          AttributeDescription("title", .string), AttributeDescription("size", .integer64, defaultValue: "0"),
+          AttributeDescription("taken", .date),
+          AttributeDescription("price", .decimal), AttributeDescription("place", .composite),
+          AttributeDescription("image", .binary, .external),
           AttributeDescription("tagCount", .integer64, .derived, derivation: "tags.@count"),
         ],
         relationships: [

@@ -8,20 +8,30 @@ import Testing
 
 let zone = ZoneID(zoneName: "com.apple.coredata.cloudkit.zone", ownerRecordName: "_me")
 
-func saved(_ entity: String, _ name: String, _ attributes: [String: AttributeValue] = [:], _ relationships: [String: String?] = [:]) -> ImportedChange {
-  .save(ImportedObject(entity: entity, objectID: name, zoneID: zone, attributes: attributes, relationships: relationships, recordChangeTag: "1"))
+func saved(
+  _ entity: String, _ name: String, _ attributes: [String: AttributeValue] = [:],
+  _ relationships: [String: String?] = [:]
+) -> ImportedChange {
+  .save(
+    ImportedObject(
+      entity: entity, objectID: name, zoneID: zone, attributes: attributes, relationships: relationships,
+      recordChangeTag: "1"))
 }
 
 func page(_ token: String, _ changes: ImportedChange..., reset: ImportPage.Reset? = nil) -> ImportPage {
   ImportPage(changes: changes, importToken: token, reset: reset)
 }
 
-func link(_ photo: String, _ tag: String) -> Link { Link(relationship: "tags", entity: "Photo", objectID: photo, targetEntity: "Tag", targetID: tag) }
+func link(_ photo: String, _ tag: String) -> Link {
+  Link(relationship: "tags", entity: "Photo", objectID: photo, targetEntity: "Tag", targetID: tag)
+}
 
 extension TestStore {
   /// Acknowledges all that is pending.
   func export() async throws {
-    while let batch = try await replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20) { try await replica.acknowledge(batch, historyToken: "h") }
+    while let batch = try await replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20) {
+      try await replica.acknowledge(batch, historyToken: "h")
+    }
   }
 }
 
@@ -29,12 +39,17 @@ extension TestStore {
   let store = try await TestStore.make()
   let applied = try await store.replica.apply(
     page(
-      "t1", .link(link("P1", "T1")), saved("Photo", "P1", ["title": .string("a"), "taken": .string("2023-11-14T22:13:20.123Z"), "score": .integer(2)], ["album": "A1", "data": nil]),
+      "t1", .link(link("P1", "T1")),
+      saved(
+        "Photo", "P1", ["title": .string("a"), "taken": .string("2023-11-14T22:13:20.123Z"), "score": .integer(2)],
+        ["album": "A1", "data": nil]),
       saved("Tag", "T1"), saved("SmartTag", "S1", ["rule": .string("r")])), event: nil)
   #expect(applied.savedCount == 4)
   #expect(try await store.replica.position().importToken == "t1")
   #expect(
-    try await store.values("Photo", "P1") == ["title": .text("a"), "taken": .integer(1_700_000_000_123), "score": .real(2), "tagCount": .integer(1)])
+    try await store.values("Photo", "P1") == [
+      "title": .text("a"), "taken": .integer(1_700_000_000_123), "score": .real(2), "tagCount": .integer(1),
+    ])
   #expect(try await store.names(Query("Tag")) == ["T1", "S1"])
   // A pointer is kept until its target arrives (K7).
   try await store.replica.apply(page("t2", saved("Album", "A1", ["name": .string("Coast")])), event: nil)
@@ -47,15 +62,21 @@ extension TestStore {
 
 @Test func `pending properties and pairs stay the user's, and the rest is imported`() async throws {
   let store = try await TestStore.make()
-  try await store.replica.apply(page("t1", saved("Photo", "P1", ["title": .string("a"), "size": .integer(1)]), saved("Tag", "T1"), .link(link("P1", "T1"))), event: nil)
+  try await store.replica.apply(
+    page(
+      "t1", saved("Photo", "P1", ["title": .string("a"), "size": .integer(1)]), saved("Tag", "T1"),
+      .link(link("P1", "T1"))), event: nil)
   try await store.save { save in
     try save.update("Photo", "P1", ["title": .text("mine")])
     try save.link("Tag", "T1", "photos", "P1", false)
   }
-  try await store.replica.apply(page("t2", saved("Photo", "P1", ["title": .string("b"), "size": .integer(2)]), .link(link("P1", "T1"))), event: nil)
-  #expect(try await store.values("Photo", "P1") == ["title": .text("mine"), "size": .integer(2), "tagCount": .integer(0)])
+  try await store.replica.apply(
+    page("t2", saved("Photo", "P1", ["title": .string("b"), "size": .integer(2)]), .link(link("P1", "T1"))), event: nil)
+  #expect(
+    try await store.values("Photo", "P1") == ["title": .text("mine"), "size": .integer(2), "tagCount": .integer(0)])
   try await store.export()
-  try await store.replica.apply(page("t3", saved("Photo", "P1", ["title": .string("c"), "size": .integer(3)]), .link(link("P1", "T1"))), event: nil)
+  try await store.replica.apply(
+    page("t3", saved("Photo", "P1", ["title": .string("c"), "size": .integer(3)]), .link(link("P1", "T1"))), event: nil)
   #expect(try await store.values("Photo", "P1") == ["title": .text("c"), "size": .integer(3), "tagCount": .integer(1)])
 }
 
@@ -66,7 +87,9 @@ extension TestStore {
     try save.update("Tag", "T1", ["name": .text("mine")])
     try save.delete("Tag", "T2")
   }
-  try await store.replica.apply(page("t2", .delete(entity: "Tag", objectID: "T1", zoneID: zone), saved("Tag", "T2", ["name": .string("back")])), event: nil)
+  try await store.replica.apply(
+    page("t2", .delete(entity: "Tag", objectID: "T1", zoneID: zone), saved("Tag", "T2", ["name": .string("back")])),
+    event: nil)
   #expect(try await store.names(Query("Tag")).isEmpty)
   // It comes back with what the outbox still has.
   try await store.replica.apply(page("t3", saved("Tag", "T1", ["name": .string("theirs")])), event: nil)
@@ -76,7 +99,9 @@ extension TestStore {
 @Test func `a reset shows nothing until it is done, and then the server's state with the pending edits`() async throws {
   let store = try await TestStore.make()
   try await store.replica.apply(
-    page("t1", saved("Photo", "P1", ["title": .string("a")]), saved("Photo", "P2"), saved("Tag", "T1"), .link(link("P1", "T1")), .link(link("P2", "T1"))), event: nil)
+    page(
+      "t1", saved("Photo", "P1", ["title": .string("a")]), saved("Photo", "P2"), saved("Tag", "T1"),
+      .link(link("P1", "T1")), .link(link("P2", "T1"))), event: nil)
   try await store.save { save in
     try save.update("Photo", "P1", ["size": .integer(9), "note": .text("here")])
     try save.insert("Tag", "T9")
@@ -85,13 +110,19 @@ extension TestStore {
   try await store.replica.beginReset(reason: "test")
   #expect(try await store.replica.position().importToken == nil)
   let reset = ImportPage.Reset(reason: "test", done: false)
-  try await store.replica.apply(page("r1", saved("Photo", "P1", ["title": .string("b"), "size": .integer(1)]), saved("Photo", "P3"), reset: reset), event: nil)
+  try await store.replica.apply(
+    page("r1", saved("Photo", "P1", ["title": .string("b"), "size": .integer(1)]), saved("Photo", "P3"), reset: reset),
+    event: nil)
   #expect(try await store.names(Query("Photo")) == ["P1", "P2"])
   let swapped = try await store.replica.apply(
-    page("r2", saved("Tag", "T1"), .link(link("P3", "T1")), reset: ImportPage.Reset(reason: "test", done: true)), event: nil)
+    page("r2", saved("Tag", "T1"), .link(link("P3", "T1")), reset: ImportPage.Reset(reason: "test", done: true)),
+    event: nil)
   #expect(swapped.didSwap)
   #expect(try await store.names(Query("Photo")) == ["P1", "P3"])
-  #expect(try await store.values("Photo", "P1") == ["title": .text("b"), "size": .integer(9), "note": .text("here"), "tagCount": .integer(0)])
+  #expect(
+    try await store.values("Photo", "P1") == [
+      "title": .text("b"), "size": .integer(9), "note": .text("here"), "tagCount": .integer(0),
+    ])
   #expect(try await Set(store.names(Query("Tag"))) == ["T1", "T9"])
   #expect(try await store.related("Tag", "T1", "photos") == ["P3"])
   #expect(try await generation.read { try $0.names(Query("Photo")) } == ["P1", "P2"])
@@ -99,20 +130,29 @@ extension TestStore {
   #expect(position.importToken == "r2" && position.resetReason == nil)
 }
 
-@Test func `a batch is the same until it is answered, and a refused one is halved to the refused transaction`() async throws {
+@Test func `a batch is the same until it is answered, and a refused one is halved to the refused transaction`()
+  async throws
+{
   let store = try await TestStore.make()
   for number in 0..<4 { try await store.save { try $0.insert("Tag", "T\(number)", ["name": .text("n")]) } }
   try await store.save { try $0.update("Tag", "T1", ["name": .text("m")]) }
   let batch = try #require(try await store.replica.nextBatch(transactionLimit: 4, byteLimit: 1 << 20))
   try await store.save { try $0.insert("Tag", "T5") }
   let again = try #require(try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20))
-  #expect(again.transactions == batch.transactions && again.isRepeated && !batch.isRepeated && batch.transactions.count == 4)
+  #expect(
+    again.transactions == batch.transactions && again.isRepeated && !batch.isRepeated && batch.transactions.count == 4)
   let error = ServerError(status: 400, serverErrorCode: "BAD_REQUEST", reason: "no")
   // The server refuses the transaction that inserts T1.
   var refused: Rejected?
   while refused == nil, let next = try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20) {
-    let holdsT1 = next.transactions.contains { String(decoding: $0, as: UTF8.self).contains(#""insert","entity":"Tag","objectID":"T1""#) }
-    if holdsT1 { refused = try await store.replica.refuse(next, at: nil, error: error) } else { try await store.replica.acknowledge(next, historyToken: "h") }
+    let holdsT1 = next.transactions.contains {
+      String(decoding: $0, as: UTF8.self).contains(#""insert","entity":"Tag","objectID":"T1""#)
+    }
+    if holdsT1 {
+      refused = try await store.replica.refuse(next, at: nil, error: error)
+    } else {
+      try await store.replica.acknowledge(next, historyToken: "h")
+    }
   }
   #expect(refused?.objects.map(\.recordName) == ["T1"])
   #expect(try await store.replica.rejected().map(\.isConsequence) == [false, true])
@@ -124,6 +164,10 @@ extension TestStore {
   try await store.replica.retry(identifiers[0])
   try await store.replica.discard(identifiers[1])
   #expect(try await store.outbox().map { $0.changes.map(\.objectID) } == [["T1"]])
+  // What was refused is there again, and pending.
+  #expect(try await store.values("Tag", "T1") == ["name": .text("n")])
+  #expect(try await store.replica.rejected().isEmpty)
+  #expect(try await store.replica.figures().pendingObjects == 1)
 }
 
 @Test func `a copied file takes another identifier and imports from the beginning`() async throws {

@@ -6,7 +6,8 @@ import Testing
 
 @testable import ReplicaStore
 
-/// A later model: renamed entity, attribute and relationship; an attribute more, one less, one of another type, one that
+/// A later model: renamed entity, attribute and relationship; an attribute more, one less, one of another type, one
+/// that
 /// is required now, a new entity and one that is gone.
 private let later = ManagedObjectModel(
   hash: "photos-2",
@@ -14,8 +15,10 @@ private let later = ManagedObjectModel(
     EntityDescription(
       "Picture",
       attributes: [
-        AttributeDescription("caption", .string, .required, defaultValue: "untitled", renamingIdentifier: "title"), AttributeDescription("size", .double),
-        AttributeDescription("taken", .date), AttributeDescription("isHidden", .boolean), AttributeDescription("rating", .integer16, defaultValue: "3"),
+        AttributeDescription("caption", .string, .required, defaultValue: "untitled", renamingIdentifier: "title"),
+        AttributeDescription("size", .double),
+        AttributeDescription("taken", .date), AttributeDescription("isHidden", .boolean),
+        AttributeDescription("rating", .integer16, defaultValue: "3"),
         AttributeDescription("note", .string, .notMirrored),
       ],
       relationships: [
@@ -38,7 +41,9 @@ private let later = ManagedObjectModel(
 private func makeEarlier(_ path: String) async throws {
   let replica = try await Replica.open(World.configuration(path), Photos.model)
   try await replica.apply(
-    page("t1", saved("Photo", "P1", ["title": .string("a"), "size": .integer(4)]), saved("Tag", "T1"), saved("SmartTag", "S1", ["rule": .string("r")]), .link(link("P1", "T1"))),
+    page(
+      "t1", saved("Photo", "P1", ["title": .string("a"), "size": .integer(4)]), saved("Tag", "T1"),
+      saved("SmartTag", "S1", ["rule": .string("r")]), .link(link("P1", "T1"))),
     event: nil)
   _ = try await replica.save(SaveOptions()) { save in
     try save.update("Photo", "P1", ["title": .text("mine"), "price": .text("2")])
@@ -56,8 +61,12 @@ private func makeEarlier(_ path: String) async throws {
   let path = "\(folder.path)/store.sqlite"
   try await makeEarlier(path)
   let store = TestStore(folder: folder, replica: try await Replica.open(World.configuration(path, seed: 1), later))
-  #expect(try await store.values("Picture", "P1") == ["caption": .text("mine"), "size": .real(4), "rating": .integer(3)])
-  #expect(try await store.values("Picture", "P2") == ["caption": .text("untitled"), "size": .real(7), "note": .text("n"), "data": .object("D1"), "rating": .integer(3)])
+  #expect(
+    try await store.values("Picture", "P1") == ["caption": .text("mine"), "size": .real(4), "rating": .integer(3)])
+  #expect(
+    try await store.values("Picture", "P2") == [
+      "caption": .text("untitled"), "size": .real(7), "note": .text("n"), "data": .object("D1"), "rating": .integer(3),
+    ])
   #expect(try await store.related("Tag", "S1", "photos") == ["P2"])
   #expect(try await store.related("Picture", "P1", "labels") == [])
   #expect(try await store.values("SmartTag", "S1") == ["rule": .text("r")])
@@ -66,16 +75,25 @@ private func makeEarlier(_ path: String) async throws {
   #expect(
     changes == [
       ObjectChange(
-        .update, entity: "Picture", objectID: "P1", attributes: ["caption": .string("mine")], relationships: ["labels": .toManyEdits(add: [], remove: ["T1"])]),
+        .update, entity: "Picture", objectID: "P1", attributes: ["caption": .string("mine")],
+        relationships: ["labels": .toManyEdits(add: [], remove: ["T1"])]),
       ObjectChange(
-        .insert, entity: "Picture", objectID: "P2", attributes: ["size": .integer(7)], relationships: ["data": .toOne("D1")]),
+        .insert, entity: "Picture", objectID: "P2", attributes: ["size": .integer(7)],
+        relationships: ["data": .toOne("D1")]),
       ObjectChange(.insert, entity: "PhotoData", objectID: "D1", relationships: ["photo": .toOne("P2")]),
-      ObjectChange(.update, entity: "SmartTag", objectID: "S1", relationships: ["photos": .toManyEdits(add: ["P2"], remove: [])]),
+      ObjectChange(
+        .update, entity: "SmartTag", objectID: "S1", relationships: ["photos": .toManyEdits(add: ["P2"], remove: [])]),
     ])
   // Renamed properties and pairs are still the user's.
   try await store.replica.apply(
-    page("t2", .save(ImportedObject(entity: "Picture", objectID: "P1", zoneID: zone, attributes: ["caption": .string("b"), "rating": .integer(5)], recordChangeTag: "2")),
-      .link(Link(relationship: "photos", entity: "Tag", objectID: "T1", targetEntity: "Picture", targetID: "P1"))), event: nil)
+    page(
+      "t2",
+      .save(
+        ImportedObject(
+          entity: "Picture", objectID: "P1", zoneID: zone,
+          attributes: ["caption": .string("b"), "rating": .integer(5)], recordChangeTag: "2")),
+      .link(Link(relationship: "photos", entity: "Tag", objectID: "T1", targetEntity: "Picture", targetID: "P1"))),
+    event: nil)
   #expect(try await store.values("Picture", "P1")?["caption"] == .text("mine"))
   #expect(try await store.values("Picture", "P1")?["rating"] == .integer(5))
   #expect(try await store.related("Picture", "P1", "labels") == [])
@@ -83,7 +101,9 @@ private func makeEarlier(_ path: String) async throws {
   #expect(position.modelHash == "photos-2" && position.importToken == "t2")
   // A client with the earlier model leaves the file alone.
   await store.replica.close()
-  await #expect(throws: StoreError.newerModel(hash: "photos-2")) { try await Replica.open(World.configuration(path, seed: 2), Photos.model) }
+  await #expect(throws: StoreError.newerModel(hash: "photos-2")) {
+    try await Replica.open(World.configuration(path, seed: 2), Photos.model)
+  }
 }
 
 @Test func `a step in code is a save of its own, in the same commit`() async throws {
@@ -92,12 +112,16 @@ private func makeEarlier(_ path: String) async throws {
   try await makeEarlier(path)
   struct Interruption: Error {}
   var configuration = World.configuration(path, seed: 1)
-  configuration.stages = [MigrationStage(fromHash: "photos-1") { save in
-    try save.insert("Place", "L1", ["name": .text("Sylt")])
-    throw StoreError.invalid("interrupted")
-  }]
+  configuration.stages = [
+    MigrationStage(fromHash: "photos-1") { save in
+      try save.insert("Place", "L1", ["name": .text("Sylt")])
+      throw StoreError.invalid("interrupted")
+    }
+  ]
   await #expect(throws: StoreError.invalid("interrupted")) { try await Replica.open(configuration, later) }
-  configuration.stages = [MigrationStage(fromHash: "photos-1") { try $0.insert("Place", "L1", ["name": .text("Sylt")]) }]
+  configuration.stages = [
+    MigrationStage(fromHash: "photos-1") { try $0.insert("Place", "L1", ["name": .text("Sylt")]) }
+  ]
   let store = TestStore(folder: folder, replica: try await Replica.open(configuration, later))
   #expect(try await store.names(Query("Place")) == ["L1"])
   #expect(try await store.replica.history(HistoryQuery()).transactions.last?.author == "migration")
@@ -111,15 +135,19 @@ private func makeEarlier(_ path: String) async throws {
   let impossible = ManagedObjectModel(
     hash: "photos-3",
     entities: [
-      EntityDescription("Photo", attributes: [AttributeDescription("title", .date), AttributeDescription("owner", .string, .required)]),
+      EntityDescription(
+        "Photo", attributes: [AttributeDescription("title", .date), AttributeDescription("owner", .string, .required)]),
       EntityDescription("Tag", attributes: [AttributeDescription("name", .binary)]),
     ], earlierVersions: [Photos.model])
-  let error = await #expect(throws: StoreError.self) { try await Replica.open(World.configuration(path, seed: 1), impossible) }
+  let error = await #expect(throws: StoreError.self) {
+    try await Replica.open(World.configuration(path, seed: 1), impossible)
+  }
   guard case .migration(let problems)? = error else {
     Issue.record("the file was migrated")
     return
   }
   #expect(problems.map { String($0.prefix { $0 != ":" }) } == ["Photo.title", "Photo.owner", "Tag.name"])
-  let store = TestStore(folder: folder, replica: try await Replica.open(World.configuration(path, seed: 1), Photos.model))
+  let store = TestStore(
+    folder: folder, replica: try await Replica.open(World.configuration(path, seed: 1), Photos.model))
   #expect(try await store.values("Photo", "P1")?["title"] == .text("mine"))
 }

@@ -16,7 +16,8 @@ struct NaiveReplica {
   private(set) var objects: [String: Object] = [:]
   /// `PHOTO TAG`
   private(set) var pairs: Set<[String]> = []
-  /// What a save changed and no export has taken: `NAME PROPERTY`, `NAME *` for a new object, `NAME -` for a deleted one.
+  /// What a save changed and no export has taken: `NAME PROPERTY`, `NAME *` for a new object, `NAME -` for a deleted
+  /// one.
   private var mine: Set<String> = []
   /// What imports deleted: edits that are not exported come back with the object.
   private var lost: [String: Object] = [:]
@@ -36,7 +37,11 @@ struct NaiveReplica {
   mutating func edit(_ name: String, _ property: String, _ value: Literal) {
     guard values(name)?[property] ?? .null != value else { return }
     if property == "data" {
-      if case .object(let target) = value { setPartner(name, property, target) } else { setPartner(name, property, nil) }
+      if case .object(let target) = value {
+        setPartner(name, property, target)
+      } else {
+        setPartner(name, property, nil)
+      }
     } else {
       set(name, property, value)
     }
@@ -55,7 +60,9 @@ struct NaiveReplica {
     set(name, property, target.map { .object($0) } ?? .null)
     if let former, self.target(of: former, inverse) == name { set(former, inverse, .null) }
     guard let target, objects[target] != nil else { return }
-    if let rival = self.target(of: target, inverse), rival != name, self.target(of: rival, property) == target { set(rival, property, .null) }
+    if let rival = self.target(of: target, inverse), rival != name, self.target(of: rival, property) == target {
+      set(rival, property, .null)
+    }
     set(target, inverse, .object(name))
   }
 
@@ -74,7 +81,11 @@ struct NaiveReplica {
       objects[name]?.values["data"] = nil
       delete(data)
     }
-    for (other, _) in objects { for property in ["album", "photo", "data"] where target(of: other, property) == name { set(other, property, .null) } }
+    for (other, _) in objects {
+      for property in ["album", "photo", "data"] where target(of: other, property) == name {
+        set(other, property, .null)
+      }
+    }
     for pair in pairs where pair.contains(name) {
       let other = pair[0] == name ? pair[1] : pair[0]
       if objects[other] != nil { setPair(pair[0], pair[1], false) } else { pairs.remove(pair) }
@@ -89,13 +100,17 @@ struct NaiveReplica {
     for name in Set(before.objects.keys).union(objects.keys) {
       switch (before.objects[name], objects[name]) {
       case (let old?, let new?):
-        for property in Set(old.values.keys).union(new.values.keys) where old.values[property] != new.values[property] { mine.insert("\(name) \(property)") }
+        for property in Set(old.values.keys).union(new.values.keys) where old.values[property] != new.values[property] {
+          mine.insert("\(name) \(property)")
+        }
       case (nil, _?): mine.insert("\(name) *")
       case (_?, nil): mine.insert("\(name) -")
       case (nil, nil): break
       }
     }
-    for pair in before.pairs.symmetricDifference(pairs) where pair.contains(where: { objects[$0] != nil }) { mine.insert("\(pair[0])+\(pair[1])") }
+    for pair in before.pairs.symmetricDifference(pairs) where pair.contains(where: { objects[$0] != nil }) {
+      mine.insert("\(pair[0])+\(pair[1])")
+    }
   }
 
   /// Deleted by a save that is not exported; its name is not taken again meanwhile.
@@ -112,17 +127,20 @@ struct NaiveReplica {
     if mine.contains("\(name) -") || mine.contains("\(name) *") && objects[name] != nil { return }
     var object = objects[name] ?? Object(entity: entity)
     let former = objects[name] == nil ? lost[name] : nil
-    if let former, mine.contains("\(name) *") {
-      object.values = former.values.merging(values) { mine, _ in mine }
-      objects[name] = object
-      return
+    if let former {
+      for (property, value) in former.values where mine.contains("\(name) \(property)") {
+        object.values[property] = value
+      }
     }
-    if let former { for (property, value) in former.values where mine.contains("\(name) \(property)") { object.values[property] = value } }
-    for (property, value) in values where !mine.contains("\(name) \(property)") { object.values[property] = value == .null ? nil : value }
+    for (property, value) in values where !mine.contains("\(name) \(property)") {
+      object.values[property] = value == .null ? nil : value
+    }
     objects[name] = object
   }
 
+  /// An object that was made here and is not exported stays: the server makes it again.
   mutating func importDelete(_ name: String) {
+    if mine.contains("\(name) *") { return }
     if let object = objects.removeValue(forKey: name) { lost[name] = object }
   }
 
@@ -136,7 +154,9 @@ struct NaiveReplica {
   /// What the store shows of an object: a pointer to nothing is nothing.
   func values(_ name: String) -> [String: Literal]? {
     guard let object = objects[name] else { return nil }
-    var values = object.values.filter { _, value in if case .object(let target) = value { objects[target] != nil } else { true } }
+    var values = object.values.filter { _, value in
+      if case .object(let target) = value { objects[target] != nil } else { true }
+    }
     if object.entity == "Photo" { values["tagCount"] = .integer(Int64(tags(name).count)) }
     return values
   }

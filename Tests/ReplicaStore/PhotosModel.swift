@@ -9,9 +9,11 @@ enum Photos {
       "Photo",
       attributes: [
         AttributeDescription("title", .string, defaultValue: "untitled"), AttributeDescription("size", .integer64),
-        AttributeDescription("price", .decimal), AttributeDescription("taken", .date), AttributeDescription("isHidden", .boolean),
+        AttributeDescription("price", .decimal), AttributeDescription("taken", .date),
+        AttributeDescription("isHidden", .boolean),
         AttributeDescription("score", .double), AttributeDescription("legacyID", .integer32, .preservedOnDeletion),
-        AttributeDescription("note", .string, .notMirrored), AttributeDescription("tagCount", .integer64, .derived, derivation: "tags.@count"),
+        AttributeDescription("note", .string, .notMirrored),
+        AttributeDescription("tagCount", .integer64, .derived, derivation: "tags.@count"),
         AttributeDescription("image", .binary, .external),
       ],
       relationships: [

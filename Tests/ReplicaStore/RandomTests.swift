@@ -1,4 +1,5 @@
-// Random saves, imports and exports, compared with a dictionary after each step; random requests, compared with filters.
+// Random saves, imports and exports, compared with a dictionary after each step; random requests, compared with
+// filters.
 
 import FoundationEssentials
 import MirrorWire
@@ -42,7 +43,9 @@ private struct Twins {
   }
 
   private mutating func edit() -> (@Sendable (SaveTransaction) throws -> Void)? {
-    let (photos, tags, data, albums) = (naive.names("Photo"), naive.names("Tag"), naive.names("PhotoData"), naive.names("Album"))
+    let (photos, tags, data, albums) = (
+      naive.names("Photo"), naive.names("Tag"), naive.names("PhotoData"), naive.names("Album")
+    )
     switch number(9) {
     case 0: return insertPhoto(albums, data)
     case 1:
@@ -70,7 +73,10 @@ private struct Twins {
       guard let photo = pick(photos), let tag = pick(tags) else { return nil }
       let (isLinked, isFromTag) = (number(3) > 0, number(2) == 0)
       naive.setPair(photo, tag, isLinked)
-      return { isFromTag ? try $0.link("Tag", tag, "photos", photo, isLinked) : try $0.link("Photo", photo, "tags", tag, isLinked) }
+      return {
+        isFromTag
+          ? try $0.link("Tag", tag, "photos", photo, isLinked) : try $0.link("Photo", photo, "tags", tag, isLinked)
+      }
     case 7:
       guard let name = pick(photos + tags + data + albums), let entity = naive.objects[name]?.entity else { return nil }
       naive.delete(name)
@@ -83,7 +89,9 @@ private struct Twins {
     }
   }
 
-  private mutating func insertPhoto(_ albums: [String], _ data: [String]) -> (@Sendable (SaveTransaction) throws -> Void)? {
+  private mutating func insertPhoto(_ albums: [String], _ data: [String]) -> (
+    @Sendable (SaveTransaction) throws -> Void
+  )? {
     let name = "P\(number(12))"
     guard naive.objects[name] == nil, !naive.wasDeleted(name) else { return nil }
     var values: [String: Literal] = ["size": .integer(Int64(number(4)))]
@@ -136,13 +144,22 @@ private struct Twins {
     for entity in ["Photo", "Tag", "Album", "PhotoData"] {
       let names = naive.names(entity)
       try #require(try await store.names(Query(entity)).sorted() == names, "\(log.suffix(3))")
-      for name in names { try #require(try await store.values(entity, name) == naive.values(name), "\(name): \(log.suffix(3))") }
+      for name in names {
+        let (own, expected) = (try await store.values(entity, name), naive.values(name))
+        try #require(
+          own == expected,
+          "\(name): \(own ?? [:]), \(expected ?? [:]), \(log.filter { $0.contains("\(name)\"") || $0.contains("/\(name),") }.suffix(4))"
+        )
+      }
     }
-    for photo in naive.names("Photo") { try #require(try await store.related("Photo", photo, "tags") == Set(naive.tags(photo)), "\(photo): \(log.suffix(3))") }
+    for photo in naive.names("Photo") {
+      try #require(
+        try await store.related("Photo", photo, "tags") == Set(naive.tags(photo)), "\(photo): \(log.suffix(3))")
+    }
   }
 }
 
-@Test(arguments: 0..<12) func `random saves, imports and exports leave what a dictionary has`(seed: Int) async throws {
+@Test(arguments: 0..<16) func `random saves, imports and exports leave what a dictionary has`(seed: Int) async throws {
   var pair = Twins(store: try await TestStore.make(), random: SeededGenerator(seed))
   for _ in 0..<120 {
     try await pair.step()

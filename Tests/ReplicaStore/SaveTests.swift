@@ -11,7 +11,9 @@ struct TestStore {
   let folder: Folder
   let replica: Replica
 
-  static func make(isMirrored: Bool = true, _ change: (inout ReplicaConfiguration) -> Void = { _ in }) async throws -> TestStore {
+  static func make(isMirrored: Bool = true, _ change: (inout ReplicaConfiguration) -> Void = { _ in }) async throws
+    -> TestStore
+  {
     let folder = try World.folder()
     var configuration = World.configuration("\(folder.path)/store.sqlite", isMirrored: isMirrored)
     change(&configuration)
@@ -28,7 +30,9 @@ struct TestStore {
     return try await replica.read { snapshot in try snapshot.values(AnyObjectID(entityName: entity, recordName: name)) }
   }
 
-  func names(_ query: Query) async throws -> [String] { try await replica.read { snapshot in try snapshot.names(query) } }
+  func names(_ query: Query) async throws -> [String] {
+    try await replica.read { snapshot in try snapshot.names(query) }
+  }
 
   func related(_ entity: String, _ name: String, _ relationship: String) async throws -> Set<String> {
     var query = Query(try replica.schema.toMany(relationship, of: replica.schema.entity(entity)).destination)
@@ -87,7 +91,8 @@ extension SaveTransaction {
   func link(_ entity: String, _ name: String, _ relationship: String, _ target: String, _ isLinked: Bool = true) throws {
     let destination = try schema.toMany(relationship, of: schema.entity(entity)).destination
     try setPair(
-      relationship, of: AnyObjectID(entityName: entity, recordName: name), with: AnyObjectID(entityName: destination, recordName: target), isLinked: isLinked)
+      relationship, of: AnyObjectID(entityName: entity, recordName: name),
+      with: AnyObjectID(entityName: destination, recordName: target), isLinked: isLinked)
   }
 }
 
@@ -99,14 +104,21 @@ extension SaveTransaction {
   options.author = "app"
   let number = try await replica.save(options) { save in
     try save.insert("Tag", "T1", ["name": .text("sea")])
-    try save.insert("Photo", "P1", ["title": .text("Dunes \"at\" dawn\n"), "isHidden": .integer(1), "taken": .integer(1_700_000_000_123), "price": .text("1.50")])
+    try save.insert(
+      "Photo", "P1",
+      [
+        "title": .text("Dunes \"at\" dawn\n"), "isHidden": .integer(1), "taken": .integer(1_700_000_000_123),
+        "price": .text("1.50"),
+      ])
     try save.link("Photo", "P1", "tags", "T1")
   }.number
   await replica.close()
-  let again = TestStore(folder: folder, replica: try await Replica.open(World.configuration(path, seed: 1), Photos.model))
+  let again = TestStore(
+    folder: folder, replica: try await Replica.open(World.configuration(path, seed: 1), Photos.model))
   #expect(
     try await again.values("Photo", "P1") == [
-      "title": .text("Dunes \"at\" dawn\n"), "isHidden": .integer(1), "taken": .integer(1_700_000_000_123), "price": .text("1.50"), "tagCount": .integer(1),
+      "title": .text("Dunes \"at\" dawn\n"), "isHidden": .integer(1), "taken": .integer(1_700_000_000_123),
+      "price": .text("1.50"), "tagCount": .integer(1),
     ])
   #expect(try await again.related("Tag", "T1", "photos") == ["P1"])
   let history = try await again.replica.history(HistoryQuery())
@@ -119,7 +131,10 @@ extension SaveTransaction {
       ObjectChange(.insert, entity: "Tag", objectID: "T1", attributes: ["name": .string("sea")]),
       ObjectChange(
         .insert, entity: "Photo", objectID: "P1",
-        attributes: ["title": .string("Dunes \"at\" dawn\n"), "isHidden": .boolean(true), "taken": .string("2023-11-14T22:13:20.123Z"), "price": .string("1.50")],
+        attributes: [
+          "title": .string("Dunes \"at\" dawn\n"), "isHidden": .boolean(true),
+          "taken": .string("2023-11-14T22:13:20.123Z"), "price": .string("1.50"),
+        ],
         relationships: ["tags": .toManyEdits(add: ["T1"], remove: [])]),
     ])
 }
@@ -127,14 +142,19 @@ extension SaveTransaction {
 @Test func `an update tells the properties that differ, and one that changes nothing tells nothing`() async throws {
   let store = try await TestStore.make()
   try await store.save { try $0.insert("Photo", "P1", ["title": .text("a"), "size": .integer(1)]) }
-  try await store.save { try $0.update("Photo", "P1", ["title": .text("a"), "size": .integer(2), "note": .text("mine")]) }
+  try await store.save {
+    try $0.update("Photo", "P1", ["title": .text("a"), "size": .integer(2), "note": .text("mine")])
+  }
   let before = store.replica.lastNumber
   try await store.save { save in
     try save.update("Photo", "P1", ["size": .integer(5)])
     try save.update("Photo", "P1", ["size": .integer(2)])
   }
   #expect(store.replica.lastNumber == before)
-  #expect(try await store.outbox()[1].changes == [ObjectChange(.update, entity: "Photo", objectID: "P1", attributes: ["size": .integer(2)])])
+  #expect(
+    try await store.outbox()[1].changes == [
+      ObjectChange(.update, entity: "Photo", objectID: "P1", attributes: ["size": .integer(2)])
+    ])
   let history = try await store.replica.history(HistoryQuery())
   #expect(history.transactions.last?.changes.first?.updatedProperties == ["size", "note"])
 }
@@ -171,7 +191,9 @@ extension SaveTransaction {
   let changes = try await store.outbox()[2].changes
   #expect(Set(changes.map { "\($0.changeType) \($0.objectID)" }) == ["delete P1", "delete D1", "update T1"])
   #expect(changes.first { $0.objectID == "P1" }?.tombstone == ["legacyID": .integer(7)])
-  #expect(try await store.replica.history(HistoryQuery()).transactions[2].changes.first { $0.object.recordName == "P1" }?.tombstone == ["legacyID": .integer(7)])
+  #expect(
+    try await store.replica.history(HistoryQuery()).transactions[2].changes.first { $0.object.recordName == "P1" }?
+      .tombstone == ["legacyID": .integer(7)])
 }
 
 @Test func `a save that breaks rules of the model is refused with all problems, and nothing of it stays`() async throws {
@@ -194,7 +216,9 @@ extension SaveTransaction {
 
 @Test func `a transaction with many changes is sent in parts`() async throws {
   let store = try await TestStore.make()
-  try await store.save { save in for number in 0..<2500 { try save.insert("Tag", "T\(number)", ["name": .text("\(number)")]) } }
+  try await store.save { save in
+    for number in 0..<2500 { try save.insert("Tag", "T\(number)", ["name": .text("\(number)")]) }
+  }
   let parts = try await store.outbox()
   #expect(parts.map(\.changes.count) == [1000, 1000, 500])
   #expect(parts.map { $0.transactionID.split(separator: ".").last.map(String.init) } == ["1", "2", "3"])

@@ -119,7 +119,7 @@ struct JSONReader {
     skipSpace()
     let start = place
     while place < bytes.count, Self.isOfNumbers(bytes[place]) { place += 1 }
-    let text = String(decoding: bytes[start..<place], as: UTF8.self)
+    let text = String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<place]), as: UTF8.self)
     if let number = Int64(text) { return .integer(number) }
     guard let number = Double(text), number.isFinite else { throw problem("a value is expected") }
     return .double(number)
@@ -137,19 +137,23 @@ struct JSONReader {
   mutating func string() throws(WireError) -> String {
     guard take("\"") else { throw problem("a string is expected") }
     let start = place
+    var seen: UInt8 = 0
     while place < bytes.count {
       let byte = bytes[place]
       if byte == UInt8(ascii: "\"") {
         defer { place += 1 }
-        return try text(bytes[start..<place])
+        return try text(UnsafeBufferPointer(rebasing: bytes[start..<place]), isASCII: seen < 0x80)
       }
       if byte == UInt8(ascii: "\\") { return try escapedString(from: start) }
+      seen |= byte
       place += 1
     }
     throw problem("a string does not end")
   }
 
-  private func text(_ part: Slice<UnsafeBufferPointer<UInt8>>) throws(WireError) -> String {
+  /// ASCII needs no validation, which is slow.
+  private func text(_ part: UnsafeBufferPointer<UInt8>, isASCII: Bool) throws(WireError) -> String {
+    if isASCII { return String(decoding: part, as: UTF8.self) }
     guard let text = String(validating: part, as: UTF8.self) else { throw problem("a string is not UTF-8") }
     return text
   }

@@ -8,7 +8,7 @@
 
     /// - Parameter certificateAuthorityFile: a PEM file of the authorities to trust instead of the system's.
     package init(certificateAuthorityFile: String? = nil) {
-      client = HTTPClient(certificateAuthorityFile: certificateAuthorityFile)
+      client = HTTPClient(certificateAuthorityFile: certificateAuthorityFile, acceptsGzip: true)
     }
 
     package func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {

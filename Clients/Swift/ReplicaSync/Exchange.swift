@@ -132,6 +132,7 @@ struct Exchange: Sendable {
       case .adoptWinner: try await adoptWinners(of: rejected)
       }
     }
+    try await reread()
     result.answer = .setAside(hasMore: try await hasMore())
     return result
   }

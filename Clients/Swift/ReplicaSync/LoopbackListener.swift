@@ -11,6 +11,8 @@ import Synchronization
   import Glibc
 #endif
 
+private let systemSend = send
+
 /// Listens on 127.0.0.1, on a port that the system chooses, until it is let go of.
 final class LoopbackListener: Sendable {
   let port: UInt16
@@ -18,8 +20,8 @@ final class LoopbackListener: Sendable {
 
   private static let requestLimit = 16 * 1024
   private static let answer =
-    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 39\r\n\r\n"
-    + "You are signed in. Go back to the app.\n"
+    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 21\r\n\r\n"
+    + "Go back to the app.\r\n"
 
   /// - Throws: `damaged` without a free port.
   init() throws(SyncFailure) {
@@ -68,11 +70,24 @@ final class LoopbackListener: Sendable {
       guard connection >= 0 else { continue }
       defer { close(connection) }
       // Browsers ask for icons, too.
-      guard let query = Self.query(ofRequest: Self.head(connection)), query["ckWebAuthToken"] != nil else { continue }
-      _ = Self.answer.withCString { write(connection, $0, strlen($0)) }
+      guard let query = Self.query(ofRequest: Self.head(connection)) else { continue }
+      guard query["ckWebAuthToken"] != nil || query["errorMessage"] != nil else { continue }
+      Self.send(Self.answer, to: connection)
       return query
     }
     return nil
+  }
+
+  /// A browser that is gone must not end the process.
+  private static func send(_ text: String, to connection: Int32) {
+    #if canImport(Darwin)
+      var isOn: Int32 = 1
+      setsockopt(connection, SOL_SOCKET, SO_NOSIGPIPE, &isOn, socklen_t(MemoryLayout<Int32>.size))
+      let flags: Int32 = 0
+    #else
+      let flags = Int32(MSG_NOSIGNAL)
+    #endif
+    _ = text.withCString { systemSend(connection, $0, strlen($0), flags) }
   }
 
   private static func head(_ connection: Int32) -> String {

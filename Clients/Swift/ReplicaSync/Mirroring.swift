@@ -12,7 +12,7 @@ package actor Mirroring {
   private let container: String
   private let environment: String
   package private(set) var loops: [SyncLoop] = []
-  private var isStarted = false
+  private var signIns: Task<Void, Never>?
 
   /// - Parameter environment: `development` or `production`.
   package init(
@@ -52,14 +52,22 @@ package actor Mirroring {
   /// Twice is once.
   package func start() async throws(StoreError) {
     for loop in loops { try await loop.start() }
+    if signIns != nil { return }
+    let changes = account.changes
+    signIns = Task { [weak self] in
+      for await user in changes where user != nil { await self?.take(.signedIn) }
+    }
   }
 
   package func stop() async {
+    signIns?.cancel()
+    signIns = nil
     await pings?.stop()
     for loop in loops { await loop.stop() }
   }
 
   package func take(_ input: SyncInput) async {
+    if [.signedIn, .online(true)].contains(input) { await pings?.reconnect() }
     for loop in loops { await loop.take(input) }
   }
 }

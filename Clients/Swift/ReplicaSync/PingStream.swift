@@ -25,6 +25,8 @@ package actor PingStream {
   private var listeners: [Listener] = []
   private var reader: Task<Void, Never>?
   private var backoff: Backoff
+  /// Between two attempts.
+  private var isWaiting = false
 
   /// A stream that is silent for longer is closed; the server sends a comment every 25 seconds.
   private static let silence = Duration.seconds(45)
@@ -50,6 +52,13 @@ package actor PingStream {
     reader = Task { await read() }
   }
 
+  /// Tries again at once if the stream waits to be opened again.
+  package func reconnect() {
+    guard isWaiting else { return }
+    reader?.cancel()
+    reader = Task { await read() }
+  }
+
   package func stop() async {
     listeners = []
     reader?.cancel()
@@ -59,9 +68,11 @@ package actor PingStream {
 
   private func read() async {
     while !Task.isCancelled {
+      isWaiting = false
       let failure = await readOnce()
       if Task.isCancelled { return }
       surroundings.log("pings ended: \(failure)")
+      isWaiting = true
       // Dropped because a cancelled wait ends the loop.
       try? await surroundings.sleep(backoff.failed())
     }

@@ -21,7 +21,7 @@ final class Device {
   ///   - scope: `private` or `shared`.
   init(
     _ user: User, scope: String = "private", replica given: (any JournalReplica)? = nil,
-    transport: any Transport = CurlTransport(), pageLimit: Int = 1000, hasPings: Bool = false
+    transport: any Transport = CurlTransport(), pageLimit: Int = 1000, hasPings: Bool = false, lease: Int? = nil
   ) async throws {
     self.user = user
     self.scope = scope
@@ -29,7 +29,7 @@ final class Device {
     self.hasPings = hasPings
     var options = MirrorOptions()
     options.pageLimit = pageLimit
-    options.lease = nil
+    options.lease = lease
     self.options = options
     replica = given ?? NaiveReplica(NaiveFile(storeIdentifier: UUID().uuidString, modelHash: user.server.modelHash))
     mirroring = Self.mirroring(user, transport, hasPings)

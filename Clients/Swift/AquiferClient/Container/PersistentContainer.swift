@@ -12,14 +12,18 @@ public final class PersistentContainer: Sendable {
   public let sync: SyncEngine
 
   /// Opens the files; makes and migrates them if need be. Nothing is sent before `sync.start()`.
-  /// - Throws: `inUse` (another process writes to a file), `newerModel` (a later version of the app made it), `migration`
+  /// - Throws: `inUse` (another process writes to a file), `newerModel` (a later version of the app made it),
+  ///   `migration`
   ///   with what can't be inferred, `damaged`, `full`.
-  public convenience init(_ model: ManagedObjectModel, stores: [StoreDescription], account: Account? = nil) async throws(StoreError) {
+  public convenience init(_ model: ManagedObjectModel, stores: [StoreDescription], account: Account? = nil)
+    async throws(StoreError)
+  {
     try await self.init(model, stores: stores, account: account, surroundings: .system, transport: CurlTransport())
   }
 
   package init(
-    _ model: ManagedObjectModel, stores: [StoreDescription], account: Account?, surroundings: Surroundings, transport: any Transport
+    _ model: ManagedObjectModel, stores: [StoreDescription], account: Account?, surroundings: Surroundings,
+    transport: any Transport
   ) async throws(StoreError) {
     var opened: [OpenStore] = []
     for description in stores { opened.append(try await OpenStore(description, model, surroundings)) }
@@ -43,7 +47,9 @@ public final class PersistentContainer: Sendable {
   @MainActor public var viewContext: ViewContext { ViewContext.of(self) }
 
   func open(_ store: PersistentStore) throws(StoreError) -> OpenStore {
-    guard let found = opened.first(where: { $0.store == store }) else { throw .invalid("the store is none of this container") }
+    guard let found = opened.first(where: { $0.store == store }) else {
+      throw .invalid("the store is none of this container")
+    }
     return found
   }
 
@@ -70,11 +76,14 @@ public final class PersistentContainer: Sendable {
 
   /// Opens one store after the other, always in their order, so that two reads never wait for each other.
   private static func read<Value>(
-    _ stores: [OpenStore], at generation: QueryGeneration?, _ found: [StoreSnapshot], _ body: ([StoreSnapshot]) throws -> Value
+    _ stores: [OpenStore], at generation: QueryGeneration?, _ found: [StoreSnapshot],
+    _ body: ([StoreSnapshot]) throws -> Value
   ) throws -> Value {
     guard let next = stores.first else { return try body(found) }
     let rest = Array(stores.dropFirst())
-    let read: (Snapshot) throws -> Value = { snapshot in try Self.read(rest, at: generation, found + [StoreSnapshot(next, snapshot)], body) }
+    let read: (Snapshot) throws -> Value = { snapshot in
+      try Self.read(rest, at: generation, found + [StoreSnapshot(next, snapshot)], body)
+    }
     if let generation { return try generation.pin(of: next).readNow(read) }
     return try next.replica.readNow(read)
   }
@@ -103,9 +112,12 @@ struct OpenStore: Sendable {
   let replica: Replica
   let description: StoreDescription
 
-  init(_ description: StoreDescription, _ model: ManagedObjectModel, _ surroundings: Surroundings) async throws(StoreError) {
+  init(_ description: StoreDescription, _ model: ManagedObjectModel, _ surroundings: Surroundings)
+    async throws(StoreError)
+  {
     var configuration = ReplicaConfiguration(
-      path: description.path, processID: "\(ProcessInfo.processInfo.processIdentifier)", machineIdentifier: Machine.identifier, now: surroundings.now,
+      path: description.path, processID: "\(ProcessInfo.processInfo.processIdentifier)",
+      machineIdentifier: Machine.identifier, now: surroundings.now,
       makeIdentifier: surroundings.makeUUID)
     configuration.temporaryFolder = Machine.temporaryFolder
     configuration.configuration = description.configuration
@@ -119,7 +131,8 @@ struct OpenStore: Sendable {
       MigrationStage(fromHash: step.fromHash) { save in try step.body(SaveContext(save, nil)) }
     }
     replica = try await Replica.open(configuration, model)
-    store = PersistentStore(identifier: try await replica.storeIdentifier(), scope: description.cloudOptions?.databaseScope)
+    store = PersistentStore(
+      identifier: try await replica.storeIdentifier(), scope: description.cloudOptions?.databaseScope)
     self.description = description
   }
 }

@@ -16,7 +16,9 @@ public class ReadContext {
     } catch { throw StoreError(error) }
   }
 
-  public func first<Object>(_ request: FetchRequest<Object>) throws(StoreError) -> Object? { try fetch(request.prefix(1)).first }
+  public func first<Object>(_ request: FetchRequest<Object>) throws(StoreError) -> Object? {
+    try fetch(request.prefix(1)).first
+  }
 
   public func count<Object>(_ request: FetchRequest<Object>) throws(StoreError) -> Int {
     let found = snapshots(for: request)
@@ -46,7 +48,9 @@ public class ReadContext {
     do {
       var others: [String: [Other]] = [:]
       for snapshot in snapshots(for: request) {
-        try snapshot.snapshot.forEach(related: name, of: request.query.withoutOrder) { row, owner in others[owner, default: []].append(Other(row)) }
+        try snapshot.snapshot.forEach(related: name, of: request.query.withoutOrder) { row, owner in
+          others[owner, default: []].append(Other(row))
+        }
       }
       return try fetch(request).map { ($0, others[$0.id.recordName] ?? []) }
     } catch { throw StoreError(error) }
@@ -64,8 +68,12 @@ public class ReadContext {
 
   /// The tables as they are, for what no request says. The statement may only read.
   /// - Parameter store: nil: the first one.
-  public func rows(_ sql: String, _ arguments: Literal..., in store: PersistentStore? = nil) throws(StoreError) -> [[Literal]] {
-    guard let found = snapshots.first(where: { store == nil || $0.store?.store == store }) else { throw .invalid("the store is none of this container") }
+  public func rows(_ sql: String, _ arguments: Literal..., in store: PersistentStore? = nil) throws(StoreError)
+    -> [[Literal]]
+  {
+    guard let found = snapshots.first(where: { store == nil || $0.store?.store == store }) else {
+      throw .invalid("the store is none of this container")
+    }
     return try found.snapshot.rows(sql, arguments)
   }
 
@@ -83,12 +91,15 @@ public class ReadContext {
     query.limit = query.limit.map { $0 + query.offset }
     query.offset = 0
     var results: [(object: Object, keys: [Literal])] = []
-    for snapshot in found { try snapshot.snapshot.forEachSorted(query) { row, keys in results.append((Object(row), keys)) } }
+    for snapshot in found {
+      try snapshot.snapshot.forEachSorted(query) { row, keys in results.append((Object(row), keys)) }
+    }
     let order = query.order
     // Equal ones stay in the order of stores: the sort is stable.
     results.sort { one, other in
       for (place, order) in order.enumerated() where one.keys[place] != other.keys[place] {
-        return order.isAscending ? one.keys[place].precedes(other.keys[place]) : other.keys[place].precedes(one.keys[place])
+        return order.isAscending
+          ? one.keys[place].precedes(other.keys[place]) : other.keys[place].precedes(one.keys[place])
       }
       return false
     }
@@ -114,7 +125,8 @@ extension Literal {
     case (.integer(let one), .real(let other)): Double(one) < other
     case (.real(let one), .integer(let other)): one < Double(other)
     case (.real(let one), .real(let other)): one < other
-    case (.text(let one), .text(let other)), (.object(let one), .object(let other)): one.utf8.lexicographicallyPrecedes(other.utf8)
+    case (.text(let one), .text(let other)), (.object(let one), .object(let other)):
+      one.utf8.lexicographicallyPrecedes(other.utf8)
     case (.data(let one), .data(let other)): one.lexicographicallyPrecedes(other)
     default: rank < other.rank
     }

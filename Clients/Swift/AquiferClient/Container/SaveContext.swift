@@ -25,11 +25,15 @@ public final class SaveContext: ReadContext {
   }
 
   /// One save, which goes to the server in parts of 1000 objects or 2 MB.
-  public func insertAll<Object: ManagedObject>(_ objects: some Sequence<Object>) throws(StoreError) { for object in objects { try insert(object) } }
+  public func insertAll<Object: ManagedObject>(_ objects: some Sequence<Object>) throws(StoreError) {
+    for object in objects { try insert(object) }
+  }
 
   /// Changes an object; properties that are equal afterwards are not changed.
   /// - Throws: what `change` throws; `missing` if the object is not here.
-  @discardableResult public func update<Object: ManagedObject>(_ id: ObjectID<Object>, _ change: (inout Object) throws -> Void) throws -> Object {
+  @discardableResult public func update<Object: ManagedObject>(
+    _ id: ObjectID<Object>, _ change: (inout Object) throws -> Void
+  ) throws -> Object {
     try router?.check(Object.entityName, id.any, save.snapshot)
     guard var object = try object(id) else { throw StoreError.missing(id.any) }
     try apply(change, to: &object)
@@ -59,11 +63,15 @@ public final class SaveContext: ReadContext {
   }
 
   /// Deletes an object, with what the delete rules say.
-  public func delete<Object>(_ id: ObjectID<Object>) throws(StoreError) { try run(Object.self, id.any) { try save.delete(id.any) } }
+  public func delete<Object>(_ id: ObjectID<Object>) throws(StoreError) {
+    try run(Object.self, id.any) { try save.delete(id.any) }
+  }
 
   /// Deletes all that a request finds, with what the delete rules say (`NSBatchDeleteRequest`, with history).
   /// - Returns: how many it found.
-  @discardableResult public func deleteAll<Object: ManagedObject>(_ request: FetchRequest<Object>) throws(StoreError) -> Int {
+  @discardableResult public func deleteAll<Object: ManagedObject>(_ request: FetchRequest<Object>) throws(StoreError)
+    -> Int
+  {
     try run(Object.self, nil) {
       let ids = try save.snapshot.objectIDs(request.query)
       // Deleting one may have deleted another by a rule.
@@ -81,15 +89,19 @@ public final class SaveContext: ReadContext {
   ) throws(StoreError) { try setPair(other, relationship, id, isLinked: false) }
 
   private func setPair<Object, Other>(
-    _ other: ObjectID<Other>, _ relationship: KeyPath<Object.Columns, ToMany<Other>>, _ id: ObjectID<Object>, isLinked: Bool
+    _ other: ObjectID<Other>, _ relationship: KeyPath<Object.Columns, ToMany<Other>>, _ id: ObjectID<Object>,
+    isLinked: Bool
   ) throws(StoreError) {
     try run(Object.self, id.any) {
-      try save.setPair(Object.columns[keyPath: relationship].path.property, of: id.any, with: other.any, isLinked: isLinked)
+      try save.setPair(
+        Object.columns[keyPath: relationship].path.property, of: id.any, with: other.any, isLinked: isLinked)
     }
   }
 
   /// - Throws: `StoreError`, also for what SQLite throws.
-  private func run<Object: ManagedObject, Value>(_ type: Object.Type, _ id: AnyObjectID?, _ body: () throws -> Value) throws(StoreError) -> Value {
+  private func run<Object: ManagedObject, Value>(_ type: Object.Type, _ id: AnyObjectID?, _ body: () throws -> Value)
+    throws(StoreError) -> Value
+  {
     do {
       try router?.check(Object.entityName, id, save.snapshot)
       return try body()

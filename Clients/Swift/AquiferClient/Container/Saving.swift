@@ -17,11 +17,13 @@ extension PersistentContainer {
   /// - Parameters:
   ///   - store: nil: the private store, unless what `body` names first is in another one (`assign(_:to:)`); `body` is
   ///     run again there, before it has changed anything.
-  ///   - generation: what the edit is based on. Properties that changed since are conflicts, which the merge policy settles.
+  ///   - generation: what the edit is based on. Properties that changed since are conflicts, which the merge policy
+  ///     settles.
   /// - Throws: what `body` throws; `validation` with all problems at once, `zones` (134060), `noZone` (2988),
   ///   `permission` (10), `conflicts`, `full`. Nothing is saved then.
   @discardableResult public func save<Value: Sendable>(
-    in store: PersistentStore? = nil, author: String? = nil, contextName: String? = nil, basedOn generation: QueryGeneration? = nil,
+    in store: PersistentStore? = nil, author: String? = nil, contextName: String? = nil,
+    basedOn generation: QueryGeneration? = nil,
     mergePolicy: MergePolicy = .mergeByPropertyObjectTrump, _ body: @escaping @Sendable (SaveContext) throws -> Value
   ) async throws -> Saved<Value> {
     var options = SaveOptions()
@@ -30,10 +32,13 @@ extension PersistentContainer {
     options.mergePolicy = mergePolicy
     if let store { return try await save(in: try open(store), options, basedOn: generation, router: nil, body) }
     let writable = opened.filter { !$0.description.isReadOnly }
-    guard let first = writable.first(where: { $0.store.scope == .private }) ?? writable.first else { throw StoreError.readOnly }
+    guard let first = writable.first(where: { $0.store.scope == .private }) ?? writable.first else {
+      throw StoreError.readOnly
+    }
     guard writable.count > 1 else { return try await save(in: first, options, basedOn: generation, router: nil, body) }
     do {
-      return try await save(in: first, options, basedOn: generation, router: StoreRouter(own: first, others: writable), body)
+      return try await save(
+        in: first, options, basedOn: generation, router: StoreRouter(own: first, others: writable), body)
     } catch let other as OtherStore {
       return try await save(in: other.store, options, basedOn: generation, router: nil, body)
     }
@@ -52,7 +57,8 @@ extension PersistentContainer {
       if let other = router?.other { throw other }
       return try result.get()
     }
-    return Saved(value: saved.value, transactionNumber: saved.number, token: HistoryToken([store.store.identifier: saved.number]))
+    return Saved(
+      value: saved.value, transactionNumber: saved.number, token: HistoryToken([store.store.identifier: saved.number]))
   }
 }
 

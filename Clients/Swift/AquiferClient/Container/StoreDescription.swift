@@ -1,6 +1,7 @@
 // What an app says of its stores before they open.
 
 public import ReplicaStore
+public import ReplicaSync
 
 /// Where a store is mirrored (`NSPersistentCloudKitContainerOptions`).
 public struct CloudOptions: Sendable {
@@ -76,15 +77,4 @@ public struct ZoneEnd: Sendable {
   public let zone: Zone
   /// `deleted`, `purged`, `encryptedDataReset` or `left`.
   public let reason: String
-}
-
-/// The name of a zone, and whose it is.
-public struct Zone: Hashable, Sendable, Codable {
-  public let zoneName: String
-  public let ownerRecordName: String
-
-  public init(zoneName: String, ownerRecordName: String) {
-    self.zoneName = zoneName
-    self.ownerRecordName = ownerRecordName
-  }
 }

@@ -85,10 +85,18 @@ public import ReplicaStore
 
   // MARK: Reads
 
-  public func fetch<Object>(_ request: FetchRequest<Object>) throws(StoreError) -> [Object] { try read { context in try context.fetch(request) } }
-  public func first<Object>(_ request: FetchRequest<Object>) throws(StoreError) -> Object? { try read { context in try context.first(request) } }
-  public func count<Object>(_ request: FetchRequest<Object>) throws(StoreError) -> Int { try read { context in try context.count(request) } }
-  public func object<Object>(_ id: ObjectID<Object>) throws(StoreError) -> Object? { try read { context in try context.object(id) } }
+  public func fetch<Object>(_ request: FetchRequest<Object>) throws(StoreError) -> [Object] {
+    try read { context in try context.fetch(request) }
+  }
+  public func first<Object>(_ request: FetchRequest<Object>) throws(StoreError) -> Object? {
+    try read { context in try context.first(request) }
+  }
+  public func count<Object>(_ request: FetchRequest<Object>) throws(StoreError) -> Int {
+    try read { context in try context.count(request) }
+  }
+  public func object<Object>(_ id: ObjectID<Object>) throws(StoreError) -> Object? {
+    try read { context in try context.object(id) }
+  }
 
   /// Several reads of one state. A state that expired since is replaced by that of now.
   public func read<Value>(_ body: (ReadContext) throws -> Value) throws(StoreError) -> Value {
@@ -120,7 +128,8 @@ public struct ContextChanges: Sendable, Equatable {
 
   mutating func add(_ change: HistoryChange) {
     switch change.kind {
-    case .insert: if deleted.remove(change.object) == nil { inserted.insert(change.object) } else { updated.insert(change.object) }
+    case .insert:
+      if deleted.remove(change.object) == nil { inserted.insert(change.object) } else { updated.insert(change.object) }
     case .update: if !inserted.contains(change.object) { updated.insert(change.object) }
     case .delete:
       updated.remove(change.object)
@@ -137,7 +146,9 @@ public struct ContextChanges: Sendable, Equatable {
 
 extension PersistentContainer {
   /// The changes that lie between two states.
-  fileprivate func changes(from token: HistoryToken, at generation: QueryGeneration) throws(StoreError) -> ContextChanges {
+  fileprivate func changes(from token: HistoryToken, at generation: QueryGeneration) throws(StoreError)
+    -> ContextChanges
+  {
     do {
       var changes = ContextChanges()
       for store in opened {

@@ -21,7 +21,8 @@ extension PersistentContainer {
     let watches = opened.filter { store in request.stores?.contains(store.store) ?? true }.map { store in
       let watched = store.replica.watched(request.query)
       let number = store.replica.observe(
-        { commit in if !commit.entityNames.isDisjoint(with: watched) { continuation.yield() } }, finish: { continuation.finish() })
+        { commit in if !commit.entityNames.isDisjoint(with: watched) { continuation.yield() } },
+        finish: { continuation.finish() })
       return (store.replica, number)
     }
     continuation.onTermination = { _ in for (replica, number) in watches { replica.stopObserving(number) } }
@@ -68,7 +69,8 @@ extension PersistentContainer {
 extension RemoteChange {
   fileprivate init(_ commit: Commit, _ store: PersistentStore) {
     self.init(
-      store: store, historyToken: HistoryToken([store.identifier: commit.transactionNumber]), isImport: commit.isImport, entityNames: commit.entityNames)
+      store: store, historyToken: HistoryToken([store.identifier: commit.transactionNumber]), isImport: commit.isImport,
+      entityNames: commit.entityNames)
   }
 }
 

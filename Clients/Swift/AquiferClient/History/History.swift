@@ -87,7 +87,9 @@ extension PersistentContainer {
   /// A named reader, whose position each store keeps. It reads until it has caught up. A page is told once, and again
   /// only if the process ends, or `body` throws, before its position is kept.
   /// - Parameter request: its `after` counts for a name that is new.
-  public func consume(_ name: String, _ request: HistoryRequest = HistoryRequest(), _ body: @Sendable (HistoryPage) async throws -> Void) async throws {
+  public func consume(
+    _ name: String, _ request: HistoryRequest = HistoryRequest(), _ body: @Sendable (HistoryPage) async throws -> Void
+  ) async throws {
     for store in opened where request.stores?.contains(store.store) ?? true {
       var own = request
       own.stores = [store.store]
@@ -105,12 +107,16 @@ extension PersistentContainer {
   }
 
   /// Forgets a named reader, so that history need not be kept for it.
-  public func removeConsumer(_ name: String) async throws(StoreError) { for store in opened { try await store.replica.removeConsumer(name) } }
+  public func removeConsumer(_ name: String) async throws(StoreError) {
+    for store in opened { try await store.replica.removeConsumer(name) }
+  }
 
   /// Purges history before a date, but nothing that is not exported or that a named reader has not read.
   /// - Parameter force: that too. Readers who missed it get `historyTokenExpired`.
   /// - Returns: how many transactions were purged.
-  @discardableResult public func purgeHistory(before date: Date, in store: PersistentStore, force: Bool = false) async throws(StoreError) -> Int {
+  @discardableResult public func purgeHistory(before date: Date, in store: PersistentStore, force: Bool = false)
+    async throws(StoreError) -> Int
+  {
     try await open(store).replica.purgeHistory(before: date, force: force)
   }
 }
@@ -118,7 +124,9 @@ extension PersistentContainer {
 extension HistoryTransaction {
   fileprivate init(_ stored: StoredTransaction, _ store: PersistentStore) {
     self.init(
-      transactionNumber: stored.number, timestamp: stored.timestamp, author: stored.author, contextName: stored.contextName, bundleID: stored.bundleID,
-      processID: stored.processID, store: store, token: HistoryToken([store.identifier: stored.number]), changes: stored.changes)
+      transactionNumber: stored.number, timestamp: stored.timestamp, author: stored.author,
+      contextName: stored.contextName, bundleID: stored.bundleID,
+      processID: stored.processID, store: store, token: HistoryToken([store.identifier: stored.number]),
+      changes: stored.changes)
   }
 }

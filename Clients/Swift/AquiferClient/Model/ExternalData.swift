@@ -35,7 +35,9 @@ public struct ExternalData: Sendable, Equatable {
     source = .new(.file(path: path))
   }
 
-  public static func == (one: ExternalData, other: ExternalData) -> Bool { one.checksum == other.checksum && one.byteCount == other.byteCount }
+  public static func == (one: ExternalData, other: ExternalData) -> Bool {
+    one.checksum == other.checksum && one.byteCount == other.byteCount
+  }
 
   /// False if reading the content asks the server.
   public var isLocal: Bool {

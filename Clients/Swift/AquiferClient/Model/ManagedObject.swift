@@ -36,7 +36,9 @@ extension AnyObjectID {
 }
 
 extension Row {
-  public func objectID<Object: ManagedObject>(_ type: Object.Type) -> ObjectID<Object> { ObjectID(recordName: recordName(0)) }
+  public func objectID<Object: ManagedObject>(_ type: Object.Type) -> ObjectID<Object> {
+    ObjectID(recordName: recordName(0))
+  }
   /// nil: the relationship is empty, or its target is not here (yet).
   public func toOne<Object: ManagedObject>(_ column: Int) -> ObjectID<Object>? {
     isNull(column) ? nil : ObjectID(recordName: recordName(column))

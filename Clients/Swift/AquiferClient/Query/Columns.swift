@@ -49,18 +49,26 @@ public struct ToMany<Object: ManagedObject>: Sendable {
   public init(_ name: String) { path = Path(name) }
 
   public func any(_ condition: (Object.Columns) -> Condition) -> Condition { .any(path, condition(Object.columns)) }
-  public func all(_ condition: (Object.Columns) -> Condition) -> Condition { .not(.any(path, .not(condition(Object.columns)))) }
-  public func contains(_ id: ObjectID<Object>) -> Condition { .any(path, .compare(.id, .equal, .object(id.recordName))) }
+  public func all(_ condition: (Object.Columns) -> Condition) -> Condition {
+    .not(.any(path, .not(condition(Object.columns))))
+  }
+  public func contains(_ id: ObjectID<Object>) -> Condition {
+    .any(path, .compare(.id, .equal, .object(id.recordName)))
+  }
   public var isEmpty: Condition { .not(.any(path, .always)) }
   public var count: Count { count { _ in .always } }
   /// The number of objects that meet a condition: `$0.ratings.count { $0.value < 3 } > 2`.
-  public func count(where condition: (Object.Columns) -> Condition) -> Count { Count(path: path, condition: condition(Object.columns)) }
+  public func count(where condition: (Object.Columns) -> Condition) -> Count {
+    Count(path: path, condition: condition(Object.columns))
+  }
 
   /// How many objects a relationship has.
   public struct Count: Sendable {
     let path: Path
     let condition: Condition
-    fileprivate func compared(_ comparison: Condition.Comparison, _ number: Int) -> Condition { .count(path, condition, comparison, number) }
+    fileprivate func compared(_ comparison: Condition.Comparison, _ number: Int) -> Condition {
+      .count(path, condition, comparison, number)
+    }
 
     public static func == (count: Count, number: Int) -> Condition { count.compared(.equal, number) }
     public static func != (count: Count, number: Int) -> Condition { count.compared(.notEqual, number) }
@@ -77,7 +85,9 @@ extension Attribute where Value: Storable {
   public static func < (column: Self, value: Value) -> Condition { .compare(column.path, .less, value.literal) }
   public static func > (column: Self, value: Value) -> Condition { .compare(column.path, .greater, value.literal) }
   public static func <= (column: Self, value: Value) -> Condition { .compare(column.path, .lessOrEqual, value.literal) }
-  public static func >= (column: Self, value: Value) -> Condition { .compare(column.path, .greaterOrEqual, value.literal) }
+  public static func >= (column: Self, value: Value) -> Condition {
+    .compare(column.path, .greaterOrEqual, value.literal)
+  }
   public func isIn(_ values: some Sequence<Value>) -> Condition { .isIn(path, values.map(\.literal)) }
 }
 
@@ -95,9 +105,15 @@ extension Attribute {
 }
 
 extension ToOne {
-  public static func == (column: Self, id: ObjectID<Object>?) -> Condition { .compare(column.path, .equal, literal(id)) }
-  public static func != (column: Self, id: ObjectID<Object>?) -> Condition { .compare(column.path, .notEqual, literal(id)) }
-  public func isIn(_ ids: some Sequence<ObjectID<Object>>) -> Condition { .isIn(path, ids.map { .object($0.recordName) }) }
+  public static func == (column: Self, id: ObjectID<Object>?) -> Condition {
+    .compare(column.path, .equal, literal(id))
+  }
+  public static func != (column: Self, id: ObjectID<Object>?) -> Condition {
+    .compare(column.path, .notEqual, literal(id))
+  }
+  public func isIn(_ ids: some Sequence<ObjectID<Object>>) -> Condition {
+    .isIn(path, ids.map { .object($0.recordName) })
+  }
   private static func literal(_ id: ObjectID<Object>?) -> Literal { id.map { .object($0.recordName) } ?? .null }
 }
 

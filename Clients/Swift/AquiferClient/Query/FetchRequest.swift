@@ -11,7 +11,9 @@ public struct FetchRequest<Object: ManagedObject>: Sendable {
   public init() {}
 
   /// The objects of a to-many relationship.
-  public init(related relationship: String, of object: AnyObjectID) { query.related = Query.Related(relationship, of: object) }
+  public init(related relationship: String, of object: AnyObjectID) {
+    query.related = Query.Related(relationship, of: object)
+  }
 
   public var condition: Condition { query.condition }
 
@@ -24,7 +26,9 @@ public struct FetchRequest<Object: ManagedObject>: Sendable {
 
   /// Sorts by the first order, then by the next where the first says nothing. Results of equal standing come in the
   /// order in which the store first heard of them.
-  public func sorted(_ by: (Object.Columns) -> Order...) -> Self { with { $0.query.order += by.map { $0(Object.columns) } } }
+  public func sorted(_ by: (Object.Columns) -> Order...) -> Self {
+    with { $0.query.order += by.map { $0(Object.columns) } }
+  }
 
   /// At most so many of the results so far.
   public func prefix(_ count: Int) -> Self { with { $0.query.limit = min($0.query.limit ?? .max, count) } }

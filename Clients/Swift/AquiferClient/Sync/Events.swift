@@ -41,7 +41,8 @@ public struct Event: Sendable, Identifiable {
 extension StoreError {
   init(_ error: ServerError) {
     self = .server(
-      ckErrorCode: error.ckErrorCode ?? 0, cocoaErrorCode: error.cocoaErrorCode, reason: error.reason.isEmpty ? error.serverErrorCode : error.reason,
+      ckErrorCode: error.ckErrorCode ?? 0, cocoaErrorCode: error.cocoaErrorCode,
+      reason: error.reason.isEmpty ? error.serverErrorCode : error.reason,
       requestID: error.requestID ?? "")
   }
 }
@@ -52,11 +53,15 @@ extension PersistentContainer {
 
   /// Events that the stores keep, oldest first (`NSPersistentCloudKitContainerEventRequest`).
   /// - Parameter id: an event; it and what came before it are left out.
-  public func events(after date: Date? = nil, afterEvent id: UUID? = nil, type: Event.Kind? = nil) async throws(StoreError) -> [Event] {
+  public func events(after date: Date? = nil, afterEvent id: UUID? = nil, type: Event.Kind? = nil)
+    async throws(StoreError) -> [Event]
+  {
     var events: [Event] = []
     for store in opened {
       let kind = type.flatMap { MirrorEvent.Kind(rawValue: $0.rawValue) }
-      events += try await store.replica.mirrorEvents(after: date, afterEvent: id, type: kind).map { Event($0, store.store) }
+      events += try await store.replica.mirrorEvents(after: date, afterEvent: id, type: kind).map {
+        Event($0, store.store)
+      }
     }
     return events.sorted { $0.startDate < $1.startDate }
   }

@@ -12,6 +12,8 @@ public final class SyncEngine: Sendable {
   /// One for each container and environment of the server.
   private let mirrorings: [Mirroring]
   private let loops: [PersistentStore: SyncLoop]
+  private let account: Account?
+  private let transport: any Transport
   private let state = Mutex(State())
 
   private struct State {
@@ -19,8 +21,12 @@ public final class SyncEngine: Sendable {
     var isStarted = false
   }
 
-  init(_ stores: [OpenStore], _ account: Account?, _ surroundings: Surroundings, _ transport: any Transport) async throws(StoreError) {
+  init(_ stores: [OpenStore], _ account: Account?, _ surroundings: Surroundings, _ transport: any Transport)
+    async throws(StoreError)
+  {
     self.stores = stores
+    self.account = account
+    self.transport = transport
     var mirrorings: [String: Mirroring] = [:]
     var loops: [PersistentStore: SyncLoop] = [:]
     for store in stores {
@@ -29,9 +35,16 @@ public final class SyncEngine: Sendable {
       let mirroring =
         mirrorings[key]
         ?? Mirroring(
-          account: account, container: cloud.containerIdentifier, environment: cloud.environment, transport: transport, surroundings: surroundings)
+          account: account, container: cloud.containerIdentifier, environment: cloud.environment, transport: transport,
+          surroundings: surroundings)
       mirrorings[key] = mirroring
-      loops[store.store] = try await mirroring.add(store.replica, scope: cloud.databaseScope.rawValue, options: MirrorOptions(store.description))
+      let loop = try await mirroring.add(
+        store.replica, scope: cloud.databaseScope.rawValue, options: MirrorOptions(store.description))
+      store.replica.setContentFetcher { [weak loop] checksum throws(StoreError) in
+        guard let loop else { throw .offline }
+        try await loop.fetchContent(checksum)
+      }
+      loops[store.store] = loop
     }
     self.mirrorings = mirrorings.sorted { $0.key < $1.key }.map(\.value)
     self.loops = loops
@@ -61,7 +74,9 @@ public final class SyncEngine: Sendable {
   }
 
   /// Tells that the network came or went, where the platform says so; requests are tried at once then.
-  public func networkChanged(isOnline: Bool) async { for mirroring in mirrorings { await mirroring.take(.online(isOnline)) } }
+  public func networkChanged(isOnline: Bool) async {
+    for mirroring in mirrorings { await mirroring.take(.online(isOnline)) }
+  }
 
   /// Exports what is saved, and imports what the server has now.
   /// - Throws: what keeps it from that when the time is over; `signedOut` at once.
@@ -89,7 +104,9 @@ public final class SyncEngine: Sendable {
     let loops = loops
     let forwarding = Task {
       await withTaskGroup { group in
-        for (store, loop) in loops { group.addTask { for await event in await loop.mirrorEvents() { continuation.yield(Event(event, store)) } } }
+        for (store, loop) in loops {
+          group.addTask { for await event in await loop.mirrorEvents() { continuation.yield(Event(event, store)) } }
+        }
       }
       continuation.finish()
     }
@@ -104,9 +121,27 @@ public final class SyncEngine: Sendable {
       do {
         let answer = try await loop.plane.explain(object.recordName)
         return (answer.syncState, answer.reasons.map(\.text))
-      } catch { if case .server(let refusal) = error, refusal.status == 404 { continue } else { throw StoreError(error) } }
+      } catch {
+        if case .server(let refusal) = error, refusal.status == 404 { continue } else { throw StoreError(error) }
+      }
     }
     throw .missing(object)
+  }
+
+  // MARK: Account
+
+  /// Shows the server's sign-in page, and waits until it calls back at a port of this machine (RFC 8252). The API token
+  /// must have the callback URL `http://127.0.0.1/done`.
+  /// - Parameter page: opens an address in a browser.
+  /// - Returns: the user's record name.
+  public func signIn(open page: @Sendable (_ address: String) async throws -> Void) async throws(StoreError) -> String {
+    guard let account, let cloud = stores.lazy.compactMap(\.description.cloudOptions).first else {
+      throw .invalid("no store is mirrored")
+    }
+    let user = try await account.signIn(
+      container: cloud.containerIdentifier, environment: cloud.environment, transport: transport, open: page)
+    for mirroring in mirrorings { await mirroring.take(.signedIn) }
+    return user
   }
 
   // MARK: Rejections
@@ -116,9 +151,13 @@ public final class SyncEngine: Sendable {
   }
 
   /// Sends a rejected save again, as a save of now.
-  public func retry(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) { try await replica(store).retry(rejection.id) }
+  public func retry(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) {
+    try await replica(store).retry(rejection.id)
+  }
   /// Forgets a rejected save; its objects are what the server has.
-  public func discard(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) { try await replica(store).discard(rejection.id) }
+  public func discard(_ rejection: Rejection, in store: PersistentStore) async throws(StoreError) {
+    try await replica(store).discard(rejection.id)
+  }
 
   /// Imports everything anew, into a second file. The store shows what it has until that is done.
   public func reset(_ store: PersistentStore) async throws(StoreError) {
@@ -127,7 +166,9 @@ public final class SyncEngine: Sendable {
   }
 
   private func replica(_ store: PersistentStore) throws(StoreError) -> Replica {
-    guard let found = stores.first(where: { $0.store == store }) else { throw .invalid("the store is none of this container") }
+    guard let found = stores.first(where: { $0.store == store }) else {
+      throw .invalid("the store is none of this container")
+    }
     return found.replica
   }
 
@@ -182,7 +223,9 @@ extension MirrorOptions {
         }
       }
     }
-    if let accountChanged = hooks.accountChanged { self.hooks.accountChanged = { change in await accountChanged(change.reason) } }
+    if let accountChanged = hooks.accountChanged {
+      self.hooks.accountChanged = { change in await accountChanged(change.reason) }
+    }
   }
 }
 

@@ -51,13 +51,16 @@ struct Outbox {
       if let bytes, let receipt = try? AssetReference(json: bytes) { receipts[name.fileChecksum] = receipt }
     }
     return ExportBatch(
-      rows: first.key...last.key, transactions: rows.map(\.body), checksums: names.map(\.checksum).sorted(), isRepeated: isRepeated, receipts: receipts)
+      rows: first.key...last.key, transactions: rows.map(\.body), checksums: names.map(\.checksum).sorted(),
+      isRepeated: isRepeated, receipts: receipts)
   }
 
   private static func namesContent(_ body: [UInt8]) -> Bool { body.firstRange(of: Array(#"{"asset":"#.utf8)) != nil }
 
   private func contents(of body: [UInt8]) throws -> [ContentName] {
-    guard let transaction = try? Transaction(json: body) else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+    guard let transaction = try? Transaction(json: body) else {
+      throw StoreError.damaged("a transaction of the outbox can't be read")
+    }
     return transaction.changes.flatMap { change in
       (change.attributes ?? [:]).values.compactMap { value in
         guard case .asset(let asset) = value else { return nil }
@@ -71,7 +74,9 @@ struct Outbox {
   func acknowledge(_ batch: ExportBatch) throws {
     for checksum in batch.checksums { try connection.statement(Self.contentArrived).binding(checksum).run() }
     try remove(batch.rows)
-    if try connection.statement(Self.isEmpty).first({ _ in true }) == nil { try connection.statement(Self.clearHalving).run() }
+    if try connection.statement(Self.isEmpty).first({ _ in true }) == nil {
+      try connection.statement(Self.clearHalving).run()
+    }
   }
 
   /// Removes rows and what is pending because of them.
@@ -110,7 +115,9 @@ struct Outbox {
   }
 
   private func move(_ row: OutboxRow, _ error: ServerError, isConsequence: Bool) throws -> Rejected {
-    guard let transaction = try? Transaction(json: row.body) else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+    guard let transaction = try? Transaction(json: row.body) else {
+      throw StoreError.damaged("a transaction of the outbox can't be read")
+    }
     let objects = transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
     try connection.statement(Self.keepRejected).binding(
       transaction.transactionID, row.number, row.body, try error.json(), isConsequence, writer.now
@@ -119,12 +126,15 @@ struct Outbox {
     let list = RereadList(writer.snapshot)
     for object in objects { if let found = try writer.snapshot.find(object.recordName) { try list.add(found.key) } }
     return Rejected(
-      identifier: transaction.transactionID, transactionNumber: row.number, objects: objects, error: error, isConsequence: isConsequence,
+      identifier: transaction.transactionID, transactionNumber: row.number, objects: objects, error: error,
+      isConsequence: isConsequence,
       date: Date(milliseconds: writer.now))
   }
 
   private func objects(of body: [UInt8]) throws -> Set<String> {
-    guard let transaction = try? Transaction(json: body) else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+    guard let transaction = try? Transaction(json: body) else {
+      throw StoreError.damaged("a transaction of the outbox can't be read")
+    }
     return Set(transaction.changes.map(\.objectID))
   }
 
@@ -142,18 +152,24 @@ struct Outbox {
 
   private static let sent = SQL("sent", "SELECT key, number, body FROM outbox WHERE batch IS NOT NULL ORDER BY key")
   private static let unsent = SQL("unsent", "SELECT key, number, body FROM outbox ORDER BY key")
-  private static let range = SQL("outbox range", "SELECT key, number, body FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key")
+  private static let range = SQL(
+    "outbox range", "SELECT key, number, body FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key")
   private static let later = SQL("outbox later", "SELECT key, number, body FROM outbox WHERE key > ? ORDER BY key")
   private static let mark = SQL("mark sent", "UPDATE outbox SET batch = ? WHERE key BETWEEN ? AND ?")
   private static let unmark = SQL("unmark", "UPDATE outbox SET batch = NULL WHERE batch IS NOT NULL")
-  private static let halvedLimit = SQL("halved limit", "SELECT batchLimit FROM outbox WHERE key = (SELECT min(key) FROM outbox)")
+  private static let halvedLimit = SQL(
+    "halved limit", "SELECT batchLimit FROM outbox WHERE key = (SELECT min(key) FROM outbox)")
   private static let setHalving = SQL("set halving", "UPDATE outbox SET batchLimit = ?2 WHERE key >= ?1")
-  private static let clearHalving = SQL("clear halving", "UPDATE outbox SET batchLimit = NULL WHERE batchLimit IS NOT NULL")
+  private static let clearHalving = SQL(
+    "clear halving", "UPDATE outbox SET batchLimit = NULL WHERE batchLimit IS NOT NULL")
   private static let isEmpty = SQL("outbox row", "SELECT 1 FROM outbox LIMIT 1")
   private static let dequeue = SQL("dequeue", "DELETE FROM outbox WHERE key BETWEEN ? AND ?")
   private static let unpend = SQL("unpend", "DELETE FROM pending WHERE number BETWEEN ? AND ?")
-  private static let receipt = SQL("receipt", "SELECT receipt FROM content WHERE checksum = ? AND receipt IS NOT NULL AND receiptExpiry > ?")
-  private static let contentArrived = SQL("content arrived", "UPDATE content SET isAtServer = 1, receipt = NULL WHERE checksum = ?")
+  private static let receipt = SQL(
+    "receipt", "SELECT receipt FROM content WHERE checksum = ? AND receipt IS NOT NULL AND receiptExpiry > ?")
+  private static let contentArrived = SQL(
+    "content arrived", "UPDATE content SET isAtServer = 1, receipt = NULL WHERE checksum = ?")
   private static let keepRejected = SQL(
-    "keep rejected", "INSERT OR REPLACE INTO rejected(identifier, number, body, error, isConsequence, at) VALUES (?, ?, ?, ?, ?, ?)")
+    "keep rejected",
+    "INSERT OR REPLACE INTO rejected(identifier, number, body, error, isConsequence, at) VALUES (?, ?, ?, ?, ?, ?)")
 }

@@ -6,7 +6,9 @@ import SQLite
 
 extension Replica {
   package func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch? {
-    try await write { writer, _ in try Outbox(writer).nextBatch(transactionLimit: transactionLimit, byteLimit: byteLimit) }
+    try await write { writer, _ in
+      try Outbox(writer).nextBatch(transactionLimit: transactionLimit, byteLimit: byteLimit)
+    }
   }
 
   package func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
@@ -34,23 +36,29 @@ extension Replica {
           let transaction = try Transaction(json: row.blob(2))
           return Rejected(
             identifier: row.text(0), transactionNumber: row.int64(1),
-            objects: transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }, error: try ServerError(json: row.blob(3)),
+            objects: transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) },
+            error: try ServerError(json: row.blob(3)),
             isConsequence: row.bool(4), date: Date(milliseconds: row.int64(5)))
         }
       }
     } catch { throw storeError(error) }
   }
 
+  /// What it did is done again, to the objects as they are now, in a save of its own.
   package func retry(_ identifier: String) async throws(StoreError) {
-    try await write { writer, outcome in
-      guard let (number, body) = try writer.connection.statement(Self.findRejected).binding(identifier).first({ ($0.int64(0), $0.blob(1)) }) else { return }
-      var transaction = try Transaction(json: body)
-      // The server may remember the refused one.
-      transaction.transactionID = writer.configuration.makeIdentifier().uuidString
-      try writer.connection.statement(Self.enqueue).binding(number, 0, try transaction.json()).run()
-      try writer.connection.statement(Self.deleteRejected).binding(identifier).run()
-      outcome.hasExports = true
-    }
+    do {
+      let body = try await read { snapshot in
+        try snapshot.connection.statement(Self.findRejected).binding(identifier).first { $0.blob(0) }
+      }
+      guard let body else { return }
+      let transaction = try Transaction(json: body)
+      var options = SaveOptions()
+      (options.author, options.contextName) = (transaction.author, transaction.contextName)
+      _ = try await save(options) { save in
+        for change in transaction.changes { try save.apply(change) }
+        try save.tables.connection.statement(Self.deleteRejected).binding(identifier).run()
+      }
+    } catch { throw storeError(error) }
   }
 
   package func discard(_ identifier: String) async throws(StoreError) {
@@ -62,20 +70,24 @@ extension Replica {
     do {
       var options = SaveOptions()
       options.author = MirroringAuthor.importing
-      _ = try await save(options) { save in try save.movePointers(from: loser, to: AnyObjectID(entityName: loser.entityName, recordName: winner)) }
+      _ = try await save(options) { save in
+        try save.movePointers(from: loser, to: AnyObjectID(entityName: loser.entityName, recordName: winner))
+      }
     } catch { throw storeError(error) }
   }
 
-  private static let selectRejected = SQL("rejected", "SELECT identifier, number, body, error, isConsequence, at FROM rejected ORDER BY number, identifier")
-  private static let findRejected = SQL("find rejected", "SELECT number, body FROM rejected WHERE identifier = ?")
+  private static let selectRejected = SQL(
+    "rejected", "SELECT identifier, number, body, error, isConsequence, at FROM rejected ORDER BY number, identifier")
+  private static let findRejected = SQL("find rejected", "SELECT body FROM rejected WHERE identifier = ?")
   private static let deleteRejected = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
-  private static let enqueue = SQL("enqueue", "INSERT INTO outbox(number, part, body) VALUES (?, ?, ?)")
 }
 
 extension SaveTransaction {
   /// Makes everything that refers to one object refer to another, and deletes the first.
   func movePointers(from loser: AnyObjectID, to winner: AnyObjectID) throws {
-    guard let found = try snapshot.find(loser.recordName), found.state == Tables.State.here, let entity = schema.entitiesByKey[found.entity] else { return }
+    guard let found = try snapshot.find(loser.recordName), found.state == Tables.State.here,
+      let entity = schema.entitiesByKey[found.entity]
+    else { return }
     _ = try tables.key(of: winner.recordName, entity)
     for relationship in entity.relationships {
       let destination = try schema.entity(relationship.destination)

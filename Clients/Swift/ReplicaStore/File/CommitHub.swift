@@ -89,7 +89,8 @@ extension CommitHub {
 extension Commit {
   package func merged(with later: Commit) -> Commit {
     Commit(
-      transactionNumber: later.transactionNumber, isImport: isImport || later.isImport, hasExports: hasExports || later.hasExports,
+      transactionNumber: later.transactionNumber, isImport: isImport || later.isImport,
+      hasExports: hasExports || later.hasExports,
       entityNames: entityNames.union(later.entityNames))
   }
 }

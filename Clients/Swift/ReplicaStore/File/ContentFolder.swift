@@ -18,7 +18,9 @@ final class ContentFolder: ContentProvider {
   func partialPath(of checksum: String) -> String { "\(folder)/\(checksum).part" }
 
   func make() throws(StoreError) {
-    do { try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true) } catch { throw ContentFile.failure(folder) }
+    do { try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true) } catch {
+      throw ContentFile.failure(folder)
+    }
   }
 
   func remove() { try? FileManager.default.removeItem(atPath: folder) }

@@ -1,9 +1,9 @@
 // One process writes to a store (K16): a lock beside its file, which the kernel ends with the process.
 
 #if canImport(Glibc)
-import Glibc
+  import Glibc
 #else
-import Darwin
+  import Darwin
 #endif
 
 final class FileLock: Sendable {
@@ -20,7 +20,9 @@ final class FileLock: Sendable {
       throw .inUse(processID: Int32(String(decoding: text.prefix(max(count, 0)), as: UTF8.self)) ?? 0)
     }
     let text = Array("\(getpid())".utf8)
-    guard ftruncate(file, 0) == 0, pwrite(file, text, text.count, 0) == text.count else { throw ContentFile.failure(path) }
+    guard ftruncate(file, 0) == 0, pwrite(file, text, text.count, 0) == text.count else {
+      throw ContentFile.failure(path)
+    }
   }
 
   deinit { if file >= 0 { close(file) } }

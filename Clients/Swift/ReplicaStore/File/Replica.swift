@@ -17,7 +17,9 @@ package final class Replica: Sendable {
 
   /// Opens the file, and makes or migrates it if need be.
   /// - Throws: `inUse`, `newerModel`, `migration`, `damaged`, `full`; the file is unchanged then.
-  package static func open(_ configuration: ReplicaConfiguration, _ model: ManagedObjectModel) async throws(StoreError) -> Replica {
+  package static func open(_ configuration: ReplicaConfiguration, _ model: ManagedObjectModel) async throws(StoreError)
+    -> Replica
+  {
     let result: Result<Replica, StoreError> = await withCheckedContinuation { continuation in
       opening.post { _ in
         continuation.resume(returning: Result { try Replica(configuration, model) }.mapError(storeError))
@@ -30,7 +32,9 @@ package final class Replica: Sendable {
   private static let opening = Lane("aquifer.opening", ())
 
   private init(_ configuration: ReplicaConfiguration, _ model: ManagedObjectModel) throws {
-    let path = configuration.path ?? "\(configuration.temporaryFolder)/aquifer-\(configuration.makeIdentifier().uuidString).sqlite"
+    let path =
+      configuration.path
+      ?? "\(configuration.temporaryFolder)/aquifer-\(configuration.makeIdentifier().uuidString).sqlite"
     let lock = configuration.isReadOnly || configuration.path == nil ? nil : try FileLock("\(path)-lock")
     let file = try StoreOpening(path: path, configuration: configuration, model: model).open()
     let contents = ContentFolder("\(path)-contents")
@@ -44,7 +48,9 @@ package final class Replica: Sendable {
     self.hub = hub
     self.pins = pins
     schemaHash = model.hash
-    readers = ReaderPool { Lane("aquifer.reader", try Reader(path: path, schema, contents: contents)) }
+    readers = ReaderPool {
+      Lane("aquifer.reader", try Reader(path: path, schema, contents: contents, fileSystem: configuration.fileSystem))
+    }
     writer = Lane("aquifer.writer", Writer(file, configuration, contents, hub, pins, lock: lock))
   }
 
@@ -74,7 +80,8 @@ package final class Replica: Sendable {
   // MARK: Saves
 
   /// Runs `body` in one commit. What it did is one history transaction, and durable when this answers.
-  /// - Throws: what `body` throws; `validation`, `conflicts`, `zones`, `noZone`, `permission`, `full`. Nothing is saved then.
+  /// - Throws: what `body` throws; `validation`, `conflicts`, `zones`, `noZone`, `permission`, `full`. Nothing is
+  ///   saved then.
   package func save<Value: Sendable>(
     _ options: SaveOptions, _ body: @escaping @Sendable (SaveTransaction) throws -> Value
   ) async throws -> (value: Value, number: Int64) {
@@ -84,8 +91,12 @@ package final class Replica: Sendable {
   }
 
   /// A commit of the store's own.
-  func write<Value: Sendable>(_ body: @escaping @Sendable (Writer, inout Writer.Outcome) throws -> Value) async throws(StoreError) -> Value {
-    do { return try await writer.run { writer in try writer.commit { try body(writer, &$0) } } } catch { throw storeError(error) }
+  func write<Value: Sendable>(_ body: @escaping @Sendable (Writer, inout Writer.Outcome) throws -> Value)
+    async throws(StoreError) -> Value
+  {
+    do { return try await writer.run { writer in try writer.commit { try body(writer, &$0) } } } catch {
+      throw storeError(error)
+    }
   }
 
   // MARK: Reads
@@ -102,12 +113,14 @@ package final class Replica: Sendable {
   /// Pins the state of now. It waits for nobody: the pinned state itself tells which one it is.
   package func pin() throws(StoreError) -> Generation {
     do {
-      let reader = try Reader(path: path, schema, contents: contents)
+      let reader = try Reader(path: path, schema, contents: contents, fileSystem: configuration.fileSystem)
       try reader.begin()
       let number = try StoreOpening.lastNumber(reader.snapshot.connection)
       let position: MirrorPosition = try Meta(reader.snapshot.connection).value("position")
       let lane = writer
-      let generation = Generation(number: number, importToken: position.importToken, Lane("aquifer.generation", reader), hub) {
+      let generation = Generation(
+        number: number, importToken: position.importToken, Lane("aquifer.generation", reader), hub
+      ) {
         lane.post { $0.checkpoint() }
       }
       pins.add(generation)
@@ -122,7 +135,9 @@ package final class Replica: Sendable {
 
   /// - Parameter note: runs on the writer's thread after each commit, so it only takes notes.
   /// - Returns: a number to stop with.
-  package func observe(_ note: @escaping @Sendable (Commit) -> Void, finish: @escaping @Sendable () -> Void) -> Int { hub.observe(note, finish: finish) }
+  package func observe(_ note: @escaping @Sendable (Commit) -> Void, finish: @escaping @Sendable () -> Void) -> Int {
+    hub.observe(note, finish: finish)
+  }
   package func stopObserving(_ number: Int) { hub.remove(number) }
 
   package func entityNames() -> Set<String> { Set(schema.entities.keys) }
@@ -142,8 +157,12 @@ package final class Replica: Sendable {
 
   /// The store's identifier as the server knows it.
   package func storeIdentifier() async throws(StoreError) -> UUID {
-    guard let identifier = UUID(uuidString: try await position().storeIdentifier) else { throw .damaged("the store's identifier is no UUID") }
+    guard let identifier = UUID(uuidString: try await position().storeIdentifier) else {
+      throw .damaged("the store's identifier is no UUID")
+    }
     return identifier
   }
-  package func setContentFetcher(_ fetch: @escaping @Sendable (String) async throws(StoreError) -> Void) { contents.setFetcher(fetch) }
+  package func setContentFetcher(_ fetch: @escaping @Sendable (String) async throws(StoreError) -> Void) {
+    contents.setFetcher(fetch)
+  }
 }

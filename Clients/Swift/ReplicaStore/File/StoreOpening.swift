@@ -17,10 +17,12 @@ struct StoreOpening {
   let model: ManagedObjectModel
 
   func open() throws -> OpenedFile {
-    let connection = try Connection(path: path, mode: configuration.isReadOnly ? .readOnly : .readWrite)
+    let connection = try Connection(
+      path: path, mode: configuration.isReadOnly ? .readOnly : .readWrite, fileSystem: configuration.fileSystem)
     if !configuration.isReadOnly {
       let isDurable = configuration.path != nil
-      try connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=\(isDurable ? "FULL" : "OFF"); PRAGMA temp_store=MEMORY")
+      try connection.execute(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=\(isDurable ? "FULL" : "OFF"); PRAGMA temp_store=MEMORY")
     }
     try connection.defineTextFunctions()
     let isNew = try connection.statement(Self.hasMeta).first { $0.int64(0) } == 0
@@ -35,7 +37,9 @@ struct StoreOpening {
     let meta = Meta(connection)
     try checkFormat(meta)
     let stored: ManagedObjectModel = try meta.value("model")
-    guard stored.hash == model.hash else { throw StoreError.migration(problems: ["the file has the model \(stored.hash), and it is opened to be read only"]) }
+    guard stored.hash == model.hash else {
+      throw StoreError.migration(problems: ["the file has the model \(stored.hash), and it is opened to be read only"])
+    }
     return try finish(connection, try schema(stored, FileKeys(connection, canAdd: false)), try meta.value("position"))
   }
 
@@ -44,11 +48,14 @@ struct StoreOpening {
     let meta = Meta(connection)
     try meta.set("format", Tables.format)
     let schema = try schema(model, FileKeys(connection, canAdd: true))
-    for root in schema.roots { for sql in Tables.create(root, in: schema) + Tables.indexes(of: root, in: schema) { try connection.execute(sql) } }
+    for root in schema.roots {
+      for sql in Tables.create(root, in: schema) + Tables.indexes(of: root, in: schema) { try connection.execute(sql) }
+    }
     for sql in schema.links.flatMap(Tables.create) { try connection.execute(sql) }
     try meta.set("model", model.current)
     let position = MirrorPosition(
-      storeIdentifier: configuration.makeIdentifier().uuidString, modelHash: model.hash, configuration: configuration.configuration)
+      storeIdentifier: configuration.makeIdentifier().uuidString, modelHash: model.hash,
+      configuration: configuration.configuration)
     try meta.set("position", position)
     try meta.set("identity", FileIdentity.read(path, machine: configuration.machineIdentifier) ?? "")
     return try finish(connection, schema, position)
@@ -90,16 +97,23 @@ struct StoreOpening {
     let save = SaveTransaction(Snapshot(connection, schema, contents: contents), ObjectTables(connection, schema))
     for stage in stages { try stage.body(save) }
     guard !save.isEmpty else { return }
-    guard save.contents.isEmpty else { throw StoreError.migration(problems: ["a step of a migration can't make contents"]) }
+    guard save.contents.isEmpty else {
+      throw StoreError.migration(problems: ["a step of a migration can't make contents"])
+    }
     try SaveRules(save, isShared: configuration.isShared).check()
     let header = TransactionHeader(
-      transactionID: configuration.makeIdentifier().uuidString, timestamp: configuration.now().milliseconds, author: MirroringAuthor.migration,
-      contextName: nil, bundleID: configuration.bundleID, processID: configuration.processID, importToken: position.importToken)
-    _ = try SaveCommit(save, header, isMirrored: configuration.isMirrored).write(number: Self.lastNumber(connection) + 1)
+      transactionID: configuration.makeIdentifier().uuidString, timestamp: configuration.now().milliseconds,
+      author: MirroringAuthor.migration,
+      contextName: nil, bundleID: configuration.bundleID, processID: configuration.processID,
+      importToken: position.importToken)
+    _ = try SaveCommit(save, header, isMirrored: configuration.isMirrored).write(
+      number: Self.lastNumber(connection) + 1)
   }
 
   private func checkFormat(_ meta: Meta) throws {
-    guard try meta.number("format") == Tables.format else { throw StoreError.damaged("\(path) has a format that this version does not know") }
+    guard try meta.number("format") == Tables.format else {
+      throw StoreError.damaged("\(path) has a format that this version does not know")
+    }
   }
 
   private func schema(_ model: ManagedObjectModel, _ keys: FileKeys) throws -> StoreSchema {
@@ -111,11 +125,16 @@ struct StoreOpening {
   }
 
   /// The number of the latest history transaction.
-  static func lastNumber(_ connection: Connection) throws -> Int64 { try connection.statement(lastNumber).first { $0.int64(0) } ?? 0 }
+  static func lastNumber(_ connection: Connection) throws -> Int64 {
+    try connection.statement(lastNumber).first { $0.int64(0) } ?? 0
+  }
 
   private static let hasMeta = SQL("has meta", "SELECT count(*) FROM sqlite_master WHERE name = 'meta'")
   private static let lastNumber = SQL(
-    "last number", "SELECT max(coalesce((SELECT max(number) FROM htransaction), 0), coalesce((SELECT value FROM meta WHERE key = 'purgedThrough'), 0))")
+    "last number",
+    "SELECT max(coalesce((SELECT max(number) FROM htransaction), 0), coalesce((SELECT value FROM meta WHERE key = "
+      + "'purgedThrough'), 0))"
+  )
 }
 
 extension ManagedObjectModel {
@@ -155,12 +174,18 @@ struct Meta {
     try connection.statement(Self.insert).binding(key, [UInt8](try JSONEncoder().encode(value))).run()
   }
 
-  func number(_ key: String) throws -> Int64? { try connection.statement(Self.select).binding(key).first { $0.int64(0) } }
+  func number(_ key: String) throws -> Int64? {
+    try connection.statement(Self.select).binding(key).first { $0.int64(0) }
+  }
   func text(_ key: String) throws -> String? { try connection.statement(Self.select).binding(key).first { $0.text(0) } }
 
   func value<Value: Decodable>(_ key: String) throws -> Value {
-    guard let bytes = try connection.statement(Self.select).binding(key).first({ $0.blob(0) }) else { throw StoreError.damaged("the file has no \(key)") }
-    do { return try JSONDecoder().decode(Value.self, from: Data(bytes)) } catch { throw StoreError.damaged("the file's \(key) can't be read") }
+    guard let bytes = try connection.statement(Self.select).binding(key).first({ $0.blob(0) }) else {
+      throw StoreError.damaged("the file has no \(key)")
+    }
+    do { return try JSONDecoder().decode(Value.self, from: Data(bytes)) } catch {
+      throw StoreError.damaged("the file's \(key) can't be read")
+    }
   }
 
   private static let insert = SQL("set meta", "INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)")
@@ -179,18 +204,22 @@ final class FileKeys: NameKeys {
 
   func entityKey(_ name: String) throws(StoreError) -> Int64 {
     try key(
-      SQL("entity key", "SELECT key FROM entity WHERE name = ?"), SQL("add entity", "INSERT INTO entity(name) VALUES (?)"), name
+      SQL("entity key", "SELECT key FROM entity WHERE name = ?"),
+      SQL("add entity", "INSERT INTO entity(name) VALUES (?)"), name
     ) { statement in try statement.binding(name) }
   }
 
   func propertyKey(root: String, _ name: String) throws(StoreError) -> Int64 {
     try key(
-      SQL("property key", "SELECT key FROM property WHERE root = ? AND name = ?"), SQL("add property", "INSERT INTO property(root, name) VALUES (?, ?)"),
+      SQL("property key", "SELECT key FROM property WHERE root = ? AND name = ?"),
+      SQL("add property", "INSERT INTO property(root, name) VALUES (?, ?)"),
       "\(root).\(name)"
     ) { statement in try statement.binding(root, name) }
   }
 
-  private func key(_ find: SQL, _ add: SQL, _ name: String, _ bind: (Statement) throws -> Statement) throws(StoreError) -> Int64 {
+  private func key(_ find: SQL, _ add: SQL, _ name: String, _ bind: (Statement) throws -> Statement) throws(StoreError)
+    -> Int64
+  {
     do {
       if let key = try bind(try connection.statement(find)).first({ $0.int64(0) }) { return key }
       guard canAdd else { throw StoreError.migration(problems: ["the file does not know \(name)"]) }

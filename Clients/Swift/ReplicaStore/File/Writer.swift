@@ -17,6 +17,7 @@ final class Writer {
   /// Pages of the log from which on the next checkpoint is worth its time.
   private var checkpointPages = Writer.pageStep
   private var commitsToPurge = 0
+  private var hasLostSync = false
   private var lock: FileLock?
   private var shadowFile: ShadowFile?
 
@@ -26,7 +27,10 @@ final class Writer {
   var schema: StoreSchema { snapshot.schema }
   var now: Int64 { configuration.now().milliseconds }
 
-  init(_ file: OpenedFile, _ configuration: ReplicaConfiguration, _ contents: ContentFolder, _ hub: CommitHub, _ pins: PinBoard, lock: FileLock?) {
+  init(
+    _ file: OpenedFile, _ configuration: ReplicaConfiguration, _ contents: ContentFolder, _ hub: CommitHub,
+    _ pins: PinBoard, lock: FileLock?
+  ) {
     connection = file.connection
     snapshot = Snapshot(file.connection, file.schema, contents: contents)
     tables = ObjectTables(file.connection, file.schema)
@@ -58,18 +62,30 @@ final class Writer {
   /// Runs `body` in one commit, durable when this returns. Nothing is changed when it throws.
   func commit<Value>(_ body: (inout Outcome) throws -> Value) throws -> Value {
     guard !configuration.isReadOnly else { throw StoreError.readOnly }
+    guard !hasLostSync else {
+      throw StoreError.damaged("the disk failed to keep a save; close the store and open it again")
+    }
     var outcome = Outcome()
-    let value = try connection.transaction {
-      let value = try body(&outcome)
-      if let position = outcome.position, position != self.position { try Meta(connection).set("position", position) }
-      return value
+    let value: Value
+    do {
+      value = try connection.transaction {
+        let value = try body(&outcome)
+        if let position = outcome.position, position != self.position { try Meta(connection).set("position", position) }
+        return value
+      }
+    } catch let error as SQLiteError where error.isSyncError {
+      // The kernel may have dropped what it could not write, and a later sync would not say so.
+      hasLostSync = true
+      throw error
     }
     if let position = outcome.position { self.position = position }
     if let number = outcome.number { lastNumber = number }
     if outcome.endsReset { dropShadow() }
     if outcome.number != nil || outcome.hasExports {
       hub.publish(
-        Commit(transactionNumber: lastNumber, isImport: outcome.isImport, hasExports: outcome.hasExports, entityNames: outcome.entityNames))
+        Commit(
+          transactionNumber: lastNumber, isImport: outcome.isImport, hasExports: outcome.hasExports,
+          entityNames: outcome.entityNames))
     }
     tidy()
     return value
@@ -92,13 +108,17 @@ final class Writer {
 
   // MARK: Saves
 
-  func save<Value>(_ options: SaveOptions, _ body: (SaveTransaction) throws -> Value) throws -> (value: Value, number: Int64) {
+  func save<Value>(_ options: SaveOptions, _ body: (SaveTransaction) throws -> Value) throws -> (
+    value: Value, number: Int64
+  ) {
     try commit { outcome in
       let base = options.base.map { base in
         MergeBase(number: base.number, policy: options.mergePolicy) { id in
           try base.readNow { snapshot in
             guard let kind = snapshot.schema.entities[id.entityName] else { return nil }
-            return try snapshot.object(id) { row in kind.columns.indices.map { row.literal($0 + 1, isName: kind.columns[$0].toOne != nil) } }
+            return try snapshot.object(id) { row in
+              kind.columns.indices.map { row.literal($0 + 1, isName: kind.columns[$0].toOne != nil) }
+            }
           }
         }
       }
@@ -110,7 +130,8 @@ final class Writer {
       try keep(save.contents)
       let number = lastNumber + 1
       let header = TransactionHeader(
-        transactionID: configuration.makeIdentifier().uuidString, timestamp: now, author: options.author, contextName: options.contextName,
+        transactionID: configuration.makeIdentifier().uuidString, timestamp: now, author: options.author,
+        contextName: options.contextName,
         bundleID: configuration.bundleID, processID: configuration.processID,
         importToken: options.base.map(\.importToken) ?? position.importToken)
       outcome.hasExports = try SaveCommit(save, header, isMirrored: configuration.isMirrored).write(number: number)
@@ -128,7 +149,9 @@ final class Writer {
       switch source {
       case .data(let data):
         byteCount = Int64(data.count)
-        if self.contents.localPath(of: ContentName(checksum: checksum, byteCount: byteCount)) == nil { try store(source, at: path) }
+        if self.contents.localPath(of: ContentName(checksum: checksum, byteCount: byteCount)) == nil {
+          try store(source, at: path)
+        }
       case .file:
         try store(source, at: path)
         let name = try ContentFile.measure(path)
@@ -154,7 +177,9 @@ final class Writer {
     if commitsToPurge < 0 {
       commitsToPurge = 1000
       // Dropped because the next purge tries again.
-      _ = try? connection.transaction { try HistoryPurge(connection).purge(before: now - configuration.historyRetention.milliseconds, force: false) }
+      _ = try? connection.transaction {
+        try HistoryPurge(connection).purge(before: now - configuration.historyRetention.milliseconds, force: false)
+      }
     }
   }
 
@@ -163,7 +188,9 @@ final class Writer {
     guard let result = try? connection.checkpoint(.passive) else { return }
     checkpointPages = result.checkpointedPages == result.logPages ? Self.pageStep : result.logPages + Self.pageStep
     // A log that a pin let grow is emptied once nobody reads it.
-    if result.checkpointedPages == result.logPages, result.logPages > 16 * Self.pageStep, pins.isEmpty { _ = try? connection.checkpoint(.truncate) }
+    if result.checkpointedPages == result.logPages, result.logPages > 16 * Self.pageStep, pins.isEmpty {
+      _ = try? connection.checkpoint(.truncate)
+    }
   }
 
   func close() {
@@ -175,7 +202,9 @@ final class Writer {
 
   private static let keepContent = SQL(
     "keep content",
-    "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, 1, 0, ?3) ON CONFLICT DO UPDATE SET isHere = 1, usedAt = ?3")
+    "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, 1, 0, ?3) ON CONFLICT DO "
+      + "UPDATE SET isHere = 1, usedAt = ?3"
+  )
 }
 
 /// What a save says of itself.

@@ -2,9 +2,9 @@
 
 package import FoundationEssentials
 #if canImport(Glibc)
-import Glibc
+  import Glibc
 #else
-import Darwin
+  import Darwin
 #endif
 
 /// How a row names content.
@@ -26,7 +26,9 @@ package struct ContentName: Sendable, Hashable {
 
   /// - Parameter fileChecksum: base64 of a byte 1 and the 20 bytes.
   package init?(fileChecksum: String, byteCount: Int64) {
-    guard let data = Data(base64Encoded: fileChecksum), data.count == 21, data.first == 1, byteCount >= 0 else { return nil }
+    guard let data = Data(base64Encoded: fileChecksum), data.count == 21, data.first == 1, byteCount >= 0 else {
+      return nil
+    }
     self.init(checksum: data.dropFirst().hexadecimal, byteCount: byteCount)
   }
 
@@ -37,7 +39,9 @@ package struct ContentName: Sendable, Hashable {
     return Data(bytes).base64EncodedString()
   }
 
-  private static func digit(_ character: UInt8) -> UInt8 { character < UInt8(ascii: "a") ? character &- UInt8(ascii: "0") : character &- UInt8(ascii: "a") &+ 10 }
+  private static func digit(_ character: UInt8) -> UInt8 {
+    character < UInt8(ascii: "a") ? character &- UInt8(ascii: "0") : character &- UInt8(ascii: "a") &+ 10
+  }
 }
 
 package enum ContentFile {

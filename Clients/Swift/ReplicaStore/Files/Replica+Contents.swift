@@ -9,7 +9,9 @@ extension Replica {
     do {
       return try await read { [contents] snapshot in
         try batch.checksums.compactMap { checksum in
-          let row = try snapshot.connection.statement(Self.unsent).binding(checksum, date.milliseconds).first { $0.int64(0) }
+          let row = try snapshot.connection.statement(Self.unsent).binding(checksum, date.milliseconds).first {
+            $0.int64(0)
+          }
           return row.map { Content(ContentName(checksum: checksum, byteCount: $0), contents, nil, nil) }
         }
       }
@@ -26,7 +28,9 @@ extension Replica {
     do {
       return try await read { [contents] snapshot in
         try snapshot.connection.statement(Self.missing).binding(byteLimit, limit).all { row in
-          Content(ContentName(checksum: row.text(0), byteCount: row.int64(1)), contents, row.optionalText(2), row.optionalInt64(3))
+          Content(
+            ContentName(checksum: row.text(0), byteCount: row.int64(1)), contents, row.optionalText(2),
+            row.optionalInt64(3))
         }
       }
     } catch { throw storeError(error) }
@@ -36,8 +40,12 @@ extension Replica {
     do {
       return try await read { [contents] snapshot in
         try snapshot.connection.statement(Self.one).binding(checksum).first { row in
-          let content = Content(ContentName(checksum: checksum, byteCount: row.int64(0)), contents, row.optionalText(1), row.optionalInt64(2))
-          let owner = try row.optionalInt64(3).flatMap { try snapshot.object($0)?.id } ?? AnyObjectID(entityName: "", recordName: "")
+          let content = Content(
+            ContentName(checksum: checksum, byteCount: row.int64(0)), contents, row.optionalText(1),
+            row.optionalInt64(2))
+          let owner =
+            try row.optionalInt64(3).flatMap { try snapshot.object($0)?.id }
+            ?? AnyObjectID(entityName: "", recordName: "")
           return (content, owner)
         }
       }
@@ -45,7 +53,9 @@ extension Replica {
   }
 
   package func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError) {
-    try await write { writer, _ in try writer.connection.statement(Self.keepAddress).binding(downloadURL, expiry.milliseconds, checksum).run() }
+    try await write { writer, _ in
+      try writer.connection.statement(Self.keepAddress).binding(downloadURL, expiry.milliseconds, checksum).run()
+    }
   }
 
   package func partialPath(of checksum: String) -> String { contents.partialPath(of: checksum) }
@@ -66,7 +76,9 @@ extension Replica {
 
   package func trimContents(to byteCount: Int64) async throws(StoreError) {
     try await write { writer, _ in
-      for checksum in writer.contents.takeUsed() { try writer.connection.statement(Self.use).binding(writer.now, checksum).run() }
+      for checksum in writer.contents.takeUsed() {
+        try writer.connection.statement(Self.use).binding(writer.now, checksum).run()
+      }
       var excess = (try writer.connection.statement(Self.total).first { $0.int64(0) } ?? 0) - byteCount
       let candidates = try writer.connection.statement(Self.removable).all { ($0.text(0), $0.int64(1)) }
       for (checksum, count) in candidates where excess > 0 {
@@ -78,18 +90,27 @@ extension Replica {
   }
 
   private static let unsent = SQL(
-    "content to send", "SELECT byteCount FROM content WHERE checksum = ? AND isHere = 1 AND (receipt IS NULL OR receiptExpiry <= ?)")
-  private static let keepReceipt = SQL("keep receipt", "UPDATE content SET receipt = ?, receiptExpiry = ? WHERE checksum = ?")
+    "content to send",
+    "SELECT byteCount FROM content WHERE checksum = ? AND isHere = 1 AND (receipt IS NULL OR receiptExpiry <= ?)")
+  private static let keepReceipt = SQL(
+    "keep receipt", "UPDATE content SET receipt = ?, receiptExpiry = ? WHERE checksum = ?")
   private static let missing = SQL(
     "missing contents",
-    "SELECT checksum, byteCount, downloadURL, expiry FROM content WHERE isHere = 0 AND isAtServer = 1 AND byteCount <= ? ORDER BY byteCount, checksum LIMIT ?")
-  private static let one = SQL("one content", "SELECT byteCount, downloadURL, expiry, owner FROM content WHERE checksum = ?")
-  private static let keepAddress = SQL("keep address", "UPDATE content SET downloadURL = ?, expiry = ? WHERE checksum = ?")
+    "SELECT checksum, byteCount, downloadURL, expiry FROM content WHERE isHere = 0 AND isAtServer = 1 AND byteCount "
+      + "<= ? ORDER BY byteCount, checksum LIMIT ?"
+  )
+  private static let one = SQL(
+    "one content", "SELECT byteCount, downloadURL, expiry, owner FROM content WHERE checksum = ?")
+  private static let keepAddress = SQL(
+    "keep address", "UPDATE content SET downloadURL = ?, expiry = ? WHERE checksum = ?")
   private static let arrived = SQL("content is here", "UPDATE content SET isHere = 1, usedAt = ? WHERE checksum = ?")
   private static let use = SQL("use content", "UPDATE content SET usedAt = ? WHERE checksum = ?")
   private static let total = SQL("content bytes", "SELECT coalesce(sum(byteCount), 0) FROM content WHERE isHere = 1")
   private static let removable = SQL(
-    "removable contents", "SELECT checksum, byteCount FROM content WHERE isHere = 1 AND isAtServer = 1 AND receipt IS NULL ORDER BY usedAt, checksum")
+    "removable contents",
+    "SELECT checksum, byteCount FROM content WHERE isHere = 1 AND isAtServer = 1 AND receipt IS NULL ORDER BY "
+      + "usedAt, checksum"
+  )
   private static let gone = SQL("content is gone", "UPDATE content SET isHere = 0 WHERE checksum = ?")
 }
 

@@ -22,12 +22,17 @@ struct HistoryPurge {
   }
 
   /// The last transaction that neither the outbox nor a consumer needs.
-  func lowWaterMark() throws -> Int64 { (try connection.statement(Self.mark).first { $0.optionalInt64(0) } ?? nil) ?? .max }
+  func lowWaterMark() throws -> Int64 {
+    (try connection.statement(Self.mark).first { $0.optionalInt64(0) } ?? nil) ?? .max
+  }
 
-  private static let lastBefore = SQL("last before", "SELECT coalesce(max(number), 0) FROM htransaction WHERE timestamp < ?")
+  private static let lastBefore = SQL(
+    "last before", "SELECT coalesce(max(number), 0) FROM htransaction WHERE timestamp < ?")
   private static let deleteChanges = SQL("purge changes", "DELETE FROM hchange WHERE id < ?")
   private static let deleteTransactions = SQL("purge transactions", "DELETE FROM htransaction WHERE number <= ?")
   private static let mark = SQL(
     "low-water mark",
-    "SELECT min(n) FROM (SELECT min(number) - 1 AS n FROM outbox UNION ALL SELECT min(number) - 1 FROM rejected UNION ALL SELECT min(number) FROM consumer)")
+    "SELECT min(n) FROM (SELECT min(number) - 1 AS n FROM outbox UNION ALL SELECT min(number) - 1 FROM rejected "
+      + "UNION ALL SELECT min(number) FROM consumer)"
+  )
 }

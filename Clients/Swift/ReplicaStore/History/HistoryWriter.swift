@@ -19,7 +19,9 @@ final class HistoryWriter {
 
   var isEmpty: Bool { place == 0 }
 
-  func change(_ object: Int64, _ kind: HistoryChange.Kind, _ properties: [Int64] = [], tombstone: [String: Literal] = [:]) throws {
+  func change(
+    _ object: Int64, _ kind: HistoryChange.Kind, _ properties: [Int64] = [], tombstone: [String: Literal] = [:]
+  ) throws {
     guard place < Self.changeLimit else { throw StoreError.invalid("a save has at most \(Self.changeLimit) changes") }
     let statement = try connection.statement(Self.insertChange)
     try statement.bind(1, number << 20 | place)
@@ -31,19 +33,26 @@ final class HistoryWriter {
     place += 1
   }
 
-  func finish(timestamp: Int64, author: String?, contextName: String?, bundleID: String?, processID: String?, _ tables: ObjectTables) throws {
+  func finish(
+    timestamp: Int64, author: String?, contextName: String?, bundleID: String?, processID: String?,
+    _ tables: ObjectTables
+  ) throws {
     try connection.statement(Self.insertTransaction).binding(
-      number, timestamp, try tables.word(author), try tables.word(contextName), try tables.word(bundleID), try tables.word(processID)
+      number, timestamp, try tables.word(author), try tables.word(contextName), try tables.word(bundleID),
+      try tables.word(processID)
     ).run()
   }
 
   /// Property keys as bytes, two for each.
-  static func encode(_ properties: [Int64]) -> [UInt8] { properties.flatMap { [UInt8(truncatingIfNeeded: $0 >> 8), UInt8(truncatingIfNeeded: $0)] } }
+  static func encode(_ properties: [Int64]) -> [UInt8] {
+    properties.flatMap { [UInt8(truncatingIfNeeded: $0 >> 8), UInt8(truncatingIfNeeded: $0)] }
+  }
 
   static func decode(_ bytes: [UInt8]) -> [Int64] {
     stride(from: 0, to: bytes.count - 1, by: 2).map { Int64(bytes[$0]) << 8 | Int64(bytes[$0 + 1]) }
   }
 
-  private static let insertChange = SQL("insert change", "INSERT INTO hchange(id, object, kind, properties, tombstone) VALUES (?, ?, ?, ?, ?)")
+  private static let insertChange = SQL(
+    "insert change", "INSERT INTO hchange(id, object, kind, properties, tombstone) VALUES (?, ?, ?, ?, ?)")
   private static let insertTransaction = SQL("insert transaction", "INSERT INTO htransaction VALUES (?, ?, ?, ?, ?, ?)")
 }

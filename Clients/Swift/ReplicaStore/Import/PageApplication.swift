@@ -21,7 +21,9 @@ final class PageApplication {
   private(set) var entityNames: Set<String> = []
 
   /// - Parameter history: nil for a second file, which nobody reads.
-  init(_ snapshot: Snapshot, _ tables: ObjectTables, _ history: HistoryWriter?, _ contents: ContentFolder, now: Int64) throws {
+  init(_ snapshot: Snapshot, _ tables: ObjectTables, _ history: HistoryWriter?, _ contents: ContentFolder, now: Int64)
+    throws
+  {
     self.snapshot = snapshot
     self.tables = tables
     self.history = history
@@ -38,7 +40,9 @@ final class PageApplication {
     case .link(let link): try setPair(link, isLinked: true)
     case .unlink(let link): try setPair(link, isLinked: false)
     case .move(let objectID, _, let zoneID):
-      if let found = try snapshot.find(objectID) { try tables.connection.statement(Self.setZone).binding(try zone(zoneID), found.key).run() }
+      if let found = try snapshot.find(objectID) {
+        try tables.connection.statement(Self.setZone).binding(try zone(zoneID), found.key).run()
+      }
     case .zone(let ended): try end(ended)
     case .share(let zoneID): changedShares.append(zoneID)
     }
@@ -78,12 +82,19 @@ final class PageApplication {
         noteSaved(entity)
       }
     } else {
-      if let found, found.state == Tables.State.here, let other = schema.entitiesByKey[found.entity] { try tables.deleteRow(other, found.key) }
+      if let found, found.state == Tables.State.here, let other = schema.entitiesByKey[found.entity] {
+        try tables.deleteRow(other, found.key)
+      }
       key = try tables.makeHere(name, entity, found: found)
       var values = values
       if try pending.hasEdits(key) { try OutboxReplay(self).overlay(name, entity, &values) }
-      try tables.insertRow(key, entity) { place in values[place] ?? entity.columns[place].attribute.map(WireValue.defaultValue) ?? .null }
-      if let history { try history.change(key, .insert, entity.columns.indices.filter { (values[$0] ?? .null) != .null }.map { entity.columns[$0].key }) }
+      try tables.insertRow(key, entity) { place in
+        values[place] ?? entity.columns[place].attribute.map(WireValue.defaultValue) ?? .null
+      }
+      if let history {
+        try history.change(
+          key, .insert, entity.columns.indices.filter { (values[$0] ?? .null) != .null }.map { entity.columns[$0].key })
+      }
       noteSaved(entity)
     }
     let place = try tables.connection.statement(Self.placeObject)
@@ -112,9 +123,11 @@ final class PageApplication {
     return changed
   }
 
-  /// An imported deletion is applied always (K5).
+  /// An imported deletion is applied whatever was edited (K5). Only an object that was made here since stays: the
+  /// server
+  /// makes it again when it hears of it, and never tells a store its own saves.
   func delete(_ name: String) throws {
-    guard let found = try snapshot.find(name) else { return }
+    guard let found = try snapshot.find(name), try !pending.isNew(found.key) else { return }
     try delete(found)
   }
 
@@ -124,7 +137,8 @@ final class PageApplication {
       var tombstone: [String: Literal] = [:]
       if history != nil {
         let current = try tables.values(of: entity, found.key)
-        for (place, column) in entity.columns.enumerated() where column.attribute?.traits.contains(.preservedOnDeletion) == true && current[place] != .null {
+        for (place, column) in entity.columns.enumerated()
+        where column.attribute?.traits.contains(.preservedOnDeletion) == true && current[place] != .null {
           tombstone[column.name] = current[place]
         }
       }
@@ -138,7 +152,8 @@ final class PageApplication {
   // MARK: Pairs
 
   private func setPair(_ link: Link, isLinked: Bool) throws {
-    guard let entity = schema.entities[link.entity], let relationship = entity.toMany[link.relationship], case .link(let table, let isFirst) = relationship.storage,
+    guard let entity = schema.entities[link.entity], let relationship = entity.toMany[link.relationship],
+      case .link(let table, let isFirst) = relationship.storage,
       let destination = schema.entities[link.targetEntity]
     else { return }
     let source = try tables.key(of: link.objectID, entity)
@@ -201,7 +216,9 @@ final class PageApplication {
   /// Notes where contents of the object are.
   private func note(_ object: ImportedObject) {
     for (_, value) in object.attributes.sorted(by: { $0.key < $1.key }) {
-      guard case .asset(let asset) = value, let name = ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size) else { continue }
+      guard case .asset(let asset) = value,
+        let name = ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size)
+      else { continue }
       noteContent(name, asset.downloadURL, owner: object.objectID)
     }
   }
@@ -209,8 +226,10 @@ final class PageApplication {
   /// Dropped because a content without an address is asked for again, by its owner.
   private func noteContent(_ name: ContentName, _ address: String?, owner: String) {
     guard let key = try? snapshot.find(owner)?.key else { return }
-    try? tables.connection.statement(Self.noteContent).binding(name.checksum, name.byteCount, address, now + Self.addressLifetime, contents.localPath(of: name) != nil, now, key)
-      .run()
+    try? tables.connection.statement(Self.noteContent).binding(
+      name.checksum, name.byteCount, address, now + Self.addressLifetime, contents.localPath(of: name) != nil, now, key
+    )
+    .run()
   }
 
   /// An address is valid for 15 minutes.
@@ -222,13 +241,17 @@ final class PageApplication {
   private static let findZone = SQL("find zone", "SELECT key FROM zone WHERE zoneName = ? AND ownerRecordName = ?")
   private static let pauseZone = SQL("pause zone", "UPDATE zone SET isPaused = 1 WHERE key = ?")
   private static let leaveZone = SQL("leave zone", "UPDATE object SET zone = NULL WHERE zone = ?")
-  private static let objectsOfZone = SQL("objects of zone", "SELECT _pk, entity FROM object WHERE zone = ? AND state = 1 ORDER BY _pk")
+  private static let objectsOfZone = SQL(
+    "objects of zone", "SELECT _pk, entity FROM object WHERE zone = ? AND state = 1 ORDER BY _pk")
   private static let forgetShare = SQL("forget share", "UPDATE zone SET share = NULL, isPaused = 0 WHERE key = ?")
   private static let keepContent = SQL(
     "keep imported content",
-    "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, ?3, 1, ?4) ON CONFLICT DO UPDATE SET isHere = 1, isAtServer = 1")
+    "INSERT INTO content(checksum, byteCount, isHere, isAtServer, usedAt) VALUES (?1, ?2, ?3, 1, ?4) ON CONFLICT DO "
+      + "UPDATE SET isHere = 1, isAtServer = 1"
+  )
   private static let noteContent = SQL(
     "note content",
-    "INSERT INTO content(checksum, byteCount, downloadURL, expiry, isHere, isAtServer, usedAt, owner) VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7) "
+    "INSERT INTO content(checksum, byteCount, downloadURL, expiry, isHere, isAtServer, usedAt, owner) VALUES (?1, "
+      + "?2, ?3, ?4, ?5, 1, ?6, ?7) "
       + "ON CONFLICT DO UPDATE SET downloadURL = ?3, expiry = ?4, isHere = ?5, isAtServer = 1, owner = ?7")
 }

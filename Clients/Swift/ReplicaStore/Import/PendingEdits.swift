@@ -32,7 +32,8 @@ struct PendingEdits {
 
   private static let any = SQL("any pending", "SELECT 1 FROM pending LIMIT 1")
   private static let one = SQL("is pending", "SELECT 1 FROM pending WHERE object = ? AND property = ? AND target = ?")
-  private static let all = SQL("pending of object", "SELECT property FROM pending WHERE object = ? AND target = 0 AND property >= 0")
+  private static let all = SQL(
+    "pending of object", "SELECT property FROM pending WHERE object = ? AND target = 0 AND property >= 0")
 }
 
 /// Puts pending edits onto an object that comes back after a deletion by somebody else: the outbox still has them, and
@@ -46,11 +47,16 @@ struct OutboxReplay {
   func overlay(_ name: String, _ entity: EntityPlan, _ values: inout [Literal?]) throws {
     let bodies = try application.tables.connection.statement(Self.bodies).all { $0.blob(0) }
     for body in bodies {
-      guard let transaction = try? Transaction(json: body) else { throw StoreError.damaged("a transaction of the outbox can't be read") }
+      guard let transaction = try? Transaction(json: body) else {
+        throw StoreError.damaged("a transaction of the outbox can't be read")
+      }
       for change in transaction.changes where change.objectID == name && change.changeType != .delete {
         for (place, column) in entity.columns.enumerated() {
           if let attribute = column.attribute, let value = change.attributes?[column.name] {
-            values[place] = try WireValue.literal(value, attribute) { _ in throw StoreError.damaged("a content in the outbox is no asset") } ?? values[place]
+            values[place] =
+              try WireValue.literal(value, attribute) { _ in
+                throw StoreError.damaged("a content in the outbox is no asset")
+              } ?? values[place]
           } else if let relationship = column.toOne, case .toOne(let target)? = change.relationships?[column.name] {
             let destination = try application.schema.entity(relationship.destination)
             values[place] = try target.map { .integer(try application.tables.key(of: $0, destination)) } ?? .null

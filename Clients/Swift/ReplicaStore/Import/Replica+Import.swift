@@ -11,7 +11,9 @@ extension Replica {
       let applied =
         try position.resetReason == nil
         ? writer.apply(page, &position, &outcome) : writer.applyReset(page, &position, &outcome, path: path)
-      if let event { try EventLog(writer.connection).count(event, saved: applied.savedCount, deleted: applied.deletedCount) }
+      if let event {
+        try EventLog(writer.connection).count(event, saved: applied.savedCount, deleted: applied.deletedCount)
+      }
       outcome.position = position
       outcome.isImport = true
       return applied
@@ -41,7 +43,9 @@ extension Replica {
   }
 
   package func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID] {
-    do { return try await read { snapshot in try RereadList(snapshot).objects(limit) } } catch { throw storeError(error) }
+    do { return try await read { snapshot in try RereadList(snapshot).objects(limit) } } catch {
+      throw storeError(error)
+    }
   }
 
   package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
@@ -65,7 +69,9 @@ extension MirrorPosition {
 }
 
 extension Writer {
-  fileprivate func apply(_ page: ImportPage, _ position: inout MirrorPosition, _ outcome: inout Outcome) throws -> AppliedPage {
+  fileprivate func apply(_ page: ImportPage, _ position: inout MirrorPosition, _ outcome: inout Outcome) throws
+    -> AppliedPage
+  {
     let history = HistoryWriter(connection, number: lastNumber + 1)
     let application = try PageApplication(snapshot, tables, history, contents, now: now)
     for change in page.changes { try application.apply(change) }
@@ -75,9 +81,12 @@ extension Writer {
     return application.applied(page, didSwap: false)
   }
 
-  fileprivate func applyReset(_ page: ImportPage, _ position: inout MirrorPosition, _ outcome: inout Outcome, path: String) throws -> AppliedPage {
+  fileprivate func applyReset(
+    _ page: ImportPage, _ position: inout MirrorPosition, _ outcome: inout Outcome, path: String
+  ) throws -> AppliedPage {
     let shadow = try shadow(path)
-    let told = try shadow.apply({ application in for change in page.changes { try application.apply(change) } }, now: now)
+    let told = try shadow.apply(
+      { application in for change in page.changes { try application.apply(change) } }, now: now)
     position.importToken = page.importToken
     guard page.reset?.done ?? page.caughtUp else { return told.applied(page, didSwap: false) }
     let history = HistoryWriter(connection, number: lastNumber + 1)
@@ -90,7 +99,8 @@ extension Writer {
     if page.isInitialImportDone { position.isInitialImportDone = true }
     outcome.endsReset = true
     return AppliedPage(
-      importToken: page.importToken, savedCount: application.savedCount, deletedCount: application.deletedCount, changedShares: told.changedShares,
+      importToken: page.importToken, savedCount: application.savedCount, deletedCount: application.deletedCount,
+      changedShares: told.changedShares,
       endedZones: told.endedZones, didSwap: true)
   }
 
@@ -98,7 +108,8 @@ extension Writer {
     outcome.entityNames = application.entityNames
     guard !history.isEmpty else { return }
     try history.finish(
-      timestamp: now, author: author, contextName: nil, bundleID: configuration.bundleID, processID: configuration.processID, tables)
+      timestamp: now, author: author, contextName: nil, bundleID: configuration.bundleID,
+      processID: configuration.processID, tables)
     outcome.number = history.number
   }
 }
@@ -106,23 +117,28 @@ extension Writer {
 extension PageApplication {
   fileprivate func applied(_ page: ImportPage, didSwap: Bool) -> AppliedPage {
     AppliedPage(
-      importToken: page.importToken, savedCount: savedCount, deletedCount: deletedCount, changedShares: changedShares, endedZones: endedZones,
+      importToken: page.importToken, savedCount: savedCount, deletedCount: deletedCount, changedShares: changedShares,
+      endedZones: endedZones,
       didSwap: didSwap)
   }
 
   /// One object as the server has it, with all its pairs.
   fileprivate func apply(_ answer: ObjectAnswer) throws {
     var relationships: [String: String?] = [:]
-    for (name, value) in answer.relationships { if case .toOne(let target) = value { relationships.updateValue(target, forKey: name) } }
+    for (name, value) in answer.relationships {
+      if case .toOne(let target) = value { relationships.updateValue(target, forKey: name) }
+    }
     try apply(
       .save(
         ImportedObject(
-          entity: answer.entity, objectID: answer.objectID, zoneID: answer.zoneID, attributes: answer.attributes, relationships: relationships,
+          entity: answer.entity, objectID: answer.objectID, zoneID: answer.zoneID, attributes: answer.attributes,
+          relationships: relationships,
           recordChangeTag: "")))
     guard let entity = schema.entities[answer.entity] else { return }
     let key = try tables.key(of: answer.objectID, entity)
     for (name, value) in answer.relationships.sorted(by: { $0.key < $1.key }) {
-      guard case .toMany(let targets) = value, let relationship = entity.toMany[name], case .link(let link, let isFirst) = relationship.storage,
+      guard case .toMany(let targets) = value, let relationship = entity.toMany[name],
+        case .link(let link, let isFirst) = relationship.storage,
         let destination = schema.entities[relationship.destination]
       else { continue }
       let wanted = try Set(targets.map { try tables.key(of: $0, destination) })

@@ -17,11 +17,13 @@ struct RereadList {
 
   func objects(_ limit: Int) throws -> [AnyObjectID] {
     try connection.statement(Self.select).binding(limit).all { row in
-      AnyObjectID(entityName: snapshot.schema.entitiesByKey[row.int64(1)]?.name ?? "", recordName: RecordName.read(row, 0))
+      AnyObjectID(
+        entityName: snapshot.schema.entitiesByKey[row.int64(1)]?.name ?? "", recordName: RecordName.read(row, 0))
     }
   }
 
   private static let insert = SQL("add reread", "INSERT OR IGNORE INTO reread(object) VALUES (?)")
   private static let delete = SQL("remove reread", "DELETE FROM reread WHERE object = ?")
-  private static let select = SQL("rereads", "SELECT o.name, o.entity FROM reread r JOIN object o ON o._pk = r.object ORDER BY r.object LIMIT ?")
+  private static let select = SQL(
+    "rereads", "SELECT o.name, o.entity FROM reread r JOIN object o ON o._pk = r.object ORDER BY r.object LIMIT ?")
 }

@@ -12,7 +12,10 @@ final class ShadowFile {
   private let tables: ObjectTables
   private let contents: ContentFolder
 
-  init(beside storePath: String, _ model: ManagedObjectModel, _ configuration: ReplicaConfiguration, _ contents: ContentFolder) throws {
+  init(
+    beside storePath: String, _ model: ManagedObjectModel, _ configuration: ReplicaConfiguration,
+    _ contents: ContentFolder
+  ) throws {
     path = "\(storePath)-reset"
     self.contents = contents
     Self.removeFiles(path)
@@ -21,7 +24,9 @@ final class ShadowFile {
     try connection.defineTextFunctions()
     let schema = try connection.transaction { [connection] in
       try connection.execute(Tables.common)
-      let schema = try SchemaBuilder(model: model, configuration: configuration.configuration, keys: FileKeys(connection, canAdd: true)).build()
+      let schema = try SchemaBuilder(
+        model: model, configuration: configuration.configuration, keys: FileKeys(connection, canAdd: true)
+      ).build()
       for root in schema.roots { for sql in Tables.create(root, in: schema) { try connection.execute(sql) } }
       for sql in schema.links.flatMap(Tables.create) { try connection.execute(sql) }
       return schema
@@ -35,7 +40,9 @@ final class ShadowFile {
     Self.removeFiles(path)
   }
 
-  static func removeFiles(_ path: String) { for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) } }
+  static func removeFiles(_ path: String) {
+    for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) }
+  }
 
   /// - Returns: zones whose shares are to be fetched.
   func apply(_ body: (PageApplication) throws -> Void, now: Int64) throws -> PageApplication {
@@ -68,15 +75,21 @@ final class ShadowFile {
     try statement.bind(1, own.key)
     try statement.forEach { row in
       let name = RecordName.read(row, 0)
-      let zone = try row.optionalText(2).map { try store.zone(ZoneID(zoneName: $0, ownerRecordName: row.text(3).isEmpty ? nil : row.text(3))) }
+      let zone = try row.optionalText(2).map {
+        try store.zone(ZoneID(zoneName: $0, ownerRecordName: row.text(3).isEmpty ? nil : row.text(3)))
+      }
       let values = try own.columns.enumerated().map { place, column throws -> Literal? in
         let value = row.literal(Int32(place + 4))
         if !column.isMirrored { return nil }
-        guard let relationship = column.toOne, case .integer(let key) = value, let (target, _) = try snapshot.object(key) else { return value }
+        guard let relationship = column.toOne, case .integer(let key) = value,
+          let (target, _) = try snapshot.object(key)
+        else { return value }
         return .integer(try store.tables.key(of: target.recordName, try store.schema.entity(relationship.destination)))
       }
       try store.store(name, entity, zone: zone, tag: row.optionalText(1), values)
-      if let key = try store.snapshot.find(name)?.key { try store.tables.connection.statement(Self.see).binding(key).run() }
+      if let key = try store.snapshot.find(name)?.key {
+        try store.tables.connection.statement(Self.see).binding(key).run()
+      }
     }
   }
 
@@ -94,7 +107,10 @@ final class ShadowFile {
     let destination = try store.schema.entity(relationship.destination)
     var kept: Set<Pair> = []
     let rows = try connection.prepare(
-      SQL("shadow pairs", "SELECT a.name, b.name FROM \(link.table) l JOIN object a ON a._pk = l.a JOIN object b ON b._pk = l.b ORDER BY l.a, l.b"))
+      SQL(
+        "shadow pairs",
+        "SELECT a.name, b.name FROM \(link.table) l JOIN object a ON a._pk = l.a JOIN object b ON b._pk = l.b ORDER BY l.a, l.b"
+      ))
     try rows.forEach { row in
       let a = try store.tables.key(of: RecordName.read(row, 0), entity)
       let b = try store.tables.key(of: RecordName.read(row, 1), destination)
@@ -106,7 +122,9 @@ final class ShadowFile {
     let current = try store.tables.connection.prepare(SQL("pairs", "SELECT a, b FROM \(link.table) ORDER BY a, b")).all { row in
       Pair(link: link, a: row.int64(0), b: row.int64(1))
     }
-    for pair in current where !kept.contains(pair) && (!link.isSymmetric || pair.a <= pair.b) { try store.setPair(pair, isLinked: false) }
+    for pair in current where !kept.contains(pair) && (!link.isSymmetric || pair.a <= pair.b) {
+      try store.setPair(pair, isLinked: false)
+    }
   }
 
   private static let see = SQL("see", "INSERT OR IGNORE INTO seen(key) VALUES (?)")

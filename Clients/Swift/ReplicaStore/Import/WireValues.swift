@@ -6,7 +6,9 @@ import MirrorWire
 /// A value that a page has for an attribute.
 enum WireValue {
   /// - Returns: nil when the value does not fit the type; the attribute keeps what it has then.
-  static func literal(_ value: AttributeValue, _ attribute: AttributeDescription, _ store: (Data) throws -> ContentName) throws -> Literal? {
+  static func literal(_ value: AttributeValue, _ attribute: AttributeDescription, _ store: (Data) throws -> ContentName)
+    throws -> Literal?
+  {
     switch value {
     case .null: return .null
     case .boolean(let flag): return attribute.type == .boolean ? .integer(flag ? 1 : 0) : nil
@@ -31,7 +33,9 @@ enum WireValue {
     }
   }
 
-  private static func literal(_ text: String, _ attribute: AttributeDescription, _ store: (Data) throws -> ContentName) throws -> Literal? {
+  private static func literal(_ text: String, _ attribute: AttributeDescription, _ store: (Data) throws -> ContentName)
+    throws -> Literal?
+  {
     switch attribute.type {
     case .string, .uri, .uuid, .decimal: return .text(text)
     case .date: return WireDate.milliseconds(text).map { .integer($0) }

@@ -22,7 +22,9 @@ struct Migration {
     guard problems.isEmpty else { throw StoreError.migration(problems: problems) }
     for root in later.roots {
       for sql in Tables.create(root, in: later, named: "m_\(root.name)".quoted) { try connection.execute(sql) }
-      for entity in later.all where entity.rootName == root.name && !entity.isAbstract { try copy(entity, into: "m_\(root.name)".quoted) }
+      for entity in later.all where entity.rootName == root.name && !entity.isAbstract {
+        try copy(entity, into: "m_\(root.name)".quoted)
+      }
     }
     for link in later.links { try copy(link) }
     for root in earlier.roots { try connection.execute("DROP TABLE \(root.table)") }
@@ -49,7 +51,9 @@ struct Migration {
     var defaults: [Literal] = []
     for column in entity.columns where column.isStored {
       names.append(column.quoted)
-      let source = mapping.earlierProperty(column.name, of: entity.name).flatMap { old.column($0) }.flatMap { $0.isStored ? $0 : nil }
+      let source = mapping.earlierProperty(column.name, of: entity.name).flatMap { old.column($0) }.flatMap {
+        $0.isStored ? $0 : nil
+      }
       let fallback = column.attribute.map(WireValue.defaultValue) ?? .null
       if let source {
         let value = Self.converted("e.\(source.quoted)", source, column)
@@ -96,12 +100,19 @@ struct Migration {
       if to != entity.key { moves.append((entity.key, to)) }
     }
     // Through negative numbers, so that two entities can change names.
-    for move in moves { try connection.statement(SQL("lift entity", "UPDATE object SET entity = -entity WHERE entity = ?")).binding(move.from).run() }
+    for move in moves {
+      try connection.statement(SQL("lift entity", "UPDATE object SET entity = -entity WHERE entity = ?")).binding(
+        move.from
+      ).run()
+    }
     for move in moves {
       if let to = move.to {
-        try connection.statement(SQL("land entity", "UPDATE object SET entity = ? WHERE entity = ?")).binding(to, -move.from).run()
+        try connection.statement(SQL("land entity", "UPDATE object SET entity = ? WHERE entity = ?")).binding(
+          to, -move.from
+        ).run()
       } else {
-        try connection.statement(SQL("end entity", "UPDATE object SET entity = -entity, state = 2 WHERE entity = ?")).binding(-move.from).run()
+        try connection.statement(SQL("end entity", "UPDATE object SET entity = -entity, state = 2 WHERE entity = ?"))
+          .binding(-move.from).run()
       }
     }
   }
@@ -114,15 +125,20 @@ struct Migration {
       guard let old = mapping.earlierEntity(entity.name).flatMap({ earlier.entities[$0] }) else { continue }
       for column in entity.columns where column.isStored {
         let source = mapping.earlierProperty(column.name, of: entity.name)
-        if let problem = try problem(column, source.flatMap { old.column($0) }, entity, old) { problems.append("\(entity.name).\(column.name): \(problem)") }
+        if let problem = try problem(column, source.flatMap { old.column($0) }, entity, old) {
+          problems.append("\(entity.name).\(column.name): \(problem)")
+        }
         if column.toOne != nil, let source, old.toMany[source] != nil {
           problems.append("\(entity.name).\(column.name): a to-many relationship can't become a to-one relationship")
         }
       }
       for relationship in entity.toMany.values.sorted(by: { $0.name < $1.name }) {
-        guard let source = mapping.earlierProperty(relationship.name, of: entity.name), let former = old.relationship(source) else { continue }
+        guard let source = mapping.earlierProperty(relationship.name, of: entity.name),
+          let former = old.relationship(source)
+        else { continue }
         if former.isToMany != relationship.isToMany || former.isInverseToMany != relationship.isInverseToMany {
-          problems.append("\(entity.name).\(relationship.name): the relationship or its inverse changes between to-one and to-many")
+          problems.append(
+            "\(entity.name).\(relationship.name): the relationship or its inverse changes between to-one and to-many")
         }
       }
     }
@@ -133,12 +149,16 @@ struct Migration {
     guard let attribute = column.attribute else { return nil }
     if let source {
       guard let former = source.attribute else { return "a relationship can't become an attribute" }
-      if !Self.canConvert(former, attribute) { return "a value of \(former.type.rawValue) can't become one of \(attribute.type.rawValue)" }
+      if !Self.canConvert(former, attribute) {
+        return "a value of \(former.type.rawValue) can't become one of \(attribute.type.rawValue)"
+      }
     }
     guard attribute.traits.contains(.required), WireValue.defaultValue(attribute) == .null else { return nil }
     let value = source.flatMap { $0.isStored ? "e.\($0.quoted) IS NULL" : nil } ?? "1"
     let count = try connection.prepare(
-      SQL("without value", "SELECT count(*) FROM \(old.table) e JOIN object o ON o._pk = e._pk WHERE o.entity = \(old.key) AND \(value)")
+      SQL(
+        "without value",
+        "SELECT count(*) FROM \(old.table) e JOIN object o ON o._pk = e._pk WHERE o.entity = \(old.key) AND \(value)")
     ).first { $0.int64(0) }
     return count == 0 ? nil : "a value is required, and there is no default for the objects without one"
   }
@@ -149,7 +169,9 @@ struct Migration {
     let integers: [AttributeType] = [.boolean, .integer16, .integer32, .integer64]
     switch to.type {
     case .integer16, .integer32, .integer64:
-      guard let one = integers.firstIndex(of: from.type), let other = integers.firstIndex(of: to.type) else { return false }
+      guard let one = integers.firstIndex(of: from.type), let other = integers.firstIndex(of: to.type) else {
+        return false
+      }
       return one < other
     case .double: return integers.contains(from.type) || from.type == .float
     case .float: return integers.contains(from.type)

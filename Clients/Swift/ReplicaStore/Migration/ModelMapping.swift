@@ -46,12 +46,16 @@ struct ModelMapping {
     let name: String
     let renamingIdentifier: String?
 
-    init(_ name: String, _ renamingIdentifier: String?) { (self.name, self.renamingIdentifier) = (name, renamingIdentifier) }
+    init(_ name: String, _ renamingIdentifier: String?) {
+      (self.name, self.renamingIdentifier) = (name, renamingIdentifier)
+    }
   }
 
   private static func match(_ own: Named, _ candidates: [Named]) -> String? {
     if let identifier = own.renamingIdentifier {
-      if let found = candidates.first(where: { $0.name == identifier || $0.renamingIdentifier == identifier }) { return found.name }
+      if let found = candidates.first(where: { $0.name == identifier || $0.renamingIdentifier == identifier }) {
+        return found.name
+      }
     }
     return candidates.first { $0.name == own.name }?.name
   }
@@ -61,7 +65,9 @@ struct ModelMapping {
     var named: [Named] = []
     var next: String? = name
     while let entity = model.entities.first(where: { $0.name == next }), named.count < 10_000 {
-      named += entity.attributes.map { Named($0.name, $0.renamingIdentifier) } + entity.relationships.map { Named($0.name, $0.renamingIdentifier) }
+      named +=
+        entity.attributes.map { Named($0.name, $0.renamingIdentifier) }
+        + entity.relationships.map { Named($0.name, $0.renamingIdentifier) }
       next = entity.parentName
     }
     return named

@@ -21,9 +21,13 @@ struct OutboxRewrite {
     guard !mapping.isIdentity else { return }
     for table in ["outbox", "rejected"] {
       let key = table == "outbox" ? "key" : "identifier"
-      let rows = try connection.prepare(SQL("bodies of \(table)", "SELECT \(key), body FROM \(table)")).all { ($0.text(0), $0.blob(1)) }
+      let rows = try connection.prepare(SQL("bodies of \(table)", "SELECT \(key), body FROM \(table)")).all {
+        ($0.text(0), $0.blob(1))
+      }
       for (row, body) in rows {
-        guard var transaction = try? Transaction(json: body) else { throw StoreError.damaged("a transaction of the \(table) can't be read") }
+        guard var transaction = try? Transaction(json: body) else {
+          throw StoreError.damaged("a transaction of the \(table) can't be read")
+        }
         transaction.changes = transaction.changes.compactMap(rewritten)
         // A transaction without changes stays in the outbox: nobody knows whether it was sent before.
         let update = try connection.prepare(SQL("rewrite", "UPDATE \(table) SET body = ? WHERE \(key) = ?"))
@@ -44,9 +48,13 @@ struct OutboxRewrite {
     return copy
   }
 
-  private func renamed<Value>(_ values: [String: Value], _ entity: String, _ isThere: (String) -> Bool) -> [String: Value] {
+  private func renamed<Value>(_ values: [String: Value], _ entity: String, _ isThere: (String) -> Bool) -> [String:
+    Value]
+  {
     var renamed: [String: Value] = [:]
-    for (name, value) in values { if let later = mapping.laterProperty(name, of: entity), isThere(later) { renamed[later] = value } }
+    for (name, value) in values {
+      if let later = mapping.laterProperty(name, of: entity), isThere(later) { renamed[later] = value }
+    }
     return renamed
   }
 
@@ -61,10 +69,14 @@ struct OutboxRewrite {
       }
     }
     for (from, to) in moves.sorted(by: { $0.key < $1.key }) where from != to {
-      try connection.prepare(SQL("lift pending", "UPDATE pending SET property = -1000000 - property WHERE property = ?")).binding(from).run()
+      try connection.prepare(
+        SQL("lift pending", "UPDATE pending SET property = -1000000 - property WHERE property = ?")
+      ).binding(from).run()
     }
     for (from, to) in moves.sorted(by: { $0.key < $1.key }) where from != to {
-      let sql = to == nil ? "DELETE FROM pending WHERE property = ?2" : "UPDATE OR REPLACE pending SET property = ?1 WHERE property = ?2"
+      let sql =
+        to == nil
+        ? "DELETE FROM pending WHERE property = ?2" : "UPDATE OR REPLACE pending SET property = ?1 WHERE property = ?2"
       try connection.prepare(SQL("land pending", sql)).binding(to ?? nil, -1_000_000 - from).run()
     }
   }

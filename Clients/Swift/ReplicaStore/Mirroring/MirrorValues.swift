@@ -109,7 +109,8 @@ package struct MirrorEvent: Sendable, Equatable, Codable {
   }
 
   package init(
-    identifier: UUID, kind: Kind, startDate: Date, endDate: Date? = nil, succeeded: Bool = false, errors: [ObjectError] = [],
+    identifier: UUID, kind: Kind, startDate: Date, endDate: Date? = nil, succeeded: Bool = false,
+    errors: [ObjectError] = [],
     savedCount: Int = 0, deletedCount: Int = 0
   ) {
     self.identifier = identifier

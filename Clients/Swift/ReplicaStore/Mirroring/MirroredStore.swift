@@ -59,7 +59,8 @@ package protocol MirroredStore: Sendable {
   /// Keeps an event, or replaces the one with the same identifier.
   func record(_ event: MirrorEvent) async throws(StoreError)
   /// Oldest first.
-  func mirrorEvents(after date: Date?, afterEvent: UUID?, type: MirrorEvent.Kind?) async throws(StoreError) -> [MirrorEvent]
+  func mirrorEvents(after date: Date?, afterEvent: UUID?, type: MirrorEvent.Kind?) async throws(StoreError)
+    -> [MirrorEvent]
 
   // MARK: Zones, shares, permissions
 

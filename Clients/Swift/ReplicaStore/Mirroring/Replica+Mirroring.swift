@@ -22,7 +22,8 @@ extension Replica: MirroredStore {
       return try await read { snapshot in
         try snapshot.connection.statement(Self.figures).first { row in
           MirrorFigures(
-            pendingTransactions: row.int(0), pendingObjects: row.int(1), pendingByteCount: row.int(2), rejectedCount: row.int(3), missingContents: row.int(4),
+            pendingTransactions: row.int(0), pendingObjects: row.int(1), pendingByteCount: row.int(2),
+            rejectedCount: row.int(3), missingContents: row.int(4),
             objectsToReread: row.int(5))
         } ?? MirrorFigures()
       }
@@ -31,11 +32,17 @@ extension Replica: MirroredStore {
 
   // MARK: Events
 
-  package func record(_ event: MirrorEvent) async throws(StoreError) { try await write { writer, _ in try EventLog(writer.connection).keep(event) } }
+  package func record(_ event: MirrorEvent) async throws(StoreError) {
+    try await write { writer, _ in try EventLog(writer.connection).keep(event) }
+  }
 
-  package func mirrorEvents(after date: Date?, afterEvent: UUID?, type: MirrorEvent.Kind?) async throws(StoreError) -> [MirrorEvent] {
+  package func mirrorEvents(after date: Date?, afterEvent: UUID?, type: MirrorEvent.Kind?) async throws(StoreError)
+    -> [MirrorEvent]
+  {
     do {
-      return try await read { snapshot in try EventLog(snapshot.connection).events(after: date, afterEvent: afterEvent, kind: type) }
+      return try await read { snapshot in
+        try EventLog(snapshot.connection).events(after: date, afterEvent: afterEvent, kind: type)
+      }
     } catch { throw storeError(error) }
   }
 
@@ -46,8 +53,10 @@ extension Replica: MirroredStore {
       return try await read { snapshot in
         try snapshot.connection.statement(Self.zones).all { row in
           CachedZone(
-            zoneID: ZoneID(zoneName: row.text(0), ownerRecordName: row.text(1).isEmpty ? nil : row.text(1)), share: row.optionalBlob(2).map { Data($0) },
-            permission: ZonePermission(rawValue: row.int(3)) ?? .owner, isPaused: row.bool(4), objectCount: row.int(5), pendingCount: row.int(6))
+            zoneID: ZoneID(zoneName: row.text(0), ownerRecordName: row.text(1).isEmpty ? nil : row.text(1)),
+            share: row.optionalBlob(2).map { Data($0) },
+            permission: ZonePermission(rawValue: row.int(3)) ?? .owner, isPaused: row.bool(4), objectCount: row.int(5),
+            pendingCount: row.int(6))
         }
       }
     } catch { throw storeError(error) }
@@ -65,7 +74,8 @@ extension Replica: MirroredStore {
     try await write { writer, _ in
       for object in answer.objects {
         guard let found = try writer.snapshot.find(object.objectID) else { continue }
-        try writer.connection.statement(Self.cachePermission).binding(found.key, object.canUpdate, object.canDelete).run()
+        try writer.connection.statement(Self.cachePermission).binding(found.key, object.canUpdate, object.canDelete)
+          .run()
       }
     }
   }
@@ -83,15 +93,24 @@ extension Replica: MirroredStore {
 
   private static let figures = SQL(
     "figures",
-    "SELECT (SELECT count(*) FROM outbox), (SELECT count(DISTINCT object) FROM pending), (SELECT coalesce(sum(length(body)), 0) FROM outbox), "
-      + "(SELECT count(*) FROM rejected), (SELECT count(*) FROM content WHERE isHere = 0), (SELECT count(*) FROM reread)")
+    "SELECT (SELECT count(*) FROM outbox), (SELECT count(DISTINCT object) FROM pending), (SELECT "
+      + "coalesce(sum(length(body)), 0) FROM outbox), "
+      + "(SELECT count(*) FROM rejected), (SELECT count(*) FROM content WHERE isHere = 0), (SELECT count(*) FROM "
+      + "reread)"
+  )
   private static let zones = SQL(
     "zones",
-    "SELECT zoneName, ownerRecordName, share, permission, isPaused, (SELECT count(*) FROM object o WHERE o.zone = z.key AND o.state = 1), "
-      + "(SELECT count(DISTINCT p.object) FROM pending p JOIN object o ON o._pk = p.object WHERE o.zone = z.key) FROM zone z ORDER BY zoneName, ownerRecordName")
+    "SELECT zoneName, ownerRecordName, share, permission, isPaused, (SELECT count(*) FROM object o WHERE o.zone = "
+      + "z.key AND o.state = 1), "
+      + "(SELECT count(DISTINCT p.object) FROM pending p JOIN object o ON o._pk = p.object WHERE o.zone = z.key) "
+      + "FROM zone z ORDER BY zoneName, ownerRecordName"
+  )
   private static let cacheShare = SQL(
     "cache share",
-    "INSERT INTO zone(zoneName, ownerRecordName, share, permission) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET share = ?3, permission = ?4")
-  private static let cachePermission = SQL("cache permission", "INSERT OR REPLACE INTO permission(object, canUpdate, canDelete) VALUES (?, ?, ?)")
+    "INSERT INTO zone(zoneName, ownerRecordName, share, permission) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE "
+      + "SET share = ?3, permission = ?4"
+  )
+  private static let cachePermission = SQL(
+    "cache permission", "INSERT OR REPLACE INTO permission(object, canUpdate, canDelete) VALUES (?, ?, ?)")
   private static let zoneID = SQL("zone ID", "SELECT zoneName, ownerRecordName FROM zone WHERE key = ?")
 }

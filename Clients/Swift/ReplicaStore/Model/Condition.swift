@@ -78,7 +78,8 @@ extension Condition {
     switch self {
     case .always: 0
     case .compare(let path, _, _), .isIn(let path, _): path.relationships.count
-    case .any(let path, let condition), .count(let path, let condition, _, _): path.relationships.count + 1 + condition.pathLength
+    case .any(let path, let condition), .count(let path, let condition, _, _):
+      path.relationships.count + 1 + condition.pathLength
     case .and(let one, let other), .or(let one, let other): max(one.pathLength, other.pathLength)
     case .not(let condition): condition.pathLength
     }

@@ -12,7 +12,8 @@ public struct ManagedObjectModel: Sendable, Equatable, Codable {
   public let earlierVersions: [ManagedObjectModel]
 
   public init(
-    hash: String, entities: [EntityDescription], configurations: [String: [String]] = [:], earlierVersions: [ManagedObjectModel] = []
+    hash: String, entities: [EntityDescription], configurations: [String: [String]] = [:],
+    earlierVersions: [ManagedObjectModel] = []
   ) {
     self.hash = hash
     self.entities = entities
@@ -36,7 +37,8 @@ public struct EntityDescription: Sendable, Equatable, Codable {
   public let renamingIdentifier: String?
 
   public init(
-    _ name: String, parent: String? = nil, attributes: [AttributeDescription] = [], relationships: [RelationshipDescription] = [],
+    _ name: String, parent: String? = nil, attributes: [AttributeDescription] = [],
+    relationships: [RelationshipDescription] = [],
     isAbstract: Bool = false, fetchIndexes: [[String]] = [], renamingIdentifier: String? = nil
   ) {
     self.name = name
@@ -50,7 +52,8 @@ public struct EntityDescription: Sendable, Equatable, Codable {
 }
 
 public enum AttributeType: String, Sendable, Codable {
-  case integer16, integer32, integer64, double, float, decimal, boolean, date, uuid, uri, string, binary, transformable, composite
+  case integer16, integer32, integer64, double, float, decimal, boolean, date, uuid, uri, string, binary, transformable,
+    composite
 }
 
 /// An attribute. Transient attributes are no columns; derived ones are columns that nobody writes.
@@ -88,7 +91,8 @@ public struct AttributeDescription: Sendable, Equatable, Codable {
   public let maximum: Double?
 
   public init(
-    _ name: String, _ type: AttributeType, _ traits: Traits = [], defaultValue: String? = nil, renamingIdentifier: String? = nil,
+    _ name: String, _ type: AttributeType, _ traits: Traits = [], defaultValue: String? = nil,
+    renamingIdentifier: String? = nil,
     derivation: String? = nil, minimum: Double? = nil, maximum: Double? = nil
   ) {
     self.name = name

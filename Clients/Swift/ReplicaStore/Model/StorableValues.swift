@@ -48,7 +48,9 @@ extension Date: Storable {
   public static func read(_ row: borrowing Row, _ column: Int) -> Date { Date(milliseconds: row.integer(column)) }
 
   /// Since 1970; dates that no calendar has are clamped.
-  package var milliseconds: Int64 { Int64(exactly: (timeIntervalSince1970 * 1000).rounded()) ?? (self < Date(milliseconds: 0) ? .min : .max) }
+  package var milliseconds: Int64 {
+    Int64(exactly: (timeIntervalSince1970 * 1000).rounded()) ?? (self < Date(milliseconds: 0) ? .min : .max)
+  }
   package init(milliseconds: Int64) { self.init(timeIntervalSince1970: Double(milliseconds) / 1000) }
 }
 
@@ -63,7 +65,9 @@ extension UUID: Storable {
 extension URL: Storable {
   public var literal: Literal { .text(absoluteString) }
   /// A text that is no URL reads as an empty address.
-  public static func read(_ row: borrowing Row, _ column: Int) -> URL { URL(string: row.text(column)) ?? URL(filePath: "/") }
+  public static func read(_ row: borrowing Row, _ column: Int) -> URL {
+    URL(string: row.text(column)) ?? URL(filePath: "/")
+  }
 }
 
 extension Decimal: Storable {
@@ -73,7 +77,9 @@ extension Decimal: Storable {
 
 extension Optional: Storable where Wrapped: Storable {
   public var literal: Literal { map(\.literal) ?? .null }
-  public static func read(_ row: borrowing Row, _ column: Int) -> Wrapped? { row.isNull(column) ? nil : Wrapped.read(row, column) }
+  public static func read(_ row: borrowing Row, _ column: Int) -> Wrapped? {
+    row.isNull(column) ? nil : Wrapped.read(row, column)
+  }
   public func write(to row: inout RowWriter, _ column: Int) {
     if let self { self.write(to: &row, column) } else { row.literal(column, .null) }
   }

@@ -25,15 +25,24 @@ struct ConditionCompiler {
     }
   }
 
-  private mutating func compare(_ path: Path, _ comparison: Condition.Comparison, _ literal: Literal, _ scope: inout Scope) throws(StoreError) -> String {
+  private mutating func compare(
+    _ path: Path, _ comparison: Condition.Comparison, _ literal: Literal, _ scope: inout Scope
+  ) throws(StoreError) -> String {
     let term = try scope.term(path)
     if let sign = comparison.sign {
+      if literal == .null, comparison != .equal, comparison != .notEqual { return "0" }
       let (left, right) = operands(term, literal)
-      if term.isObject, comparison == .equal, literal != .null { return "(\(term.stored) = \(right) AND \(left) IS NOT NULL)" }
-      if comparison == .equal || comparison == .notEqual { return "(\(left) \(comparison == .equal ? "IS" : "IS NOT") \(right))" }
-      return literal == .null ? "0" : "(\(left) \(sign) \(right) AND \(left) IS NOT NULL)"
+      if term.isObject, comparison == .equal, literal != .null {
+        return "(\(term.stored) = \(right) AND \(left) IS NOT NULL)"
+      }
+      if comparison == .equal || comparison == .notEqual {
+        return "(\(left) \(comparison == .equal ? "IS" : "IS NOT") \(right))"
+      }
+      return "(\(left) \(sign) \(right) AND \(left) IS NOT NULL)"
     }
-    guard case .text(let text) = literal else { throw .invalid("\(path.property) is searched for something else than a text") }
+    guard case .text(let text) = literal else {
+      throw .invalid("\(path.property) is searched for something else than a text")
+    }
     let needle = Fold.fold(text)
     let folded = "aquifer_fold(\(term.sql))"
     bindings.append(.text(needle))
@@ -81,9 +90,11 @@ struct ConditionCompiler {
     depth += 1
     var inner = Scope(destination, schema, alias: "s\(depth)")
     let met = try sql(condition, in: &inner)
-    let members = RelationshipSQL.members(of: relationship, owner: "\(owner)._pk", table: destination.table, alias: inner.alias)
+    let members = RelationshipSQL.members(
+      of: relationship, owner: "\(owner)._pk", table: destination.table, alias: inner.alias)
     guard let start = members.firstRange(of: " WHERE ") else { return members }
-    return "\(members[..<start.lowerBound]) \(inner.joins.joined(separator: " "))\(members[start.lowerBound...]) AND \(met)"
+    return
+      "\(members[..<start.lowerBound]) \(inner.joins.joined(separator: " "))\(members[start.lowerBound...]) AND \(met)"
   }
 }
 

@@ -24,6 +24,8 @@ enum Fold {
       letters[name] = scalar
       if let range = name.firstRange(of: " WITH ") { marked.append((scalar, name[..<range.lowerBound])) }
     }
-    return Dictionary(marked.compactMap { mark in letters[String(mark.base)].map { (mark.scalar, $0) } }) { first, _ in first }
+    return Dictionary(marked.compactMap { mark in letters[String(mark.base)].map { (mark.scalar, $0) } }) { first, _ in
+      first
+    }
   }()
 }

@@ -13,7 +13,9 @@ package final class Generation: Sendable {
   private let hasEnded = Mutex(false)
   private let ended: @Sendable () -> Void
 
-  init(number: Int64, importToken: String?, _ lane: Lane<Reader>, _ hub: CommitHub, ended: @escaping @Sendable () -> Void) {
+  init(
+    number: Int64, importToken: String?, _ lane: Lane<Reader>, _ hub: CommitHub, ended: @escaping @Sendable () -> Void
+  ) {
     self.number = number
     self.importToken = importToken
     self.lane = lane
@@ -45,7 +47,9 @@ package final class Generation: Sendable {
     try await lane.run { reader in try self.read(reader, body) }
   }
 
-  package func readNow<Value>(_ body: (Snapshot) throws -> Value) throws -> Value { try lane.runNow { reader in try read(reader, body) } }
+  package func readNow<Value>(_ body: (Snapshot) throws -> Value) throws -> Value {
+    try lane.runNow { reader in try read(reader, body) }
+  }
 
   private func read<Value>(_ reader: Reader, _ body: (Snapshot) throws -> Value) throws -> Value {
     guard !isExpired else { throw StoreError.generationExpired }

@@ -46,7 +46,8 @@ struct QueryCompiler {
     columns.append("w.name")
     let (join, key) =
       switch relationship.storage {
-      case .link(let link, let isFirst): ("JOIN \(link.table) l ON l.\(isFirst ? "b" : "a") = e._pk", "l.\(isFirst ? "a" : "b")")
+      case .link(let link, let isFirst):
+        ("JOIN \(link.table) l ON l.\(isFirst ? "b" : "a") = e._pk", "l.\(isFirst ? "a" : "b")")
       case .inverseColumn(_, let column): ("", "e.\(column)")
       case .column: throw .invalid("\(owner.name).\(name) is no to-many relationship")
       }
@@ -61,7 +62,9 @@ struct QueryCompiler {
     var scope = Scope(entity, schema)
     let columns = rowColumns(&scope)
     return CompiledQuery(
-      sql: "SELECT \(columns.joined(separator: ", ")) FROM \(scope.from) \(scope.joins.joined(separator: " ")) WHERE e._pk = ?", bindings: [])
+      sql:
+        "SELECT \(columns.joined(separator: ", ")) FROM \(scope.from) \(scope.joins.joined(separator: " ")) WHERE e._pk = ?",
+      bindings: [])
   }
 
   private func rowColumns(_ scope: inout Scope) -> [String] {
@@ -70,7 +73,9 @@ struct QueryCompiler {
       if let derivation = column.derivation {
         columns.append(derivation.replacing("$", with: "e"))
       } else if column.toOne != nil {
-        scope.joins.append("LEFT JOIN object n\(columns.count) ON n\(columns.count)._pk = e.\(column.quoted) AND n\(columns.count).state = 1")
+        scope.joins.append(
+          "LEFT JOIN object n\(columns.count) ON n\(columns.count)._pk = e.\(column.quoted) AND n\(columns.count).state = 1"
+        )
         columns.append("n\(columns.count).name")
       } else {
         columns.append("e.\(column.quoted)")
@@ -82,7 +87,9 @@ struct QueryCompiler {
   private func finish(_ query: Query, _ scope: inout Scope, _ columns: [String]) throws(StoreError) -> CompiledQuery {
     var wheres: [String] = []
     var bindings: [Literal] = []
-    if let kinds = scope.entity.kindKeys { wheres.append("o.entity IN (\(kinds.map(String.init).joined(separator: ",")))") }
+    if let kinds = scope.entity.kindKeys {
+      wheres.append("o.entity IN (\(kinds.map(String.init).joined(separator: ",")))")
+    }
     if let related = query.related { wheres.append(try members(related, &bindings)) }
     var compiler = ConditionCompiler(schema: schema)
     if query.condition != .always {
@@ -114,7 +121,8 @@ struct QueryCompiler {
     return switch relationship.storage {
     case .column: "e._pk = (SELECT x.\(relationship.name.quoted) FROM \(owner.table) x WHERE x._pk = \(key))"
     case .inverseColumn(_, let column): "e.\(column) = \(key)"
-    case .link(let link, let isFirst): "e._pk IN (SELECT \(isFirst ? "b" : "a") FROM \(link.table) WHERE \(isFirst ? "a" : "b") = \(key))"
+    case .link(let link, let isFirst):
+      "e._pk IN (SELECT \(isFirst ? "b" : "a") FROM \(link.table) WHERE \(isFirst ? "a" : "b") = \(key))"
     }
   }
 }
@@ -142,17 +150,25 @@ struct Scope {
     self.alias = alias
   }
 
-  init(_ query: Query, _ schema: StoreSchema) throws(StoreError) { self.init(try schema.entity(query.entityName), schema) }
+  init(_ query: Query, _ schema: StoreSchema) throws(StoreError) {
+    self.init(try schema.entity(query.entityName), schema)
+  }
 
   var from: String { "\(entity.table) \(alias) JOIN object o ON o._pk = \(alias)._pk" }
 
   /// SQL for a value of the object or of one that a path leads to.
   mutating func term(_ path: Path) throws(StoreError) -> Term {
     let (alias, entity) = try reach(path.relationships)
-    if path.property == "id" { return Term(sql: "\(alias)._pk", stored: "\(alias)._pk", isDecimal: false, isObject: true) }
-    guard let column = entity.column(path.property) else { throw .invalid("\(entity.name) has no attribute or to-one relationship \(path.property)") }
+    if path.property == "id" {
+      return Term(sql: "\(alias)._pk", stored: "\(alias)._pk", isDecimal: false, isObject: true)
+    }
+    guard let column = entity.column(path.property) else {
+      throw .invalid("\(entity.name) has no attribute or to-one relationship \(path.property)")
+    }
     let stored = column.derivation?.replacing("$", with: alias) ?? "\(alias).\(column.quoted)"
-    guard column.toOne != nil else { return Term(sql: stored, stored: stored, isDecimal: column.isDecimal, isObject: false) }
+    guard column.toOne != nil else {
+      return Term(sql: stored, stored: stored, isDecimal: column.isDecimal, isObject: false)
+    }
     // A target that is not here reads as nothing.
     let target = try reach(path.relationships + [path.property]).alias
     return Term(sql: "\(target)._pk", stored: stored, isDecimal: false, isObject: true)
@@ -163,7 +179,9 @@ struct Scope {
     guard let last = path.last else { return (alias, entity) }
     if let known = reached[path] { return known }
     let (origin, owner) = try reach(Array(path.dropLast()))
-    guard let column = owner.column(last), let relationship = column.toOne else { throw .invalid("\(owner.name) has no to-one relationship \(last)") }
+    guard let column = owner.column(last), let relationship = column.toOne else {
+      throw .invalid("\(owner.name) has no to-one relationship \(last)")
+    }
     let destination = try schema.entity(relationship.destination)
     let joined = "\(alias)\(reached.count + 1)j"
     joins.append("LEFT JOIN \(destination.table) \(joined) ON \(joined)._pk = \(origin).\(column.quoted)")

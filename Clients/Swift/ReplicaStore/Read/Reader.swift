@@ -8,8 +8,8 @@ final class Reader {
   private let connection: Connection
   let snapshot: Snapshot
 
-  init(path: String, _ schema: StoreSchema, contents: any ContentProvider) throws {
-    connection = try Connection(path: path, mode: .readOnly)
+  init(path: String, _ schema: StoreSchema, contents: any ContentProvider, fileSystem: String?) throws {
+    connection = try Connection(path: path, mode: .readOnly, fileSystem: fileSystem)
     try connection.defineTextFunctions()
     snapshot = Snapshot(connection, schema, contents: contents)
   }
@@ -69,7 +69,9 @@ final class ReaderPool: Sendable {
     try slots.withLock { slots in
       let opened = slots.indices.filter { slots[$0].lane != nil }
       var place = opened.min { slots[$0].load < slots[$1].load }
-      if place.map({ slots[$0].load > 0 }) ?? true, let free = slots.indices.first(where: { slots[$0].lane == nil }) { place = free }
+      if place.map({ slots[$0].load > 0 }) ?? true, let free = slots.indices.first(where: { slots[$0].lane == nil }) {
+        place = free
+      }
       guard let place else { throw StoreError.closed }
       if slots[place].lane == nil { slots[place].lane = try open() }
       guard let lane = slots[place].lane else { throw StoreError.closed }

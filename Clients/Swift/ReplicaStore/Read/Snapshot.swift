@@ -8,6 +8,7 @@ package final class Snapshot {
   let connection: Connection
   let schema: StoreSchema
   private let contents: (any ContentProvider)?
+  private var rowStatements: [Int64: SQL] = [:]
 
   init(_ connection: Connection, _ schema: StoreSchema, contents: (any ContentProvider)?) {
     self.connection = connection
@@ -25,7 +26,9 @@ package final class Snapshot {
   package func forEachSorted(_ query: Query, _ body: (borrowing Row, [Literal]) throws -> Void) throws {
     let start = Int32(try schema.entity(query.entityName).columns.count + 1)
     let keys = start..<start + Int32(query.order.count)
-    try run(try compiler.select(query, hasSortKeys: true)) { row in try body(Row(row, contents: contents), keys.map { row.literal($0) }) }
+    try run(try compiler.select(query, hasSortKeys: true)) { row in
+      try body(Row(row, contents: contents), keys.map { row.literal($0) })
+    }
   }
 
   package func hasEntity(_ name: String) -> Bool { schema.entities[name] != nil }
@@ -41,23 +44,30 @@ package final class Snapshot {
 
   /// Rows at the other end of a to-many relationship of all objects that `query` finds.
   /// - Parameter body: takes the row and the record name of its owner; rows of one owner come together.
-  package func forEach(related relationship: String, of query: Query, _ body: (borrowing Row, String) throws -> Void) throws {
+  package func forEach(related relationship: String, of query: Query, _ body: (borrowing Row, String) throws -> Void)
+    throws
+  {
     let destination = try schema.toMany(relationship, of: try schema.entity(query.entityName)).destination
     let column = Int32(try schema.entity(destination).columns.count + 1)
-    try run(try compiler.select(related: relationship, of: query)) { try body(Row($0, contents: contents), RecordName.read($0, column)) }
+    try run(try compiler.select(related: relationship, of: query)) {
+      try body(Row($0, contents: contents), RecordName.read($0, column))
+    }
   }
 
   /// - Returns: nil when the object is not here, or is of another entity.
   package func object<Value>(_ id: AnyObjectID, _ body: (borrowing Row) throws -> Value) throws -> Value? {
     let entity = try schema.entity(id.entityName)
-    guard let found = try find(id.recordName), found.state == Tables.State.here, let kind = schema.entitiesByKey[found.entity],
+    guard let found = try find(id.recordName), found.state == Tables.State.here,
+      let kind = schema.entitiesByKey[found.entity],
       entity.kindNames.contains(kind.name)
     else { return nil }
     return try row(found.key, of: entity) { try body(Row($0, contents: contents)) }
   }
 
   func row<Value>(_ key: Int64, of entity: EntityPlan, _ body: (Statement) throws -> Value) throws -> Value? {
-    let statement = try connection.statement(SQL("row \(entity.name)", compiler.row(of: entity).sql))
+    let sql = rowStatements[entity.key] ?? SQL("row \(entity.name)", compiler.row(of: entity).sql)
+    rowStatements[entity.key] = sql
+    let statement = try connection.statement(sql)
     try statement.bind(1, key)
     return try statement.first(body)
   }
@@ -78,8 +88,23 @@ package final class Snapshot {
     try statement.bind(1, key)
     return try statement.first { row in
       let found = FoundObject(key: key, entity: row.int64(1), zone: row.optionalInt64(2), state: row.int64(3))
-      return (AnyObjectID(entityName: schema.entitiesByKey[found.entity]?.name ?? "", recordName: RecordName.read(row, 0)), found)
+      return (
+        AnyObjectID(entityName: schema.entitiesByKey[found.entity]?.name ?? "", recordName: RecordName.read(row, 0)),
+        found
+      )
     }
+  }
+
+  /// nil: nobody has heard of the name.
+  package func objectID(named name: String) throws(StoreError) -> AnyObjectID? {
+    guard let found = try find(name), let entity = schema.entitiesByKey[found.entity] else { return nil }
+    return AnyObjectID(entityName: entity.name, recordName: name)
+  }
+
+  /// What cached permissions say of an object; nil: it is not here.
+  package func rights(_ id: AnyObjectID) throws -> (canUpdate: Bool, canDelete: Bool)? {
+    guard let found = try find(id.recordName), found.state == Tables.State.here else { return nil }
+    return try CachedRights(connection).of(found.key, zone: found.zone)
   }
 
   /// The names of all objects that `query` finds.
@@ -87,8 +112,12 @@ package final class Snapshot {
     let keys = try compiler.keys(query)
     do {
       var ids: [AnyObjectID] = []
-      try run(CompiledQuery(sql: "SELECT o.name, o.entity FROM (\(keys.sql)) k JOIN object o ON o._pk = k._pk", bindings: keys.bindings)) { row in
-        ids.append(AnyObjectID(entityName: schema.entitiesByKey[row.int64(1)]?.name ?? "", recordName: RecordName.read(row, 0)))
+      try run(
+        CompiledQuery(
+          sql: "SELECT o.name, o.entity FROM (\(keys.sql)) k JOIN object o ON o._pk = k._pk", bindings: keys.bindings)
+      ) { row in
+        ids.append(
+          AnyObjectID(entityName: schema.entitiesByKey[row.int64(1)]?.name ?? "", recordName: RecordName.read(row, 0)))
       }
       return ids
     } catch { throw storeError(error) }

@@ -26,6 +26,10 @@ final class Edit {
 
   /// Notes a change; one that returns to the original is none.
   func note(_ place: Int, from old: Literal, to new: Literal) {
+    if kind == .insert {
+      values[place] = new
+      return
+    }
     let original = originals[place] ?? old
     if kind == .update, original == new {
       originals[place] = nil

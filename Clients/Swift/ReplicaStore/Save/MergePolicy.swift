@@ -80,13 +80,14 @@ struct ConflictResolver {
   private func overwrite(_ edit: Edit) throws {
     guard let values = try base.values(edit.id) else { return }
     for (place, column) in edit.entity.columns.enumerated() {
-      guard column.isStored, column.attribute?.traits.contains(.derived) != true, edit.values[place] == nil, place < values.count else { continue }
+      guard column.isWritable, edit.values[place] == nil, place < values.count else { continue }
       try save.set(edit, place, values[place])
     }
   }
 
   private static let changes = SQL(
     "changes since",
-    "SELECT c.properties, w.text FROM hchange c JOIN htransaction t ON t.number = c.id >> 20 LEFT JOIN word w ON w.key = t.author "
+    "SELECT c.properties, w.text FROM hchange c JOIN htransaction t ON t.number = c.id >> 20 LEFT JOIN word w ON "
+      + "w.key = t.author "
       + "WHERE c.object = ? AND c.id >= ? ORDER BY c.id")
 }

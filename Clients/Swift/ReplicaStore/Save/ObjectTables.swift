@@ -43,19 +43,14 @@ final class ObjectTables {
   /// Inserts a row.
   /// - Parameter value: of a column's place. Relationships are keys.
   func insertRow(_ key: Int64, _ entity: EntityPlan, _ value: (Int) throws -> Literal) throws {
-    let stored = entity.columns.indices.filter { entity.columns[$0].isStored }
-    let statement = try connection.statement(
-      SQL(
-        "insert \(entity.name)",
-        "INSERT INTO \(entity.table)(_pk\(stored.map { ", \(entity.columns[$0].quoted)" }.joined())) VALUES (?\(String(repeating: ", ?", count: stored.count)))"))
+    let statement = try connection.statement(entity.insert)
     try statement.bind(1, key)
-    for (place, column) in stored.enumerated() { try statement.bind(Int32(place + 2), try value(column)) }
+    for (place, column) in entity.stored.enumerated() { try statement.bind(Int32(place + 2), try value(column)) }
     try statement.run()
   }
 
   func set(_ column: Column, of entity: EntityPlan, _ key: Int64, to value: Literal) throws {
-    let statement = try connection.statement(
-      SQL("set \(entity.rootName).\(column.name)", "UPDATE \(entity.table) SET \(column.quoted) = ?1 WHERE _pk = ?2"))
+    let statement = try connection.statement(column.set)
     try statement.bind(1, value)
     try statement.bind(2, key)
     try statement.run()
@@ -63,28 +58,37 @@ final class ObjectTables {
 
   /// The stored columns as the table has them, by place; derived ones are null.
   func values(of entity: EntityPlan, _ key: Int64) throws -> [Literal] {
-    let columns = entity.columns.map { $0.isStored ? $0.quoted : "NULL" }
-    let statement = try connection.statement(
-      SQL("values \(entity.name)", "SELECT \((["_pk"] + columns).joined(separator: ", ")) FROM \(entity.table) WHERE _pk = ?"))
+    let statement = try connection.statement(entity.values)
     try statement.bind(1, key)
-    return try statement.first { row in entity.columns.indices.map { row.literal(Int32($0 + 1)) } } ?? entity.columns.map { _ in .null }
+    return try statement.first { row in entity.columns.indices.map { row.literal(Int32($0 + 1)) } }
+      ?? entity.columns.map { _ in .null }
   }
 
   func toOne(_ column: Column, of entity: EntityPlan, _ key: Int64) throws -> Int64? {
-    let statement = try connection.statement(SQL("get \(entity.rootName).\(column.name)", "SELECT \(column.quoted) FROM \(entity.table) WHERE _pk = ?"))
+    let statement = try connection.statement(column.get)
     try statement.bind(1, key)
     return try statement.first { $0.optionalInt64(0) } ?? nil
   }
 
+  /// Keys of the rows whose relationship leads to an object.
+  func pointing(_ column: Column, of entity: EntityPlan, to key: Int64) throws -> [Int64] {
+    let statement = try connection.statement(
+      SQL(
+        "pointing \(entity.rootName).\(column.name)",
+        "SELECT _pk FROM \(entity.table) WHERE \(column.quoted) = ? ORDER BY _pk"))
+    try statement.bind(1, key)
+    return try statement.all { $0.int64(0) }
+  }
+
   func hasRow(_ entity: EntityPlan, _ key: Int64) throws -> Bool {
-    let statement = try connection.statement(SQL("has \(entity.rootName)", "SELECT 1 FROM \(entity.table) WHERE _pk = ?"))
+    let statement = try connection.statement(entity.has)
     try statement.bind(1, key)
     return try statement.first { _ in true } ?? false
   }
 
   /// Deletes the row, and notes that the object is deleted. Pairs stay.
   func deleteRow(_ entity: EntityPlan, _ key: Int64) throws {
-    let statement = try connection.statement(SQL("delete \(entity.rootName)", "DELETE FROM \(entity.table) WHERE _pk = ?"))
+    let statement = try connection.statement(entity.delete)
     try statement.bind(1, key)
     try statement.run()
     try connection.statement(Self.markDeleted).binding(key).run()
@@ -94,11 +98,7 @@ final class ObjectTables {
 
   /// - Returns: whether the pair was not so before.
   func setPair(_ pair: Pair, isLinked: Bool) throws -> Bool {
-    let table = pair.link.table
-    let sql =
-      isLinked
-      ? SQL("link \(table)", "INSERT OR IGNORE INTO \(table)(a, b) VALUES (?, ?)") : SQL("unlink \(table)", "DELETE FROM \(table) WHERE a = ? AND b = ?")
-    let statement = try connection.statement(sql)
+    let statement = try connection.statement(isLinked ? pair.link.insert : pair.link.delete)
     try statement.binding(pair.a, pair.b).run()
     let isChanged = connection.changes > 0
     if pair.link.isSymmetric, pair.a != pair.b { try statement.binding(pair.b, pair.a).run() }
@@ -106,16 +106,21 @@ final class ObjectTables {
   }
 
   func deletePairs(_ link: LinkTable, _ key: Int64) throws {
-    try connection.statement(SQL("unlink all \(link.table)", "DELETE FROM \(link.table) WHERE a = ?1 OR b = ?1")).binding(key).run()
+    try connection.statement(SQL("unlink all \(link.table)", "DELETE FROM \(link.table) WHERE a = ?1 OR b = ?1"))
+      .binding(key).run()
   }
 
   /// Keys at the other end of a relationship, ascending.
-  func members(of relationship: RelationshipPlan, _ entity: EntityPlan, _ key: Int64, _ destination: EntityPlan) throws -> [Int64] {
+  func members(of relationship: RelationshipPlan, _ entity: EntityPlan, _ key: Int64, _ destination: EntityPlan) throws
+    -> [Int64]
+  {
     let text =
       switch relationship.storage {
-      case .column: "SELECT \(relationship.name.quoted) FROM \(entity.table) WHERE _pk = ? AND \(relationship.name.quoted) IN (SELECT _pk FROM \(destination.table))"
+      case .column:
+        "SELECT \(relationship.name.quoted) FROM \(entity.table) WHERE _pk = ? AND \(relationship.name.quoted) IN (SELECT _pk FROM \(destination.table))"
       case .inverseColumn(let table, let column): "SELECT _pk FROM \(table) WHERE \(column) = ? ORDER BY _pk"
-      case .link(let link, let isFirst): "SELECT \(isFirst ? "b" : "a") AS k FROM \(link.table) WHERE \(isFirst ? "a" : "b") = ? ORDER BY k"
+      case .link(let link, let isFirst):
+        "SELECT \(isFirst ? "b" : "a") AS k FROM \(link.table) WHERE \(isFirst ? "a" : "b") = ? ORDER BY k"
       }
     let statement = try connection.statement(SQL("members \(entity.rootName).\(relationship.name)", text))
     try statement.bind(1, key)

@@ -31,7 +31,8 @@ struct SaveCommit {
       if isMirrored, let change = TransactionText.change(edit, own) { changes.append(change) }
     }
     try history.finish(
-      timestamp: header.timestamp, author: header.author, contextName: header.contextName, bundleID: header.bundleID, processID: header.processID, tables)
+      timestamp: header.timestamp, author: header.author, contextName: header.contextName, bundleID: header.bundleID,
+      processID: header.processID, tables)
     guard !changes.isEmpty else { return false }
     var last: Int64 = 0
     for (place, body) in TransactionText.parts(header, changes).enumerated() {
@@ -53,7 +54,7 @@ struct SaveCommit {
   /// Sets derived attributes that tell when an object was saved.
   private func stamp() throws {
     for edit in save.orderedEdits where edit.kind != .delete {
-      for (place, column) in edit.entity.columns.enumerated() where column.isStored && column.attribute?.traits.contains(.derived) == true {
+      for (place, column) in edit.entity.columns.enumerated() where column.isStored && !column.isWritable {
         if edit.kind == .update, edit.changed.isEmpty { continue }
         try save.set(edit, place, .integer(header.timestamp))
       }
@@ -66,7 +67,9 @@ struct SaveCommit {
       case .insert: try mark(edit.key, Pending.wholeObject, 0, number)
       case .delete: try mark(edit.key, Pending.deletion, 0, number)
       case .update:
-        for place in edit.changed where edit.entity.columns[place].isMirrored { try mark(edit.key, edit.entity.columns[place].key, 0, number) }
+        for place in edit.changed where edit.entity.columns[place].isMirrored {
+          try mark(edit.key, edit.entity.columns[place].key, 0, number)
+        }
       }
     }
     for (pair, _) in save.orderedPairs { try mark(pair.a, pair.link.firstKey, pair.b, number) }
@@ -77,7 +80,8 @@ struct SaveCommit {
   }
 
   private static let enqueue = SQL("enqueue", "INSERT INTO outbox(number, part, body) VALUES (?, ?, ?)")
-  private static let pend = SQL("pend", "INSERT OR REPLACE INTO pending(object, property, target, number) VALUES (?, ?, ?, ?)")
+  private static let pend = SQL(
+    "pend", "INSERT OR REPLACE INTO pending(object, property, target, number) VALUES (?, ?, ?, ?)")
 }
 
 /// Numbers in place of a property.

@@ -6,6 +6,7 @@ struct SaveRules {
   let save: SaveTransaction
   let isShared: Bool
   private var connection: Connection { save.tables.connection }
+  private var rights: CachedRights { CachedRights(connection) }
 
   init(_ save: SaveTransaction, isShared: Bool) {
     self.save = save
@@ -41,7 +42,8 @@ struct SaveRules {
   private static func problem(_ value: Literal, _ attribute: AttributeDescription) -> String? {
     let size: Double
     switch value {
-    case .null: return attribute.traits.contains(.required) && !attribute.traits.contains(.derived) ? "a value is required" : nil
+    case .null:
+      return attribute.traits.contains(.required) && !attribute.traits.contains(.derived) ? "a value is required" : nil
     case .real(let number):
       if !number.isFinite { return "the number is not finite" }
       size = number
@@ -51,13 +53,18 @@ struct SaveRules {
     case .data, .object: return nil
     }
     let isText = attribute.type == .string
-    if let minimum = attribute.minimum, size < minimum { return isText ? "the text is shorter than \(Int(minimum))" : "the number is smaller than \(minimum)" }
-    if let maximum = attribute.maximum, size > maximum { return isText ? "the text is longer than \(Int(maximum))" : "the number is larger than \(maximum)" }
+    if let minimum = attribute.minimum, size < minimum {
+      return isText ? "the text is shorter than \(Int(minimum))" : "the number is smaller than \(minimum)"
+    }
+    if let maximum = attribute.maximum, size > maximum {
+      return isText ? "the text is longer than \(Int(maximum))" : "the number is larger than \(maximum)"
+    }
     return nil
   }
 
   private func problem(_ value: Literal, _ relationship: RelationshipPlan) throws -> String? {
-    guard case .object(let name) = value, let found = try save.snapshot.find(name), found.state == Tables.State.here else { return nil }
+    guard case .object(let name) = value, let found = try save.snapshot.find(name), found.state == Tables.State.here
+    else { return nil }
     let kinds = try save.schema.entity(relationship.destination).kindNames
     guard let entity = save.schema.entitiesByKey[found.entity], !kinds.contains(entity.name) else { return nil }
     return "\(name) is no \(relationship.destination)"
@@ -68,19 +75,10 @@ struct SaveRules {
   /// Refuses what cached permissions deny (10).
   private func checkRights() throws {
     for edit in save.orderedEdits where edit.kind != .insert {
-      let right = try right(edit.key, zone: edit.zone)
+      let right = try rights.of(edit.key, zone: edit.zone)
       if edit.kind == .delete ? !right.canDelete : !right.canUpdate { throw StoreError.permission(edit.id) }
     }
   }
-
-  func right(_ key: Int64, zone: Int64?) throws -> (canUpdate: Bool, canDelete: Bool) {
-    let own = try connection.statement(Self.ownPermission).binding(key).first { ($0.bool(0), $0.bool(1)) }
-    if let own { return (own.0, own.1) }
-    guard let zone, try zonePermission(zone) == ZonePermission.readOnly.rawValue else { return (true, true) }
-    return (false, false)
-  }
-
-  private func zonePermission(_ zone: Int64) throws -> Int? { try connection.statement(Self.permissionOfZone).binding(zone).first { $0.int(0) } }
 
   // MARK: Zones
 
@@ -89,7 +87,7 @@ struct SaveRules {
   private func checkZones() throws {
     let inserted = save.orderedEdits.filter { $0.kind == .insert }
     let edges = try edges()
-    guard isShared || edges.contains(where: { $0.zones.0 != nil && $0.zones.1 != nil }) || inserted.isEmpty == false else { return }
+    guard !edges.isEmpty || !inserted.isEmpty else { return }
     var zones: [Int64: Int64] = [:]
     var named: [Int64: AnyObjectID] = [:]
     for edge in edges {
@@ -112,8 +110,20 @@ struct SaveRules {
     }
     for edit in inserted {
       if isShared, zones[edit.key] == nil { throw StoreError.noZone(edit.id) }
-      if let zone = zones[edit.key], try zonePermission(zone) == ZonePermission.readOnly.rawValue { throw StoreError.permission(edit.id) }
+      if let zone = zones[edit.key], try rights.permission(ofZone: zone) == ZonePermission.readOnly.rawValue {
+        throw StoreError.permission(edit.id)
+      }
     }
+    try keep(zones, inserted)
+  }
+
+  /// The server never tells a store its own objects, so the store notes itself where they will lie.
+  private func keep(_ zones: [Int64: Int64], _ inserted: [Edit]) throws {
+    for (key, zone) in zones { try connection.statement(Self.enterZone).binding(zone, key).run() }
+    let homeless = inserted.filter { zones[$0.key] == nil }
+    guard !isShared, !homeless.isEmpty, let zone = try connection.statement(Self.defaultZone).first({ $0.int64(0) })
+    else { return }
+    for edit in homeless { try connection.statement(Self.enterZone).binding(zone, edit.key).run() }
   }
 
   private typealias Edge = (keys: (Int64, Int64), zones: (Int64?, Int64?), ids: (AnyObjectID, AnyObjectID))
@@ -126,7 +136,9 @@ struct SaveRules {
         guard edit.entity.columns[place].toOne != nil, case .object(let name)? = edit.values[place] else { continue }
         guard let found = try save.snapshot.find(name), found.state == Tables.State.here else { continue }
         let entity = save.schema.entitiesByKey[found.entity]?.name ?? ""
-        edges.append(((edit.key, found.key), (edit.zone, found.zone), (edit.id, AnyObjectID(entityName: entity, recordName: name))))
+        edges.append(
+          ((edit.key, found.key), (edit.zone, found.zone), (edit.id, AnyObjectID(entityName: entity, recordName: name)))
+        )
       }
     }
     for (pair, edit) in save.orderedPairs where edit.isLinked {
@@ -136,6 +148,7 @@ struct SaveRules {
     return edges
   }
 
-  private static let ownPermission = SQL("permission", "SELECT canUpdate, canDelete FROM permission WHERE object = ?")
-  private static let permissionOfZone = SQL("zone permission", "SELECT permission FROM zone WHERE key = ?")
+  private static let enterZone = SQL("enter zone", "UPDATE object SET zone = ?1 WHERE _pk = ?2 AND zone IS NULL")
+  private static let defaultZone = SQL(
+    "default zone", "SELECT key FROM zone WHERE zoneName = 'com.apple.coredata.cloudkit.zone' ORDER BY key LIMIT 1")
 }

@@ -41,10 +41,14 @@ package final class SaveTransaction {
   package func insert(_ id: AnyObjectID, _ values: [Literal], contents: [String: ContentSource] = [:]) throws {
     let entity = try schema.entity(id.entityName)
     guard !entity.isAbstract else { throw StoreError.invalid("\(entity.name) is abstract") }
-    guard RecordName.isValid(id.recordName) else { throw StoreError.invalid("a record name has 1 to 255 ASCII characters without spaces") }
+    guard RecordName.isValid(id.recordName) else {
+      throw StoreError.invalid("a record name has 1 to 255 ASCII characters without spaces")
+    }
     let found = try snapshot.find(id.recordName)
     if let found {
-      guard found.state != Tables.State.here else { throw StoreError.validation([.init(object: id, property: "id", message: "an object of this name exists")]) }
+      guard found.state != Tables.State.here else {
+        throw StoreError.validation([.init(object: id, property: "id", message: "an object of this name exists")])
+      }
       guard edits[found.key] == nil else { throw StoreError.invalid("\(id) was deleted by this save") }
     }
     let key = try tables.makeHere(id.recordName, entity, found: found)
@@ -53,7 +57,7 @@ package final class SaveTransaction {
     order.append(key)
     try tables.insertRow(key, entity) { place in
       let column = entity.columns[place]
-      guard column.toOne == nil, column.isStored, column.attribute?.traits.contains(.derived) != true else { return .null }
+      guard column.toOne == nil, column.isWritable else { return .null }
       edit.note(place, from: .null, to: values[place])
       return values[place]
     }
@@ -64,12 +68,16 @@ package final class SaveTransaction {
   }
 
   /// Changes what differs between two readings of an object.
-  package func update(_ id: AnyObjectID, from old: [Literal], to new: [Literal], contents: [String: ContentSource] = [:]) throws {
-    guard let found = try snapshot.find(id.recordName), found.state == Tables.State.here else { throw StoreError.missing(id) }
+  package func update(
+    _ id: AnyObjectID, from old: [Literal], to new: [Literal], contents: [String: ContentSource] = [:]
+  ) throws {
+    guard let found = try snapshot.find(id.recordName), found.state == Tables.State.here else {
+      throw StoreError.missing(id)
+    }
     let edit = try edit(found.key)
     let entity = try schema.entity(id.entityName)
     for (place, column) in entity.columns.enumerated() where old[place] != new[place] {
-      guard column.isStored, column.attribute?.traits.contains(.derived) != true, let own = edit.entity.columnPlaces[column.name] else { continue }
+      guard column.isWritable, let own = edit.entity.columnPlaces[column.name] else { continue }
       if column.toOne != nil {
         if case .object(let name) = new[place] { try setToOne(edit, own, name) } else { try setToOne(edit, own, nil) }
       } else {
@@ -99,7 +107,8 @@ package final class SaveTransaction {
       if case .object(let name) = value { try setToOne(edit, place, name) } else { try setToOne(edit, place, nil) }
       return
     }
-    let current = try edit.values[place] ?? snapshot.row(edit.key, of: edit.entity) { $0.literal(Int32(place + 1)) } ?? .null
+    let current =
+      try edit.values[place] ?? snapshot.row(edit.key, of: edit.entity) { $0.literal(Int32(place + 1)) } ?? .null
     try tables.set(column, of: edit.entity, edit.key, to: value)
     edit.note(place, from: current, to: value)
   }
@@ -117,11 +126,15 @@ package final class SaveTransaction {
     guard former != target else { return }
     try write(edit, place, former, target)
     guard !relationship.isInverseToMany, let inverse = destination.column(relationship.inverse) else { return }
-    if let former, former != edit.key, try tables.toOne(inverse, of: destination, former) == edit.key { try clear(inverse, of: destination, former) }
+    if let former, former != edit.key, try tables.toOne(inverse, of: destination, former) == edit.key {
+      try clear(inverse, of: destination, former)
+    }
     guard let target, target != edit.key, try tables.hasRow(destination, target) else { return }
     let rival = try tables.toOne(inverse, of: destination, target)
     guard rival != edit.key else { return }
-    if let rival, try tables.toOne(column, of: edit.entity, rival) == target { try clear(column, of: edit.entity, rival) }
+    if let rival, try tables.toOne(column, of: edit.entity, rival) == target {
+      try clear(column, of: edit.entity, rival)
+    }
     let other = try self.edit(target)
     if let inversePlace = other.entity.columnPlaces[inverse.name] { try write(other, inversePlace, rival, edit.key) }
   }
@@ -144,7 +157,9 @@ package final class SaveTransaction {
 
   /// Makes or ends a pair of a to-many relationship.
   package func setPair(_ name: String, of id: AnyObjectID, with other: AnyObjectID, isLinked: Bool) throws {
-    guard let found = try snapshot.find(id.recordName), found.state == Tables.State.here else { throw StoreError.missing(id) }
+    guard let found = try snapshot.find(id.recordName), found.state == Tables.State.here else {
+      throw StoreError.missing(id)
+    }
     let owner = try schema.entitiesByKey[found.entity] ?? schema.entity(id.entityName)
     let relationship = try schema.toMany(name, of: owner)
     let destination = try schema.entity(relationship.destination)
@@ -154,9 +169,13 @@ package final class SaveTransaction {
       let target = try tables.key(of: other.recordName, destination)
       try setPair(relationship, owner: found.key, target: target, other, isLinked: isLinked)
     case .inverseColumn:
-      guard let member = try snapshot.find(other.recordName), member.state == Tables.State.here else { throw StoreError.missing(other) }
+      guard let member = try snapshot.find(other.recordName), member.state == Tables.State.here else {
+        throw StoreError.missing(other)
+      }
       let edit = try edit(member.key)
-      guard let place = edit.entity.columnPlaces[relationship.inverse] else { throw StoreError.invalid("\(other) can't be in \(owner.name).\(name)") }
+      guard let place = edit.entity.columnPlaces[relationship.inverse] else {
+        throw StoreError.invalid("\(other) can't be in \(owner.name).\(name)")
+      }
       if isLinked {
         try setToOne(edit, place, id.recordName)
       } else if try tables.toOne(edit.entity.columns[place], of: edit.entity, member.key) == found.key {
@@ -166,7 +185,9 @@ package final class SaveTransaction {
     }
   }
 
-  private func setPair(_ relationship: RelationshipPlan, owner: Int64, target: Int64, _ targetID: AnyObjectID, isLinked: Bool) throws {
+  private func setPair(
+    _ relationship: RelationshipPlan, owner: Int64, target: Int64, _ targetID: AnyObjectID, isLinked: Bool
+  ) throws {
     guard case .link(let link, let isFirst) = relationship.storage else { return }
     let isOrdered = link.isSymmetric ? owner <= target : isFirst
     let pair = Pair(link: link, a: isOrdered ? owner : target, b: isOrdered ? target : owner)
@@ -195,7 +216,9 @@ package final class SaveTransaction {
 
   /// Deletes an object, with what the delete rules say (K9).
   package func delete(_ id: AnyObjectID) throws {
-    guard let found = try snapshot.find(id.recordName), found.state == Tables.State.here else { throw StoreError.missing(id) }
+    guard let found = try snapshot.find(id.recordName), found.state == Tables.State.here else {
+      throw StoreError.missing(id)
+    }
     try delete(found.key)
   }
 
@@ -221,22 +244,35 @@ package final class SaveTransaction {
       case .cascade: try delete(member)
       case .nullify:
         if let inverse = destination.column(relationship.inverse) {
-          if try tables.toOne(inverse, of: destination, member) == edit.key { try clear(inverse, of: destination, member) }
+          if try tables.toOne(inverse, of: destination, member) == edit.key {
+            try clear(inverse, of: destination, member)
+          }
         } else if let (_, found) = try snapshot.object(member), found.state == Tables.State.here {
           let inverse = try schema.toMany(relationship.inverse, of: destination)
           try setPair(inverse, owner: member, target: edit.key, edit.id, isLinked: false)
         }
       }
     }
+    // An import may have told one end of a one-to-one relationship alone.
+    if case .column = relationship.storage, !relationship.isInverseToMany,
+      let inverse = destination.column(relationship.inverse)
+    {
+      for key in try tables.pointing(inverse, of: destination, to: edit.key) where !deleting.contains(key) {
+        try clear(inverse, of: destination, key)
+      }
+    }
     if case .link(let link, _) = relationship.storage { try tables.deletePairs(link, edit.key) }
   }
 
   private func preserve(_ edit: Edit) throws {
-    let places = edit.entity.columns.indices.filter { edit.entity.columns[$0].attribute?.traits.contains(.preservedOnDeletion) == true }
+    let places = edit.entity.columns.indices.filter {
+      edit.entity.columns[$0].attribute?.traits.contains(.preservedOnDeletion) == true
+    }
     guard !places.isEmpty else { return }
     edit.tombstone =
       try snapshot.row(edit.key, of: edit.entity) { row in
-        Dictionary(uniqueKeysWithValues: places.map { (edit.entity.columns[$0].name, row.literal(Int32($0 + 1))) }).filter { $0.value != .null }
+        Dictionary(uniqueKeysWithValues: places.map { (edit.entity.columns[$0].name, row.literal(Int32($0 + 1))) })
+          .filter { $0.value != .null }
       } ?? [:]
   }
 }

@@ -1,7 +1,9 @@
 // An entity as tables have it: its columns in the order of rows, and where its relationships are stored.
 
-/// A column of a root entity's table, as one entity sees it.
-struct Column: Sendable {
+import SQLite
+
+/// A column of a root entity's table, as one entity sees it. A class, since rows by the thousand look at it.
+final class Column: Sendable {
   enum Kind: Sendable {
     case attribute(AttributeDescription)
     case toOne(RelationshipPlan)
@@ -9,28 +11,49 @@ struct Column: Sendable {
 
   let name: String
   let kind: Kind
+  let attribute: AttributeDescription?
+  let toOne: RelationshipPlan?
   /// Of the table `property`; pending edits and history name properties by it.
   let key: Int64
   /// A derived attribute's SQL, in terms of the row's alias `$`; nil for a stored column.
   let derivation: String?
-
-  var attribute: AttributeDescription? { if case .attribute(let attribute) = kind { attribute } else { nil } }
-  var toOne: RelationshipPlan? { if case .toOne(let relationship) = kind { relationship } else { nil } }
-  var isStored: Bool { derivation == nil }
+  let isStored: Bool
   /// Whether saves tell the server of it.
-  var isMirrored: Bool {
+  let isMirrored: Bool
+  /// Whether saves write it.
+  let isWritable: Bool
+  /// Statements that read and write the column of one row.
+  let get: SQL
+  let set: SQL
+
+  init(name: String, kind: Kind, key: Int64, derivation: String?, root: String) {
+    self.name = name
+    self.kind = kind
+    self.key = key
+    self.derivation = derivation
+    isStored = derivation == nil
     switch kind {
-    case .attribute(let attribute): isStored && attribute.traits.isDisjoint(with: [.derived, .notMirrored])
-    case .toOne: true
+    case .attribute(let attribute):
+      (self.attribute, toOne) = (attribute, nil)
+      isMirrored = derivation == nil && attribute.traits.isDisjoint(with: [.derived, .notMirrored])
+      isWritable = derivation == nil && !attribute.traits.contains(.derived)
+    case .toOne(let relationship):
+      (attribute, toOne) = (nil, relationship)
+      isMirrored = true
+      isWritable = true
     }
+    let table = "e_\(root)".quoted
+    get = SQL("get \(root).\(name)", "SELECT \(name.quoted) FROM \(table) WHERE _pk = ?")
+    set = SQL("set \(root).\(name)", "UPDATE \(table) SET \(name.quoted) = ?1 WHERE _pk = ?2")
   }
+
   var isDecimal: Bool { attribute?.type == .decimal }
   var isExternal: Bool { attribute?.traits.contains(.external) == true }
   var quoted: String { name.quoted }
 }
 
 /// A relationship, and where it is stored.
-struct RelationshipPlan: Sendable {
+final class RelationshipPlan: Sendable {
   enum Storage: Sendable {
     /// A column of the entity's own table.
     case column
@@ -49,10 +72,24 @@ struct RelationshipPlan: Sendable {
   let storage: Storage
   /// Of the table `property`.
   let key: Int64
+
+  init(
+    name: String, destination: String, inverse: String, isInverseToMany: Bool, isToMany: Bool, deleteRule: DeleteRule,
+    storage: Storage, key: Int64
+  ) {
+    self.name = name
+    self.destination = destination
+    self.inverse = inverse
+    self.isInverseToMany = isInverseToMany
+    self.isToMany = isToMany
+    self.deleteRule = deleteRule
+    self.storage = storage
+    self.key = key
+  }
 }
 
 /// The table of a many-to-many relationship.
-struct LinkTable: Sendable, Hashable {
+final class LinkTable: Sendable, Hashable {
   let table: String
   /// The relationship is its own inverse: each pair has two rows.
   let isSymmetric: Bool
@@ -60,6 +97,21 @@ struct LinkTable: Sendable, Hashable {
   let firstEntity: String
   let firstRelationship: String
   let firstKey: Int64
+  let insert: SQL
+  let delete: SQL
+
+  init(table: String, isSymmetric: Bool, firstEntity: String, firstRelationship: String, firstKey: Int64) {
+    self.table = table
+    self.isSymmetric = isSymmetric
+    self.firstEntity = firstEntity
+    self.firstRelationship = firstRelationship
+    self.firstKey = firstKey
+    insert = SQL("link \(table)", "INSERT OR IGNORE INTO \(table)(a, b) VALUES (?, ?)")
+    delete = SQL("unlink \(table)", "DELETE FROM \(table) WHERE a = ? AND b = ?")
+  }
+
+  static func == (one: LinkTable, other: LinkTable) -> Bool { one.firstKey == other.firstKey }
+  func hash(into hasher: inout Hasher) { hasher.combine(firstKey) }
 }
 
 /// An entity of a store.
@@ -77,10 +129,18 @@ final class EntityPlan: Sendable {
   let columnPlaces: [String: Int]
   let toMany: [String: RelationshipPlan]
 
-  var table: String { "e_\(rootName)".quoted }
+  let table: String
+  /// Statements of one row, by its key.
+  let insert: SQL
+  let values: SQL
+  let has: SQL
+  let delete: SQL
+  /// Places of the stored columns.
+  let stored: [Int]
 
   init(
-    name: String, rootName: String, key: Int64, isAbstract: Bool, kindKeys: [Int64]?, kindNames: Set<String>, columns: [Column],
+    name: String, rootName: String, key: Int64, isAbstract: Bool, kindKeys: [Int64]?, kindNames: Set<String>,
+    columns: [Column],
     toMany: [RelationshipPlan]
   ) {
     self.name = name
@@ -92,6 +152,16 @@ final class EntityPlan: Sendable {
     self.columns = columns
     columnPlaces = Dictionary(uniqueKeysWithValues: columns.enumerated().map { ($1.name, $0) })
     self.toMany = Dictionary(uniqueKeysWithValues: toMany.map { ($0.name, $0) })
+    let table = "e_\(rootName)".quoted
+    self.table = table
+    stored = columns.indices.filter { columns[$0].isStored }
+    let names = stored.map { ", \(columns[$0].quoted)" }.joined()
+    insert = SQL(
+      "insert \(name)", "INSERT INTO \(table)(_pk\(names)) VALUES (?\(String(repeating: ", ?", count: stored.count)))")
+    let all = columns.map { $0.isStored ? ", \($0.quoted)" : ", NULL" }.joined()
+    values = SQL("values \(name)", "SELECT _pk\(all) FROM \(table) WHERE _pk = ?")
+    has = SQL("has \(rootName)", "SELECT 1 FROM \(table) WHERE _pk = ?")
+    delete = SQL("delete \(rootName)", "DELETE FROM \(table) WHERE _pk = ?")
   }
 
   func column(_ name: String) -> Column? { columnPlaces[name].map { columns[$0] } }

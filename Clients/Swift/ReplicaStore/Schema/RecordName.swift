@@ -18,7 +18,9 @@ enum RecordName {
 
   static func read(_ statement: Statement, _ column: Int32) -> String {
     guard statement.isBlob(column) else { return statement.text(column) }
-    return statement.withBytes(column) { bytes in bytes.count == 16 ? canonical(bytes) : String(decoding: bytes, as: UTF8.self) }
+    return statement.withBytes(column) { bytes in
+      bytes.count == 16 ? canonical(bytes) : String(decoding: bytes, as: UTF8.self)
+    }
   }
 
   static func isValid(_ name: String) -> Bool {
@@ -66,7 +68,9 @@ enum RecordName {
   private static let dashes = DashPlaces()
 
   /// Places of the dashes in a UUID's text.
-  private struct DashPlaces { func contains(_ index: Int) -> Bool { index == 8 || index == 13 || index == 18 || index == 23 } }
+  private struct DashPlaces {
+    func contains(_ index: Int) -> Bool { index == 8 || index == 13 || index == 18 || index == 23 }
+  }
 
   private static func digit(_ character: UInt8) -> UInt8? {
     switch character {
@@ -76,5 +80,7 @@ enum RecordName {
     }
   }
 
-  private static func character(_ digit: UInt8) -> UInt8 { digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "A") + digit - 10 }
+  private static func character(_ digit: UInt8) -> UInt8 {
+    digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "A") + digit - 10
+  }
 }

@@ -26,7 +26,9 @@ final class StoreSchema: Sendable {
   }
 
   func toMany(_ name: String, of entity: EntityPlan) throws(StoreError) -> RelationshipPlan {
-    guard let relationship = entity.toMany[name] else { throw .invalid("\(entity.name) has no to-many relationship \(name)") }
+    guard let relationship = entity.toMany[name] else {
+      throw .invalid("\(entity.name) has no to-many relationship \(name)")
+    }
     return relationship
   }
 
@@ -55,7 +57,9 @@ struct SchemaBuilder {
     self.keys = keys
     var named = model.entities
     if let configuration {
-      guard let names = model.configurations[configuration] else { throw .invalid("the model has no configuration \(configuration)") }
+      guard let names = model.configurations[configuration] else {
+        throw .invalid("the model has no configuration \(configuration)")
+      }
       named = named.filter { names.contains($0.name) }
     }
     described = Dictionary(named.map { ($0.name, $0) }) { first, _ in first }
@@ -64,7 +68,9 @@ struct SchemaBuilder {
     for entity in named {
       var line = [entity]
       while let parent = line[0].parentName {
-        guard let description = described[parent], line.count < 100 else { throw .invalid("\(line[0].name) has no superentity \(parent)") }
+        guard let description = described[parent], line.count < 100 else {
+          throw .invalid("\(line[0].name) has no superentity \(parent)")
+        }
         line.insert(description, at: 0)
       }
       lines[entity.name] = line
@@ -85,7 +91,8 @@ struct SchemaBuilder {
         if case .link(let table, _) = relationship.storage { links.insert(table) }
       }
     }
-    return StoreSchema(model: model, entities: plans, links: links.sorted { $0.table < $1.table }, propertyNames: propertyNames)
+    return StoreSchema(
+      model: model, entities: plans, links: links.sorted { $0.table < $1.table }, propertyNames: propertyNames)
   }
 
   private func line(_ entity: String) -> [EntityDescription] { lines[entity] ?? [] }
@@ -97,13 +104,18 @@ struct SchemaBuilder {
     for attribute in line.flatMap(\.attributes) where !attribute.traits.contains(.transient) {
       let derivation = attribute.traits.contains(.derived) ? try derivation(attribute, of: entity, line: line) : nil
       let key = try keys.propertyKey(root: root, attribute.name)
-      columns.append(Column(name: attribute.name, kind: .attribute(attribute), key: key, derivation: derivation))
+      columns.append(
+        Column(name: attribute.name, kind: .attribute(attribute), key: key, derivation: derivation, root: root))
     }
     var toMany: [RelationshipPlan] = []
     for owner in line {
       for relationship in owner.relationships {
         let plan = try self.relationship(relationship, declaredBy: owner.name, root: root)
-        if relationship.isToMany { toMany.append(plan) } else { columns.append(Column(name: plan.name, kind: .toOne(plan), key: plan.key, derivation: nil)) }
+        if relationship.isToMany {
+          toMany.append(plan)
+        } else {
+          columns.append(Column(name: plan.name, kind: .toOne(plan), key: plan.key, derivation: nil, root: root))
+        }
       }
     }
     let names = columns.map(\.name) + toMany.map(\.name)
@@ -120,17 +132,25 @@ struct SchemaBuilder {
   }
 
   /// The relationship `name` that `entity` declares or inherits, with the entity that declares it.
-  private func find(_ name: String, of entity: String) throws(StoreError) -> (owner: String, root: String, relationship: RelationshipDescription)? {
+  private func find(_ name: String, of entity: String) throws(StoreError) -> (
+    owner: String, root: String, relationship: RelationshipDescription
+  )? {
     let line = line(entity)
     for owner in line.reversed() {
-      if let relationship = owner.relationships.first(where: { $0.name == name }) { return (owner.name, line[0].name, relationship) }
+      if let relationship = owner.relationships.first(where: { $0.name == name }) {
+        return (owner.name, line[0].name, relationship)
+      }
     }
     return nil
   }
 
-  private func relationship(_ relationship: RelationshipDescription, declaredBy owner: String, root: String) throws(StoreError) -> RelationshipPlan {
+  private func relationship(_ relationship: RelationshipDescription, declaredBy owner: String, root: String)
+    throws(StoreError) -> RelationshipPlan
+  {
     guard let inverse = try find(relationship.inverse, of: relationship.destination) else {
-      throw .invalid("\(owner).\(relationship.name) has no inverse \(relationship.destination).\(relationship.inverse) in this store")
+      throw .invalid(
+        "\(owner).\(relationship.name) has no inverse \(relationship.destination).\(relationship.inverse) in this store"
+      )
     }
     let key = try keys.propertyKey(root: root, relationship.name)
     let storage: RelationshipPlan.Storage
@@ -142,26 +162,36 @@ struct SchemaBuilder {
       let isFirst = (owner, relationship.name) <= (inverse.owner, inverse.relationship.name)
       let first = isFirst ? (owner, relationship.name, root) : (inverse.owner, inverse.relationship.name, inverse.root)
       let table = LinkTable(
-        table: "l_\(first.0)_\(first.1)".quoted, isSymmetric: owner == inverse.owner && relationship.name == inverse.relationship.name,
+        table: "l_\(first.0)_\(first.1)".quoted,
+        isSymmetric: owner == inverse.owner && relationship.name == inverse.relationship.name,
         firstEntity: first.0, firstRelationship: first.1, firstKey: try keys.propertyKey(root: first.2, first.1))
       storage = .link(table, isFirst: isFirst)
     }
     return RelationshipPlan(
       name: relationship.name, destination: relationship.destination, inverse: relationship.inverse,
-      isInverseToMany: inverse.relationship.isToMany, isToMany: relationship.isToMany, deleteRule: relationship.deleteRule, storage: storage,
+      isInverseToMany: inverse.relationship.isToMany, isToMany: relationship.isToMany,
+      deleteRule: relationship.deleteRule, storage: storage,
       key: key)
   }
 
   // MARK: Derived attributes
 
-  private func derivation(_ attribute: AttributeDescription, of entity: EntityDescription, line: [EntityDescription]) throws(StoreError) -> String? {
-    guard let text = attribute.derivation else { throw .invalid("\(entity.name).\(attribute.name) is derived from nothing") }
+  private func derivation(_ attribute: AttributeDescription, of entity: EntityDescription, line: [EntityDescription])
+    throws(StoreError) -> String?
+  {
+    guard let text = attribute.derivation else {
+      throw .invalid("\(entity.name).\(attribute.name) is derived from nothing")
+    }
     // Kept by saves: the column is stored.
     if text == "now()" { return nil }
-    for (name, function) in [("canonical:", "aquifer_fold"), ("uppercase:", "aquifer_upper"), ("lowercase:", "aquifer_lower")] {
+    for (name, function) in [
+      ("canonical:", "aquifer_fold"), ("uppercase:", "aquifer_upper"), ("lowercase:", "aquifer_lower"),
+    ] {
       if text.hasPrefix("\(name)("), text.hasSuffix(")") {
         let source = String(text.dropFirst(name.count + 1).dropLast())
-        if line.flatMap(\.attributes).contains(where: { $0.name == source }) { return "\(function)($.\(source.quoted))" }
+        if line.flatMap(\.attributes).contains(where: { $0.name == source }) {
+          return "\(function)($.\(source.quoted))"
+        }
       }
     }
     let parts = text.split(separator: ".").map(String.init)
@@ -178,10 +208,15 @@ struct SchemaBuilder {
     if !relationship.isToMany, parts.count == 2 {
       return "(SELECT d.\(parts[1].quoted) FROM \(table) d WHERE d._pk = $.\(relationship.name.quoted))"
     }
-    let functions = ["@count": "count(*)", "@sum": "coalesce(sum(d.#), 0)", "@min": "min(d.#)", "@max": "max(d.#)", "@avg": "avg(d.#)"]
-    guard let function = functions[parts[parts.count - 1]], parts.count == (function.contains("#") ? 3 : 2), relationship.isToMany else { return nil }
+    let functions = [
+      "@count": "count(*)", "@sum": "coalesce(sum(d.#), 0)", "@min": "min(d.#)", "@max": "max(d.#)", "@avg": "avg(d.#)",
+    ]
+    guard let function = functions[parts[parts.count - 1]], parts.count == (function.contains("#") ? 3 : 2),
+      relationship.isToMany
+    else { return nil }
     let value = function.replacing("#", with: parts[1].quoted)
-    return "(SELECT \(value) FROM \(RelationshipSQL.members(of: relationship, owner: "$._pk", table: table, alias: "d")))"
+    return
+      "(SELECT \(value) FROM \(RelationshipSQL.members(of: relationship, owner: "$._pk", table: table, alias: "d")))"
   }
 }
 

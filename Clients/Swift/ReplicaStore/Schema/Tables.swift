@@ -13,24 +13,31 @@ enum Tables {
     CREATE TABLE word(key INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
     CREATE TABLE zone(key INTEGER PRIMARY KEY, zoneName TEXT NOT NULL, ownerRecordName TEXT NOT NULL, share BLOB,
       permission INTEGER NOT NULL DEFAULT 3, isPaused INTEGER NOT NULL DEFAULT 0, UNIQUE(zoneName, ownerRecordName));
-    CREATE TABLE object(_pk INTEGER PRIMARY KEY, name NOT NULL UNIQUE, entity INTEGER NOT NULL, zone INTEGER, tag TEXT, state INTEGER NOT NULL);
+    CREATE TABLE object(_pk INTEGER PRIMARY KEY, name NOT NULL UNIQUE, entity INTEGER NOT NULL, zone INTEGER,
+      tag TEXT, state INTEGER NOT NULL);
     CREATE TABLE permission(object INTEGER PRIMARY KEY, canUpdate INTEGER NOT NULL, canDelete INTEGER NOT NULL);
-    CREATE TABLE htransaction(number INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, author INTEGER, contextName INTEGER, bundleID INTEGER,
+    CREATE TABLE htransaction(number INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, author INTEGER,
+      contextName INTEGER, bundleID INTEGER,
       processID INTEGER);
-    CREATE TABLE hchange(id INTEGER PRIMARY KEY, object INTEGER NOT NULL, kind INTEGER NOT NULL, properties BLOB, tombstone BLOB);
+    CREATE TABLE hchange(id INTEGER PRIMARY KEY, object INTEGER NOT NULL, kind INTEGER NOT NULL, properties BLOB,
+      tombstone BLOB);
     CREATE INDEX hchange_object ON hchange(object);
     CREATE TABLE consumer(name TEXT PRIMARY KEY, number INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
-    CREATE TABLE outbox(key INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, part INTEGER NOT NULL, body BLOB NOT NULL, batch INTEGER,
+    CREATE TABLE outbox(key INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, part INTEGER NOT NULL,
+      body BLOB NOT NULL, batch INTEGER,
       batchLimit INTEGER);
-    CREATE TABLE pending(object INTEGER NOT NULL, property INTEGER NOT NULL, target INTEGER NOT NULL DEFAULT 0, number INTEGER NOT NULL,
+    CREATE TABLE pending(object INTEGER NOT NULL, property INTEGER NOT NULL, target INTEGER NOT NULL DEFAULT 0,
+      number INTEGER NOT NULL,
       PRIMARY KEY(object, property, target)) WITHOUT ROWID;
     CREATE INDEX pending_number ON pending(number);
     CREATE TABLE rejected(identifier TEXT PRIMARY KEY, number INTEGER NOT NULL, body BLOB NOT NULL, error BLOB NOT NULL,
       isConsequence INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE reread(object INTEGER PRIMARY KEY);
-    CREATE TABLE event(number INTEGER PRIMARY KEY AUTOINCREMENT, identifier TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL, startDate INTEGER NOT NULL,
+    CREATE TABLE event(number INTEGER PRIMARY KEY AUTOINCREMENT, identifier TEXT NOT NULL UNIQUE,
+      kind INTEGER NOT NULL, startDate INTEGER NOT NULL,
       body BLOB NOT NULL);
-    CREATE TABLE content(checksum TEXT PRIMARY KEY, byteCount INTEGER NOT NULL, downloadURL TEXT, expiry INTEGER, receipt BLOB,
+    CREATE TABLE content(checksum TEXT PRIMARY KEY, byteCount INTEGER NOT NULL, downloadURL TEXT, expiry INTEGER,
+      receipt BLOB,
       receiptExpiry INTEGER, isHere INTEGER NOT NULL, isAtServer INTEGER NOT NULL, usedAt INTEGER NOT NULL, owner INTEGER) WITHOUT ROWID;
     """
 
@@ -51,13 +58,16 @@ enum Tables {
 
   static func indexes(of root: EntityPlan, in schema: StoreSchema) -> [String] {
     var statements = columns(of: root, in: schema).filter { $0.toOne != nil }
-      .map { "CREATE INDEX \("i_\(root.name)_\($0.name)".quoted) ON \(root.table)(\($0.quoted)) WHERE \($0.quoted) IS NOT NULL" }
+      .map {
+        "CREATE INDEX \("i_\(root.name)_\($0.name)".quoted) ON \(root.table)(\($0.quoted)) WHERE \($0.quoted) IS NOT NULL"
+      }
     for entity in schema.all where entity.rootName == root.name {
       for (place, index) in (schema.model.entities.first { $0.name == entity.name }?.fetchIndexes ?? []).enumerated() {
         let columns = index.compactMap { entity.column($0) }.filter(\.isStored)
         if columns.isEmpty { continue }
         statements.append(
-          "CREATE INDEX \("f_\(entity.name)_\(place)".quoted) ON \(root.table)(\(columns.map(\.quoted).joined(separator: ", ")))")
+          "CREATE INDEX \("f_\(entity.name)_\(place)".quoted) ON \(root.table)(\(columns.map(\.quoted).joined(separator: ", ")))"
+        )
       }
     }
     return statements
@@ -75,7 +85,9 @@ enum Tables {
     var columns: [Column] = []
     var names: Set<String> = []
     for entity in [root] + schema.all.filter({ $0.rootName == root.name && $0.name != root.name }) {
-      for column in entity.columns where column.isStored && names.insert(column.name).inserted { columns.append(column) }
+      for column in entity.columns where column.isStored && names.insert(column.name).inserted {
+        columns.append(column)
+      }
     }
     return columns
   }
@@ -90,4 +102,3 @@ enum Tables {
     }
   }
 }
-

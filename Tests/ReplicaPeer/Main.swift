@@ -1,0 +1,59 @@
+// A client's process for tests: it saves, mirrors and tells each save that is durable, until somebody kills it.
+
+import Foundation
+import MirrorWire
+import ReplicaStore
+import ReplicaSync
+
+struct Token: Account.TokenStore {
+  let token: String?
+
+  func load() throws -> String? { token }
+  func store(_ token: String?) throws {}
+}
+
+/// `client-peer GATEWAY CONTAINER MODELHASH TOKEN FILE NAME`: inserts tags NAME.0, NAME.1, … one a save, and writes each
+/// name on a line of its own once it is saved. With NAME `-` it imports to the end and writes the names that it has.
+@main struct Peer {
+  static func main() async throws {
+    let words = CommandLine.arguments
+    if let figures = Figures(words) { return try await figures.run(words[1]) }
+    guard words.count == 7 else {
+      FileHandle.standardError.write(Data("six words are needed\n".utf8))
+      exit(2)
+    }
+    let (gateway, container, modelHash, token, file, name) = (
+      words[1], words[2], words[3], words[4], words[5], words[6]
+    )
+    var configuration = ReplicaConfiguration(
+      path: file, processID: "\(ProcessInfo.processInfo.processIdentifier)", machineIdentifier: "machine",
+      now: { Date.now }, makeIdentifier: { UUID() })
+    configuration.isMirrored = true
+    let tag = EntityDescription("Tag", attributes: [AttributeDescription("name", .string)])
+    let replica = try await Replica.open(configuration, ManagedObjectModel(hash: modelHash, entities: [tag]))
+    let account = Account(server: gateway, apiToken: "", tokens: Token(token: token))
+    let mirroring = Mirroring(
+      account: account, container: container, environment: "development", transport: CurlTransport())
+    var options = MirrorOptions()
+    options.pageLimit = 50
+    options.batchLimit = 20
+    options.lease = nil
+    let loop = try await mirroring.add(replica, scope: "private", options: options)
+    try await mirroring.start()
+    if name == "-" {
+      for _ in 0..<2 { try await loop.syncNow(timeout: .seconds(60)) }
+      let names = try await replica.read { snapshot in try snapshot.objectIDs(Query("Tag")).map(\.recordName) }
+      FileHandle.standardOutput.write(Data(names.sorted().map { "\($0)\n" }.joined().utf8))
+      await mirroring.stop()
+      return await replica.close()
+    }
+    var number = 0
+    while true {
+      let identifier = AnyObjectID(entityName: "Tag", recordName: "\(name).\(number)")
+      _ = try await replica.save(SaveOptions()) { save in try save.insert(identifier, [.text("tag")]) }
+      FileHandle.standardOutput.write(Data("\(identifier.recordName)\n".utf8))
+      number += 1
+      try await Task.sleep(for: .milliseconds(2))
+    }
+  }
+}
