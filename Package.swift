@@ -265,6 +265,25 @@ let clients: [Target] = [
   client("AquiferClient", ["ReplicaSync", "ReplicaStore", "MirrorWire"]),
 ]
 
+/// Types of models: the build-tool plugin, and the generator that it runs on the host.
+let modelTypes: [Target] = [
+  .target(name: "ModelTypes", dependencies: ["XCDataModel", "ObjectModel", "Records"], path: "Clients/Swift/ModelTypes/Generator", swiftSettings: settings),
+  .executableTarget(name: "aquifer-model-types", dependencies: ["ModelTypes"], path: "Clients/Swift/ModelTypes/Tool", swiftSettings: settings),
+  .plugin(name: "AquiferModelTypes", capability: .buildTool(), dependencies: ["aquifer-model-types"], path: "Clients/Swift/ModelTypes/Plugin"),
+]
+
+/// The demonstration; deploy/photos starts it.
+let photos: Target = .executableTarget(
+  name: "aquifer-photos", dependencies: ["AquiferClient", "HTTPServer"], path: "Clients/Photos",
+  resources: ["index.html", "phone.html", "style.css", "phone.js", "stage.js"].map { .embedInCode("Web/\($0)") }, swiftSettings: settings,
+  plugins: ["AquiferModelTypes"])
+
+/// What apps depend on by version.
+let clientProducts: [Product] = [
+  .library(name: "AquiferClient", targets: ["AquiferClient"]), .plugin(name: "AquiferModelTypes", targets: ["AquiferModelTypes"]),
+  .executable(name: "aquifer-photos", targets: ["aquifer-photos"]),
+]
+
 let clientTests: [Target] = [
   tests("MirrorWire", ["MirrorWire"]),
   // Saves until it is killed, and measures a store.
@@ -275,27 +294,33 @@ let clientTests: [Target] = [
   .executableTarget(name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer", swiftSettings: settings),
   tests("ReplicaSync", ["URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
   tests("AquiferClient", ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]),
+  tests("ModelTypes", ["ModelTypes", "XCDataModel", "ObjectModel"], exclude: ["Golden"]),
+  .testTarget(
+    name: "GeneratedTypesTests", dependencies: ["AquiferClient"], path: "Tests/GeneratedTypes", swiftSettings: settings,
+    plugins: ["AquiferModelTypes"]),
+  tests("ClientPackage", []),
 ]
 
 /// AQUIFER_CLIENT=1 leaves out everything but the client, what it reaches, and its tests.
 let isClientOnly = Context.environment["AQUIFER_CLIENT"] == "1"
-let clientLayers: Set = ["SQLite", "HTTPClient", "HTTPServer"]
+let clientLayers: Set = ["SQLite", "HTTPClient", "HTTPServer", "XCDataModel", "ObjectModel", "Records", "MessagePack", "Crypto"]
 
 let targets: [Target] =
   if isClientOnly {
-    layers.filter { clientLayers.contains($0.name) } + clients + clientTests + testTargets.filter { ["FaultyDisk", "StyleTests"].contains($0.name) }
+    layers.filter { clientLayers.contains($0.name) } + clients + modelTypes + [photos] + clientTests
+      + testTargets.filter { ["FaultyDisk", "StyleTests"].contains($0.name) }
   } else if isFuzzing {
     layers + services.filter { $0.name == "Gateway" } + [fuzzing]
   } else {
-    layers + services + commands + testTargets + chaos + attacks + compilerProbe + loadGenerator + hotPaths + clients + clientTests + [fuzzing]
+    layers + services + commands + testTargets + chaos + attacks + compilerProbe + loadGenerator + hotPaths + clients + modelTypes + [photos] + clientTests
+      + [fuzzing]
   }
 
 let package = Package(
   name: "aquifer",
   products: isFuzzing
     ? []
-    : [.library(name: "AquiferClient", targets: ["AquiferClient"])]
-      + (isClientOnly ? [] : commands.map { .executable(name: $0.name, targets: [$0.name]) }),
+    : clientProducts + (isClientOnly ? [] : commands.map { .executable(name: $0.name, targets: [$0.name]) }),
   targets: systemLibraries
     + [
       .target(

@@ -56,12 +56,16 @@ extension ModelReader {
       guard let name = node.attributes["name"], entities[name] == nil else { continue }
       // `.Photo` stands for a class of the app's own module, and NSManagedObject for no class of the entity's own.
       let declared = node.attributes["representedClassName"]?.split(separator: ".").last.map(String.init)
-      var entity = ModelSource.EntitySource(line: node.line, className: declared == "NSManagedObject" ? name : declared ?? name)
+      var entity = ModelSource.EntitySource(
+        line: node.line, className: declared == "NSManagedObject" ? name : declared ?? name)
       for child in node.children { read(child, into: &entity) }
       entities[name] = entity
     }
-    let lines = root.children(named: "configuration").compactMap { node in node.attributes["name"].map { ($0, node.line) } }
-    return ModelSource(model: model, entities: entities, configurationLines: Dictionary(lines, uniquingKeysWith: { first, _ in first }))
+    let lines = root.children(named: "configuration").compactMap { node in
+      node.attributes["name"].map { ($0, node.line) }
+    }
+    return ModelSource(
+      model: model, entities: entities, configurationLines: Dictionary(lines, uniquingKeysWith: { first, _ in first }))
   }
 
   private static func read(_ node: XMLNode, into entity: inout ModelSource.EntitySource) {
@@ -69,7 +73,8 @@ extension ModelReader {
     case "attribute", "relationship":
       guard let name = node.attributes["name"], entity.properties[name] == nil else { return }
       entity.properties[name] = ModelSource.PropertySource(
-        line: node.line, derivationExpression: node.attributes["derivationExpression"], minimum: node.attributes["minValueString"],
+        line: node.line, derivationExpression: node.attributes["derivationExpression"],
+        minimum: node.attributes["minValueString"],
         maximum: node.attributes["maxValueString"], renamingIdentifier: node.attributes["elementID"],
         usesScalarValueType: node.flag("usesScalarValueType"))
     case "fetchIndex":

@@ -1,5 +1,6 @@
 """A small WebDriver client for headless Chromium."""
 
+import base64
 import contextlib
 import json
 import shutil
@@ -89,6 +90,24 @@ class Browser:
     @property
     def url(self):
         return self.send("GET", "/url")
+
+    @contextlib.contextmanager
+    def frame(self, number):
+        """Within it, elements are those of the page's frame of that number, counted from 0."""
+        self.send("POST", "/frame", {"id": number})
+        try:
+            yield self
+        finally:
+            self.send("POST", "/frame", {"id": None})
+
+    def resize(self, width, height):
+        self.send("POST", "/window/rect", {"width": width, "height": height})
+
+    def screenshot(self, width, height, scale=1.0):
+        """The page's upper left part as PNG."""
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
+        command = {"cmd": "Page.captureScreenshot", "params": {"format": "png", "clip": clip, "captureBeyondViewport": True}}
+        return base64.b64decode(self.send("POST", "/goog/cdp/execute", command)["data"])
 
 
 def until(condition, what, seconds=20):

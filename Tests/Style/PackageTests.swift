@@ -45,13 +45,19 @@ struct PackageDescription: Decodable {
   let products: [Product]
   let targets: [Target]
 
+  /// Read once for all tests.
+  static let whole = Result { try read() }
+
   /// Asks SwiftPM, in a folder of its own: the folder of the running tests is locked.
-  static func read() throws -> PackageDescription {
-    let scratch = FileManager.default.temporaryDirectory.appending(path: "package-description-\(ProcessInfo.processInfo.processIdentifier)")
+  private static func read() throws -> PackageDescription {
+    let scratch = FileManager.default.temporaryDirectory.appending(
+      path: "package-description-\(ProcessInfo.processInfo.processIdentifier)")
     defer { try? FileManager.default.removeItem(at: scratch) }
     let process = Process()
     process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = ["swift", "package", "--package-path", Repository.root.path, "--scratch-path", scratch.path, "dump-package"]
+    process.arguments = [
+      "swift", "package", "--package-path", Repository.root.path, "--scratch-path", scratch.path, "dump-package",
+    ]
     let output = Pipe()
     process.standardOutput = output
     process.standardError = FileHandle.nullDevice
@@ -65,15 +71,50 @@ struct PackageDescription: Decodable {
   func reach(_ product: Product) -> Set<String> {
     let dependencies = Dictionary(uniqueKeysWithValues: targets.map { ($0.name, $0.dependencies.map(\.name)) })
     var (seen, next) = (Set(product.targets), product.targets)
-    while let target = next.popLast() { for other in dependencies[target] ?? [] where seen.insert(other).inserted { next.append(other) } }
+    while let target = next.popLast() {
+      for other in dependencies[target] ?? [] where seen.insert(other).inserted { next.append(other) }
+    }
     return seen
   }
 }
 
 @Test func `no target has unsafe flags, so every product can be depended on by version`() throws {
-  let package = try PackageDescription.read()
-  #expect(package.targets.contains { $0.name == "CXML" && !$0.settings.isEmpty }, "the settings are not understood any more")
+  let package = try PackageDescription.whole.get()
+  #expect(
+    package.targets.contains { $0.name == "CXML" && !$0.settings.isEmpty }, "the settings are not understood any more")
   for target in package.targets where target.settings.contains(where: { $0.kind["unsafeFlags"] != nil }) {
     Issue.record("\(target.name) has unsafe flags")
   }
+}
+
+@Test func `an app that uses the client links SQLite and libcurl, and nothing of the services`() throws {
+  let package = try PackageDescription.whole.get()
+  let product = try #require(package.products.first { $0.name == "AquiferClient" })
+  let client: Set = ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]
+  let reach = package.reach(product)
+  #expect(reach.isSuperset(of: client))
+  #expect(reach.subtracting(client) == ["SQLite", "CSQLite", "HTTPClient", "CCurl"])
+  let platform: Set = [
+    "Dispatch", "FoundationEssentials", "Foundation", "Synchronization", "Glibc", "Musl", "Android", "Darwin", "Bionic",
+    "WinSDK",
+  ]
+  for target in package.targets where reach.contains(target.name) {
+    let path = try #require(target.path, "\(target.name) has no folder")
+    for file in Repository.swiftFiles(under: path) {
+      let foreign = Set(file.imports).subtracting(platform).subtracting(reach)
+      #expect(foreign.isEmpty, "\(file.path) imports \(foreign)")
+      // Elsewhere than on Apple's platforms, all of Foundation costs an app 30 MB.
+      let isGuarded = file.text.contains("canImport(FoundationEssentials)")
+      #expect(!file.imports.contains("Foundation") || isGuarded, "\(file.path) imports Foundation")
+    }
+  }
+}
+
+@Test func `what generates types runs on the host alone`() throws {
+  let package = try PackageDescription.whole.get()
+  let host: Set = ["AquiferModelTypes", "aquifer-model-types", "ModelTypes"]
+  let client = try #require(package.products.first { $0.name == "AquiferClient" })
+  let plugin = try #require(package.products.first { $0.name == "AquiferModelTypes" })
+  #expect(package.reach(plugin).isSuperset(of: host))
+  #expect(package.reach(client).isDisjoint(with: host))
 }

@@ -20,6 +20,13 @@ package struct Sharing: Sendable {
     self.surroundings = surroundings
   }
 
+  /// The plane of the process that has the store's lease: the server refuses writes of every other one.
+  private func leasedPlane() async throws(StoreError) -> ObjectPlane {
+    var plane = loop.plane
+    plane.leaseToken = try await store.position().leaseToken
+    return plane
+  }
+
   // MARK: Shares
 
   /// Exports first, then moves the connected graph into a zone of its own, or into that of a share.
@@ -31,7 +38,7 @@ package struct Sharing: Sendable {
     let request = ShareRequest(
       objectIDs: objectIDs, to: share.map { ZoneID($0.zone) }, title: title,
       publicPermission: publicPermission.rawValue)
-    let plane = plane
+    let plane = try await leasedPlane()
     let identifier = surroundings.makeUUID()
     let answer = try await attempt { () throws(SyncFailure) in try await plane.share(request, requestID: identifier) }
     try await keep(answer.share)
@@ -43,7 +50,7 @@ package struct Sharing: Sendable {
   /// - Throws: the error of the first that can't be joined; the others are joined.
   package func accept(_ urls: [String]) async throws(StoreError) -> [Share] {
     let request = AcceptRequest(shortGUIDs: urls.map { String($0.split(separator: "/").last ?? "") })
-    let plane = plane
+    let plane = try await leasedPlane()
     let answer = try await attempt { () throws(SyncFailure) in try await plane.accept(request) }
     try await loop.syncNow(timeout: Self.syncTimeout)
     for result in answer.results {
@@ -132,7 +139,7 @@ package struct Sharing: Sendable {
   /// Leaves as a participant, ends as the owner. Imports what that changes.
   package func purge(_ zone: Zone, keepCopy: Bool) async throws(StoreError) {
     try await loop.syncNow(timeout: Self.syncTimeout)
-    let plane = plane
+    let plane = try await leasedPlane()
     let request = PurgeRequest(zoneID: ZoneID(zone), keepCopy: keepCopy)
     let identifier = surroundings.makeUUID()
     _ = try await attempt { () throws(SyncFailure) in try await plane.purge(request, requestID: identifier) }
@@ -143,7 +150,7 @@ package struct Sharing: Sendable {
   /// - Returns: the names of the objects that moved.
   package func move(_ objectIDs: [String], to zone: Zone?) async throws(StoreError) -> [String] {
     try await loop.syncNow(timeout: Self.syncTimeout)
-    let plane = plane
+    let plane = try await leasedPlane()
     let request = MoveRequest(objectIDs: objectIDs, to: zone.map { ZoneID($0) })
     let identifier = surroundings.makeUUID()
     let answer = try await attempt { () throws(SyncFailure) in try await plane.move(request, requestID: identifier) }

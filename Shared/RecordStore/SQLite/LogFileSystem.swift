@@ -13,7 +13,9 @@ extension Connection {
   /// found at an opening (`Shared/CSQLiteLog`).
   public convenience init(exclusive path: String, mode: Mode) throws(SQLiteError) {
     _ = Self.registration
-    try self.init(path: path, mode: mode, fileSystem: String(cString: mode == .readWrite ? csqlitelog_name : csqlitelog_reader_name))
+    try self.init(
+      path: path, mode: mode, fileSystem: String(cString: mode == .readWrite ? csqlitelog_name : csqlitelog_reader_name)
+    )
   }
 
   /// Seconds that the calling thread has spent syncing write-ahead logs since the thread began.

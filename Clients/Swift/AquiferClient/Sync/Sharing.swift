@@ -16,7 +16,8 @@ extension PersistentContainer {
     let store = try await home(of: objects.map(\.any))
     let (share, moved) = try await sharing(store).share(
       objects.map(\.recordName), to: share, title: title, publicPermission: publicPermission)
-    return (share, try await named(moved, in: store))
+    let movedObjects = try await named(moved, in: store)
+    return (share, movedObjects)
   }
 
   /// Joins shares by their addresses, into the shared store, and imports them.

@@ -27,7 +27,7 @@ enum RecordName {
     !name.isEmpty && name.utf8.count <= 255 && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f }
   }
 
-  /// The bytes of `XXXXXXXX-XXXX-XXXX-XXXX-XXXXXXXXXXXX` in upper case; nil for any other name.
+  /// The bytes of a UUID that is spelled in upper case; nil for any other name.
   static func uuid(_ name: String) -> [UInt8]? {
     var name = name
     return name.withUTF8 { text in

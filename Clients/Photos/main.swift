@@ -1,0 +1,38 @@
+// aquifer-photos: one telephone of the demonstration.
+
+import FoundationEssentials
+import HTTPServer
+
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#else
+  import Darwin
+#endif
+
+let options: Options
+do throws(Problem) {
+  options = try Options(Array(CommandLine.arguments.dropFirst()))
+} catch {
+  say("aquifer-photos: \(error.reason)\n\(Options.usage)")
+  exit(64)
+}
+do {
+  let phone = try await Phone(options)
+  let server = try PhoneServer.start(phone, options)
+  say("\(options.device) is at http://127.0.0.1:\(server.port)")
+  await phone.run()
+} catch let problem as Problem {
+  say("aquifer-photos: \(problem.reason)")
+  exit(1)
+} catch {
+  say("aquifer-photos: \(error)")
+  exit(1)
+}
+
+func say(_ text: String) {
+  let bytes = Array((text + "\n").utf8)
+  // The result is unused because there is nowhere left to say that standard error is closed.
+  _ = write(STDERR_FILENO, bytes, bytes.count)
+}

@@ -1,0 +1,43 @@
+// An app's package depends on this one by version: the guide's app builds, runs, and follows its model's edits.
+
+import Foundation
+import Testing
+
+struct BuildTests {
+  @Test(.timeLimit(.minutes(10)))
+  func `the guide's app builds by version and runs, again after an edit of its model, and not with a mistake in it`()
+    throws
+  {
+    let guide = try Guide()
+    #expect(guide.exampleCount > 8, "the guide is not understood any more")
+    let package = try ClientPackage(sources: guide.sources)
+    defer { package.remove() }
+    let start = ContinuousClock.now
+    let built = try package.swift("build", "-j", "2")
+    print("a package that depends on this one by version is built in \(ContinuousClock.now - start)")
+    #expect(built.code == 0, "\(built.output)")
+    #expect(!built.output.contains("unhandled"), "\(built.output)")
+    let first = try package.swift("run", "--skip-build", "notes", "Buy", "bread")
+    #expect(first.code == 0 && first.output.hasSuffix("★3 Buy bread\n"), "\(first.output)")
+
+    let mistake = "<attribute name=\"mood\" attributeType=\"String\"/>"
+    let attribute = "<attribute name=\"mood\" attributeType=\"String\" defaultValueString=\"calm\"/>"
+    try package.write(Self.adding(attribute, to: guide.model), to: Guide.modelPath)
+    let program = try #require(guide.sources["Sources/main.swift"]).replacing(
+      "$0.stars > 2", with: "$0.mood == \"calm\"")
+    try package.write(program, to: "Sources/main.swift")
+    let again = try package.swift("run", "notes", "Call", "Ida")
+    #expect(again.code == 0 && again.output.hasSuffix("★3 Buy bread\n★3 Call Ida\n"), "\(again.output)")
+
+    try package.write(Self.adding(mistake, to: guide.model), to: Guide.modelPath)
+    let refused = try package.swift("build")
+    #expect(refused.code != 0)
+    let line = "\(Guide.modelPath):3: error: Note.mood is neither optional nor has it a default value."
+    #expect(refused.output.contains(line), "\(refused.output)")
+  }
+
+  /// The model with an attribute more, on its third line.
+  private static func adding(_ attribute: String, to model: String) -> String {
+    model.replacing("<entity name=\"Note\">\n", with: "<entity name=\"Note\">\n        \(attribute)\n")
+  }
+}
