@@ -73,7 +73,7 @@ struct Mistake: CustomTestStringConvertible {
     .property(
       "a default that is no number",
       "<attribute name='b' optional='YES' attributeType='Integer 16' defaultValueString='x'/>",
-      "3: The default of A.b is no value of type Integer 16."),
+      "3: The default of A.b is not a value of type Integer 16."),
     .property(
       "mergeable storage", "<attribute name='b' optional='YES' attributeType='String' usesMergeableStorage='YES'/>",
       "3: A.b uses mergeable storage."),
