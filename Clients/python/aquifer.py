@@ -14,6 +14,7 @@ A call ends with an answer or with an `AquiferError`. Any number of threads may 
 import gzip
 import http.client
 import json
+import os
 import random
 import ssl
 import threading
@@ -67,6 +68,10 @@ def _change(kind, entity, object_id, attributes, relationships):
     return {**change, "relationships": relationships} if relationships else change
 
 
+# Each thread keeps one to a server, for all of its clients: a server limits the connections of an address.
+_connections = threading.local()
+
+
 class Client:
     """A user's access to a container."""
 
@@ -79,9 +84,8 @@ class Client:
         """patience: seconds in which a call is sent again. timeout: of one try; longer than any `wait`. ca: a file of
         certificates that are trusted instead of the system's."""
         self.url, self.notifier, self.token = url.rstrip("/"), (notifier or "").rstrip("/"), token
-        self.container, self.environment, self.patience, self.timeout = container, environment, patience, timeout
-        self._tls = ssl.create_default_context(cafile=ca)
-        self._local = threading.local()
+        self.container, self.environment, self.ca = container, environment, ca
+        self.patience, self.timeout = patience, timeout
 
     def store(self, identifier, database="private"):
         """The store of a device. database: "private", "shared" or "public"."""
@@ -98,8 +102,7 @@ class Client:
         return json.loads(answer) if answer else {}
 
     def download(self, asset):
-        """The content of an asset, as an import shows it: {"asset": {"downloadURL": ...}} or the dictionary within. The
-        address holds for a limited time; a later import, or `Store.object`, gives another one."""
+        """The content of an asset of an import; its address holds for a while, and `Store.object` gives another one."""
         asset = asset.get("asset", asset)
         return self._insist("GET", asset["downloadURL"], None, {})
 
@@ -137,7 +140,7 @@ class Client:
 
     def _send(self, method, url, data, headers):
         place = urlsplit(url)
-        kept = self._local.__dict__.pop(place.netloc, None)
+        kept = _connections.__dict__.pop(self._key(place), None)
         if kept:
             try:
                 return self._exchange(kept, place, method, data, headers)
@@ -158,14 +161,18 @@ class Client:
             connection.close()
             raise AquiferError(0, {"reason": f"{method} {place.path}: {error!r}"}) from error
         if not response.will_close:
-            self._local.__dict__[place.netloc] = connection
+            _connections.__dict__[self._key(place)] = connection
         if not 200 <= response.status < 300:
             raise self._refusal(response, content)
         return content
 
+    def _key(self, place):
+        return os.getpid(), place.scheme, place.netloc, self.timeout, self.ca  # A fork must not share a connection.
+
     def _connect(self, place, timeout):
         if place.scheme == "https":
-            return http.client.HTTPSConnection(place.netloc, timeout=timeout, context=self._tls)
+            context = ssl.create_default_context(cafile=self.ca)
+            return http.client.HTTPSConnection(place.netloc, timeout=timeout, context=context)
         return http.client.HTTPConnection(place.netloc, timeout=timeout)
 
     @staticmethod
@@ -266,8 +273,7 @@ class Store:
                 return
 
     def events(self, after=None):
-        """The store's events without end, each with its start and its end; None at each connect. after: an event's
-        identifier."""
+        """The store's events without end, each with its start and its end; None at each connect. after: an event."""
         for _, event in self.client._listen(f"{self.client.url}{self._path}/events", after):
             yield event
 
@@ -286,8 +292,7 @@ class Store:
         return {"asset": json.loads(answer)["singleFile"]}
 
     def share(self, object_ids, *, to=None, title=None, **options):
-        """Shares object graphs: {"share", "zoneID", "moved"}. to: the zone of an existing share. options:
-        `publicPermission`, `participants` and the other keys of the call."""
+        """Shares object graphs: {"share", "zoneID", "moved"}. to: an existing share's zone. options: the other keys."""
         return self.call("POST", "/shares", {"objectIDs": object_ids, "to": to, "title": title, **options})
 
     def accept(self, *short_guids):

@@ -53,7 +53,7 @@ final class AnswerCompression: Sendable {
 ///
 /// Unchecked because its lane has one user at a time.
 final class GzipCompressor: @unchecked Sendable {
-  /// The fastest level: the others save a further 5 % of a page at twice the time.
+  /// The fastest level: level 6 makes a page a sixth smaller and takes three times as long.
   private static let level: Int32 = 1
 
   private let pointer = libdeflate_alloc_compressor(level)

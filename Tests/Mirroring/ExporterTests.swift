@@ -186,14 +186,11 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
   for name in ["1", "2"] { try zone.save(insert("Post", "p" + name, [:], ["cover": .toOne("c" + name)]), insert("Cover", "c" + name)) }
   let token = zone.sequence
   let plan = try zone.save(update("Post", "p1", [:], ["cover": .toOne("c2")]))
-  #expect(
-    Set(texts(plan)) == [
-      "save CD_Post p1 CD_cover", "save CD_Cover c2 CD_post (server)", "save CD_Cover c1 CD_post (server)", "save CD_Post p2 CD_cover (server)",
-    ])
+  #expect(Set(texts(plan)) == ["save CD_Post p1 CD_cover", "save CD_Cover c2 CD_post", "save CD_Cover c1 CD_post (server)", "save CD_Post p2 CD_cover (server)"])
   #expect(zone["p1"]?.fields.string("CD_cover") == "c2")
   #expect(zone["c2"]?.fields.string("CD_post") == "p1")
   #expect(zone["p2"]?.fields["CD_cover"] == nil && zone["c1"]?.fields["CD_post"] == nil)
-  #expect(zone.feed(after: token, for: "A").map(\.record.recordName).sorted() == ["c1", "c2", "p2"], "what it did not name")
+  #expect(zone.feed(after: token, for: "A").map(\.record.recordName).sorted() == ["c1", "p2"], "what it did not name")
   try zone.save(update("Cover", "c2", [:], ["post": .toOne(nil)]))
   #expect(zone["p1"]?.fields["CD_cover"] == nil)
 }
@@ -201,36 +198,9 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 @Test func `partners can be exchanged in one transaction`() throws {
   let zone = TestZone()
   for name in ["1", "2"] { try zone.save(insert("Post", "p" + name, [:], ["cover": .toOne("c" + name)]), insert("Cover", "c" + name)) }
-  let token = zone.sequence
-  let exchange = [update("Post", "p1", [:], ["cover": .toOne("c2")]), update("Post", "p2", [:], ["cover": .toOne("c1")])]
-  let plan = try zone.export([transaction(exchange)])
-  #expect(plan.writes.count == 4)
-  #expect(zone.feed(after: token, for: "A").map(\.record.recordName).sorted() == ["c1", "c2"], "the ends that the store did not name")
+  let plan = try zone.save(update("Post", "p1", [:], ["cover": .toOne("c2")]), update("Post", "p2", [:], ["cover": .toOne("c1")]))
+  #expect(plan.writes.count == 4 && plan.writes.allSatisfy { !$0.isServersOwn })
   #expect(zone["c1"]?.fields.string("CD_post") == "p2" && zone["c2"]?.fields.string("CD_post") == "p1")
-}
-
-@Test func `a store that names both ends of a one-to-one and both former partners hears of nothing`() throws {
-  let named = [
-    update("Post", "p1", [:], ["cover": .toOne("c2")]), update("Cover", "c2", [:], ["post": .toOne("p1")]), update("Cover", "c1", [:], ["post": .toOne(nil)]),
-    update("Post", "p2", [:], ["cover": .toOne(nil)]),
-  ]
-  for rotation in named.indices {
-    let zone = TestZone()
-    for name in ["1", "2"] { try zone.save(insert("Post", "p" + name, [:], ["cover": .toOne("c" + name)]), insert("Cover", "c" + name)) }
-    let token = zone.sequence
-    try zone.export([transaction(Array(named[rotation...] + named[..<rotation]))])
-    #expect(["p1", "p2"].map { zone[$0]?.fields.string("CD_cover") } == ["c2", nil] && zone["c2"]?.fields.string("CD_post") == "p1")
-    #expect(zone.feed(after: token, for: "A").isEmpty, "from \(rotation)")
-  }
-}
-
-@Test func `a store whose pointer the server puts back is told, although the zone has had the value all along`() throws {
-  let zone = TestZone()
-  try zone.save(insert("Post", "p1", [:], ["cover": .toOne("c")]), insert("Post", "p2"), insert("Cover", "c", [:], ["post": .toOne("p1")]))
-  let token = zone.sequence
-  try zone.export([transaction([update("Cover", "c", [:], ["post": .toOne("p2")]), update("Post", "p1", [:], ["cover": .toOne("c")])])])
-  #expect(zone["c"]?.fields.string("CD_post") == "p1" && zone["p2"]?.fields["CD_cover"] == nil)
-  #expect(zone.feed(after: token, for: "A").map(\.record.recordName).contains("c"))
 }
 
 @Test func `a one-to-one with oneself as inverse stays symmetric`() throws {

@@ -62,12 +62,12 @@ private func linkText(_ outcome: ImportOutcome) -> String? {
   let fromPost: [HistoryChange] = [insert("Post", "P", [:], ["cover": .toOne("C")]), insert("Cover", "C")]
   let fromCover: [HistoryChange] = [insert("Post", "P"), insert("Cover", "C", [:], ["post": .toOne("P")])]
   let fromBoth: [HistoryChange] = [insert("Post", "P", [:], ["cover": .toOne("C")]), insert("Cover", "C", [:], ["post": .toOne("P")])]
-  for (changes, told) in [(fromPost, ["C"]), (fromCover, ["P"]), (fromBoth, [])] {
+  for changes in [fromPost, fromCover, fromBoth] {
     let zone = TestZone()
     try zone.export([transaction(changes)])
     #expect(zone["P"]?.fields.string("CD_cover") == "C")
     #expect(zone["C"]?.fields.string("CD_post") == "P")
-    #expect(zone.feed(after: 0, for: "A").map(\.record.recordName) == told, "the end that the store did not name is news to it")
+    #expect(zone.feed(after: 0, for: "A").isEmpty, "the inverse of the store's own edit is no news to it")
   }
 }
 

@@ -17,7 +17,7 @@ import Testing
 
 private let graph = #"""
   {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","views":3},"relationships":{"photoData":"D","tags":["T"]}},
-  {"changeType":"insert","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"},"relationships":{"photo":"P"}},
+  {"changeType":"insert","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"}},
   {"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5},"relationships":{"photo":"P"}},
   {"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"desert"}}
   """#

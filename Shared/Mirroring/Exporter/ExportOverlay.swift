@@ -47,14 +47,6 @@ struct OverlayEntry {
   var baseRecord: Record? { base.flatMap { $0.isDeleted ? nil : $0.record } }
 }
 
-extension OverlayEntry {
-  /// Has the store import the record, whose field the run has set before and the server is about to set otherwise: the
-  /// zone may have had the server's value all along.
-  mutating func noteContradiction(of field: String) {
-    if !serverFields.contains(field), record?.fields[field] != baseRecord?.fields[field] { isToldAgain = true }
-  }
-}
-
 /// A zone, with the changes of a run on top.
 struct ExportOverlay {
   let source: any RecordSource

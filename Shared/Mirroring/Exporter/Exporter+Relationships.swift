@@ -85,20 +85,7 @@ extension Exporter {
     try clearPointers(named: inverse.name, declaredBy: inverse.declaringEntityName, to: owner, but: target)
     guard let target else { return }
     try clearPointers(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target, but: owner)
-    try mend(ReservedName.fieldPrefix + inverse.name, of: target, to: owner)
-  }
-
-  /// Sets the other end of a one-to-one relationship. The store is told, unless it names that end itself.
-  private mutating func mend(_ field: String, of source: String, to target: String) throws {
-    let isSet = try overlay.with(source) { entry in
-      guard let record = entry.record, record.fields.string(field) != target else { return false }
-      entry.noteContradiction(of: field)
-      entry.record?.fields[field] = Field(.string(target))
-      entry.serverFields.insert(field)
-      entry.clearedFields.remove(field)
-      return true
-    }
-    if isSet { overlay.notePointer(from: source, field: field, to: target) }
+    try point(target, ReservedName.fieldPrefix + inverse.name, to: owner)
   }
 
   /// Sets a to-one field that the client named.
@@ -151,10 +138,8 @@ extension Exporter {
   }
 
   private mutating func clearPointers(named name: String, declaredBy entityName: String, to target: String, but kept: String?) throws {
-    let field = ReservedName.fieldPrefix + name
     for source in try sources(named: name, declaredBy: entityName, to: target) where source != kept {
-      try overlay.with(source) { entry in entry.noteContradiction(of: field) }
-      try clear(field, of: source)
+      try clear(ReservedName.fieldPrefix + name, of: source)
     }
   }
 
