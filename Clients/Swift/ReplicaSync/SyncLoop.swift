@@ -75,6 +75,7 @@ package actor SyncLoop {
     work?.cancel()
     await work?.value
     await downloads?.value
+    await recorder?.value
   }
 
   // MARK: What happens
