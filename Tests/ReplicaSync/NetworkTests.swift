@@ -121,7 +121,7 @@ import URLSessionTransport
     return (process, output)
   }
 
-  @Test func `pings tell of another device's save, and a store that has one stream hears of each scope`() async throws {
+  @Test func `pings tell of another device's save`() async throws {
     try await Server.run { server in
       let user = try await server.user("grace")
       let phone = try await Device(user, replica: try await stored(server), hasPings: true)

@@ -45,6 +45,14 @@ struct Contents: Sendable {
     try await store.keepReceipt(uploaded.singleFile, for: content.checksum, until: started + Self.receiptLifetime)
   }
 
+  /// Contents of the batch are sent again before it is.
+  func forgetReceipts(of batch: ExportBatch) async throws {
+    for (fileChecksum, receipt) in batch.receipts {
+      guard let name = ContentName(fileChecksum: fileChecksum, byteCount: receipt.size) else { continue }
+      try await store.keepReceipt(receipt, for: name.checksum, until: .distantPast)
+    }
+  }
+
   /// Fetches a content that is not here; goes on where an earlier attempt ended.
   /// - Returns: false: the server has no such content any more.
   func download(_ checksum: String) async throws -> Bool {
