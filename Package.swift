@@ -255,14 +255,18 @@ let hotPaths: [Target] = [
     ], path: "Tests/HotPaths", exclude: ["check", "thresholds.json"], swiftSettings: settings),
 ]
 
+let applePlatforms: [Platform] = [.macOS, .iOS, .tvOS, .watchOS, .visionOS]
+
 /// The Swift client, from the bottom up.
 let clients: [Target] = [
   client("MirrorWire", []),
   client("ReplicaStore", ["MirrorWire", "SQLite"]),
-  client("ReplicaSync", ["ReplicaStore", "MirrorWire", "HTTPClient"]),
+  client("ReplicaSync", ["ReplicaStore", "MirrorWire", .target(name: "HTTPClient", condition: .when(platforms: [.linux]))]),
   // Apple's platforms have URLSession in place of libcurl; Linux compiles and tests it.
   client("URLSessionTransport", ["ReplicaSync"]),
-  client("AquiferClient", ["ReplicaSync", "ReplicaStore", "MirrorWire"]),
+  client(
+    "AquiferClient",
+    ["ReplicaSync", "ReplicaStore", "MirrorWire", .target(name: "URLSessionTransport", condition: .when(platforms: applePlatforms))]),
 ]
 
 /// Types of models: the build-tool plugin, and the generator that it runs on the host.
@@ -318,6 +322,7 @@ let targets: [Target] =
 
 let package = Package(
   name: "aquifer",
+  platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
   products: isFuzzing
     ? []
     : clientProducts + (isClientOnly ? [] : commands.map { .executable(name: $0.name, targets: [$0.name]) }),

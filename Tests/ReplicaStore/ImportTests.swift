@@ -142,7 +142,7 @@ extension TestStore {
   #expect(
     again.transactions == batch.transactions && again.isRepeated && !batch.isRepeated && batch.transactions.count == 4)
   let error = ServerError(status: 400, serverErrorCode: "BAD_REQUEST", reason: "no")
-  // The server refuses the transaction that inserts T1.
+  // The server refuses the insertion of `T1`.
   var refused: Rejected?
   while refused == nil, let next = try await store.replica.nextBatch(transactionLimit: 100, byteLimit: 1 << 20) {
     let holdsT1 = next.transactions.contains {

@@ -13,6 +13,14 @@ struct NaiveReplica {
     var values: [String: Literal] = [:]
   }
 
+  /// Rules of docs/design/replica.md that can be left out, to show that the comparison sees each.
+  enum Rule: CaseIterable, Sendable {
+    case pendingStays, deletionApplies, deletedStays, pointersStay, oneToOne
+  }
+
+  /// The rule that this replica breaks.
+  var broken: Rule?
+
   private(set) var objects: [String: Object] = [:]
   /// `PHOTO TAG`
   private(set) var pairs: Set<[String]> = []
@@ -58,6 +66,7 @@ struct NaiveReplica {
     let former = self.target(of: name, property)
     guard former != target else { return }
     set(name, property, target.map { .object($0) } ?? .null)
+    if broken == .oneToOne { return }
     if let former, self.target(of: former, inverse) == name { set(former, inverse, .null) }
     guard let target, objects[target] != nil else { return }
     if let rival = self.target(of: target, inverse), rival != name, self.target(of: rival, property) == target {
@@ -124,7 +133,8 @@ struct NaiveReplica {
   // MARK: Imports
 
   mutating func importSave(_ entity: String, _ name: String, _ values: [String: Literal]) {
-    if mine.contains("\(name) -") || mine.contains("\(name) *") && objects[name] != nil { return }
+    if broken != .deletedStays, mine.contains("\(name) -") { return }
+    if broken != .pendingStays, mine.contains("\(name) *"), objects[name] != nil { return }
     var object = objects[name] ?? Object(entity: entity)
     let former = objects[name] == nil ? lost[name] : nil
     if let former {
@@ -132,7 +142,8 @@ struct NaiveReplica {
         object.values[property] = value
       }
     }
-    for (property, value) in values where !mine.contains("\(name) \(property)") {
+    for (property, value) in values where broken == .pendingStays || !mine.contains("\(name) \(property)") {
+      if broken == .pointersStay, case .object(let target) = value, objects[target] == nil { continue }
       object.values[property] = value == .null ? nil : value
     }
     objects[name] = object
@@ -141,11 +152,12 @@ struct NaiveReplica {
   /// An object that was made here and is not exported stays: the server makes it again.
   mutating func importDelete(_ name: String) {
     if mine.contains("\(name) *") { return }
+    if broken == .deletionApplies, mine.contains(where: { $0.hasPrefix("\(name) ") }) { return }
     if let object = objects.removeValue(forKey: name) { lost[name] = object }
   }
 
   mutating func importPair(_ photo: String, _ tag: String, _ isLinked: Bool) {
-    guard !mine.contains("\(photo)+\(tag)") else { return }
+    guard broken == .pendingStays || !mine.contains("\(photo)+\(tag)") else { return }
     if isLinked { pairs.insert([photo, tag]) } else { pairs.remove([photo, tag]) }
   }
 

@@ -76,6 +76,7 @@ private struct Story: Sendable {
       }
     }
     for _ in 0..<3 { for device in devices { try await device.sync() } }
+    #expect(faults.watch.most == 1, "a store has one request at a time")
     let fresh = try await Device(user, pageLimit: 3)
     try await fresh.sync()
     for device in devices + [fresh] { await device.mirroring.stop() }

@@ -10,7 +10,7 @@ import Testing
   private func device(_ user: User, _ scope: String = "private") async throws -> Device {
     let path = "\(user.server.folder.path)/\(UUID().uuidString)"
     let replica = try await StoredReplica(path, modelHash: user.server.modelHash, isShared: scope == "shared")
-    return try await Device(user, scope: scope, replica: replica)
+    return try await Device(user, scope: scope, replica: replica, lease: 3600)
   }
 
   private func sharing(_ device: Device) -> Sharing { Sharing(device.loop, surroundings: .quick) }
@@ -104,6 +104,46 @@ import Testing
       let (onLaptop, onPhone) = (try await laptop.shown(), try await phone.shown())
       #expect(onLaptop == onPhone)
       for device in [phone, laptop, tablet, watch] { await device.mirroring.stop() }
+    }
+  }
+
+  @Test func `two stores of a person hear of both databases by one stream of pings`() async throws {
+    try await Server.run { server in
+      let (grace, ida) = (try await server.user("grace"), try await server.user("ida"))
+      let phone = try await device(grace)
+      try await phone.sync()
+      try await phone.replica.save { $0.insert("Post", "p1", ["title": .string("Dunes")]) }
+      let (share, _) = try await sharing(phone).share(["p1"], to: nil, title: nil, publicPermission: .readWrite)
+      // Ida's two stores, and another device of hers.
+      let mirroring = Mirroring(
+        account: ida.account(), container: Server.container, environment: "development", transport: CurlTransport(),
+        surroundings: .quick)
+      var loops: [SyncLoop] = []
+      var replicas: [StoredReplica] = []
+      for scope in ["private", "shared"] {
+        let path = "\(server.folder.path)/ida-\(scope)"
+        replicas.append(try await StoredReplica(path, modelHash: server.modelHash, isShared: scope == "shared"))
+        loops.append(
+          try await mirroring.add(replicas[replicas.count - 1].replica, scope: scope, options: MirrorOptions()))
+      }
+      try await mirroring.start()
+      _ = try await Sharing(loops[1], surroundings: .quick).accept([share.url])
+      let tablet = try await device(ida)
+      try await tablet.sync()
+      for number in 0..<3 {
+        try await phone.replica.save { $0.set("title", of: "p1", .string("Dunes \(number)")) }
+        try await tablet.replica.save { $0.insert("Tag", "t\(number)", ["name": .string("sea")]) }
+        for device in [phone, tablet] { try await device.sync() }
+        for _ in 0..<2000 {
+          let (own, others) = (try await replicas[0].shown(), try await replicas[1].shown())
+          if own.count == number + 1, others == ["Post p1: title=string(\"Dunes \(number)\")"] { break }
+          try await Task.sleep(for: .milliseconds(5))
+        }
+        #expect(try await replicas[0].shown().count == number + 1)
+        #expect(try await replicas[1].shown() == ["Post p1: title=string(\"Dunes \(number)\")"])
+      }
+      await mirroring.stop()
+      for device in [phone, tablet] { await device.mirroring.stop() }
     }
   }
 

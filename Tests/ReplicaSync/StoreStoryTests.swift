@@ -81,6 +81,75 @@ private final class KeptTokens: Account.TokenStore {
     }
   }
 
+  @Test func `a content whose receipt the server does not take is sent again, and its save is not lost`() async throws {
+    try await Server.run(["--asset-threshold", "1000"]) { server in
+      let user = try await server.user("grace")
+      let replica = try await stored(server)
+      let phone = try await Device(user, replica: replica)
+      try await phone.sync()
+      await phone.mirroring.stop()
+      let content = Data(repeating: 7, count: 50_000)
+      let file = server.folder.appending(path: UUID().uuidString)
+      try content.write(to: file)
+      let name = try ContentFile.measure(file.path)
+      _ = try await replica.replica.save(SaveOptions()) { save in
+        let values = try save.schema.entity("Post").columns.map { $0.name == "photo" ? Literal.text(name.text) : .null }
+        let id = AnyObjectID(entityName: "Post", recordName: "p1")
+        try save.insert(id, values, contents: [name.checksum: .data(content)])
+      }
+      // As if it were of long ago, or of another server.
+      let wrong = AssetReference(fileChecksum: name.fileChecksum, size: name.byteCount, receipt: "no receipt")
+      try await replica.replica.keepReceipt(wrong, for: name.checksum, until: .distantFuture)
+      try await phone.sync()
+      #expect(try await replica.replica.rejected().isEmpty)
+      let laptop = try await stored(server)
+      let other = try await Device(user, replica: laptop)
+      try await other.sync()
+      #expect(try await other.shown().count == 1)
+      try await other.loop.fetchContent(name.checksum)
+      for device in [phone, other] { await device.mirroring.stop() }
+    }
+  }
+
+  // MARK: Copies
+
+  @Test func `a copied file is another device: it imports from the beginning, and neither hides the other's changes`()
+    async throws
+  {
+    try await Server.run { server in
+      let user = try await server.user("grace")
+      let path = "\(server.folder.path)/first"
+      let first = try await StoredReplica(path, modelHash: server.modelHash)
+      let phone = try await Device(user, replica: first)
+      try await phone.sync()
+      try await phone.replica.save { $0.insert("Tag", "t1", ["name": .string("sea")]) }
+      try await phone.sync()
+      await phone.mirroring.stop()
+      let former = try await first.replica.position().storeIdentifier
+      await first.replica.close()
+      for name in try FileManager.default.contentsOfDirectory(atPath: server.folder.path) where name.hasPrefix("first") {
+        let copy = name.replacing("first", with: "second")
+        try FileManager.default.copyItem(
+          atPath: "\(server.folder.path)/\(name)", toPath: "\(server.folder.path)/\(copy)")
+      }
+      let replicas = [
+        try await StoredReplica(path, modelHash: server.modelHash),
+        try await StoredReplica("\(server.folder.path)/second", modelHash: server.modelHash),
+      ]
+      #expect(try await replicas[0].replica.position().storeIdentifier == former)
+      #expect(try await replicas[1].replica.position().storeIdentifier != former)
+      let devices = [try await Device(user, replica: replicas[0]), try await Device(user, replica: replicas[1])]
+      for (index, device) in devices.enumerated() {
+        try await device.replica.save { $0.insert("Tag", "of-\(index)", ["name": .string("sand")]) }
+      }
+      for _ in 0..<2 { for device in devices { try await device.sync() } }
+      for device in devices {
+        #expect(try await device.shown().count == 3)
+        await device.mirroring.stop()
+      }
+    }
+  }
+
   // MARK: Accounts
 
   @Test func `a program signs in by a port of this machine, and keeps each renewed token before it uses it`()

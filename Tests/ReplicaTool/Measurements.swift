@@ -137,7 +137,21 @@ struct Measurements {
   }
 }
 
-private func report(_ name: String, _ figure: String) { print("\(name): \(figure)") }
+/// Prints a figure with the processor time since the last one, which a busy machine changes less.
+private func report(_ name: String, _ figure: String) {
+  let now = processorSeconds()
+  print("\(name): \(figure); processor \(milliseconds(now - reportedSeconds))")
+  reportedSeconds = now
+}
+
+nonisolated(unsafe) private var reportedSeconds = 0.0
+
+private func processorSeconds() -> Double {
+  var time = timespec()
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+  return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+}
+
 private func milliseconds(_ seconds: Double) -> String { "\((seconds * 100_000).rounded() / 100) ms" }
 
 private func time(_ body: () async throws -> Void) async throws -> Double {

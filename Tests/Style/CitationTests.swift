@@ -8,11 +8,14 @@ import Testing
 /// A comment is the rest of a line behind `//`, where that begins the line or follows a space. It cites
 /// - a document: a path that ends in `.md`, from the root of the repository, and its anchor where `#` follows;
 /// - a rule: a capital letter and one or two digits that stand as a word outside of backquotes, such as (R16). The rule is an anchor of the
-///   document right before it, as in docs/protocol/mirroring.md, R16, and without one of that document.
+///   document right before it, as in docs/protocol/mirroring.md, R16, and without one of that document, or of docs/design/replica.md if it
+///   begins with K.
 ///
 /// The number of a section can't be checked, so it is refused. Identifiers of scenarios, such as T-E04, have a hyphen and are no rules.
 struct Citations {
   static let rules = "docs/protocol/mirroring.md"
+  /// Rules that begin with K.
+  static let clientRules = "docs/design/replica.md"
   /// Words that look like rules.
   private static let words: Set<String> = ["Z85"]
 
@@ -52,7 +55,8 @@ struct Citations {
       if Self.words.contains(code) { continue }
       let before = text[..<match.output.1.startIndex]
       let document = before.firstMatch(of: #/([A-Za-z0-9_.\/+-]+\.md), (?:[A-Z][0-9]{1,2}(?:, | and |–))*$/#).map { String($0.output.1) }
-      if let found = problem(of: document ?? Self.rules, code) { problems.append("\(found); a word that is no rule stands in backquotes") }
+      let rules = code.hasPrefix("K") ? Self.clientRules : Self.rules
+      if let found = problem(of: document ?? rules, code) { problems.append("\(found); a word that is no rule stands in backquotes") }
     }
     return problems
   }
@@ -132,7 +136,7 @@ struct Citations {
   @Test func `every citation in a comment resolves`() throws {
     var citations = Citations()
     let package = SourceFile(path: "Package.swift", text: try Repository.text("Package.swift"))
-    for file in Repository.swiftFiles(under: "Services", "Shared", "Tests") + [package] {
+    for file in Repository.swiftFiles(under: "Services", "Shared", "Clients", "Tests") + [package] {
       for (index, line) in file.lines.enumerated() {
         guard let comment = Citations.comment(of: line) else { continue }
         for problem in citations.problems(of: comment) { Issue.record("\(file.path):\(index + 1): \(problem)") }

@@ -100,6 +100,9 @@ extension ServerError {
   /// The reason names a place within the request's body.
   private var isAboutContent: Bool { reason.hasPrefix("transactions[") }
 
+  /// A save names contents by receipts that ended, or that are another user's.
+  public var isAboutReceipt: Bool { status == 400 && isAboutContent && reason.contains("receipt") }
+
   /// The index of the refused transaction within the request, where the reason begins with it.
   public var refusedTransaction: Int? {
     guard isAboutContent else { return nil }

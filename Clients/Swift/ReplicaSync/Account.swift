@@ -99,12 +99,14 @@ public final class Account: Sendable {
   }
 
   private func set(user: String?, token: String?) {
-    state.withLock { state in
+    let listeners: [AsyncStream<String?>.Continuation] = state.withLock { state in
       state.isLoaded = true
       state.token = token
-      guard state.userRecordName != user else { return }
+      guard state.userRecordName != user else { return [] }
       state.userRecordName = user
-      for listener in state.listeners.values { listener.yield(user) }
+      return Array(state.listeners.values)
     }
+    // Not within the lock: a listener that ends just then waits for it while it holds its task.
+    for listener in listeners { listener.yield(user) }
   }
 }

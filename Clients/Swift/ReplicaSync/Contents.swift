@@ -45,6 +45,14 @@ struct Contents: Sendable {
     try await store.keepReceipt(uploaded.singleFile, for: content.checksum, until: started + Self.receiptLifetime)
   }
 
+  /// Contents of the batch are sent again before it is.
+  func forgetReceipts(of batch: ExportBatch) async throws {
+    for (fileChecksum, receipt) in batch.receipts {
+      guard let name = ContentName(fileChecksum: fileChecksum, byteCount: receipt.size) else { continue }
+      try await store.keepReceipt(receipt, for: name.checksum, until: .distantPast)
+    }
+  }
+
   /// Fetches a content that is not here; goes on where an earlier attempt ended.
   /// - Returns: false: the server has no such content any more.
   func download(_ checksum: String) async throws -> Bool {
@@ -74,18 +82,25 @@ struct Contents: Sendable {
 
   private func fetch(_ url: String, _ checksum: String, byteCount: Int64) async throws -> Bool {
     let path = store.partialPath(of: checksum)
-    let present = min(Self.size(path), byteCount)
+    let present = PartialFile.byteCount(path)
     if present < byteCount {
-      do throws(SyncFailure) {
-        let response = try await plane.download(url, from: present)
-        try Self.append(response.body, to: path, at: response.status == 206 ? present : 0)
+      let stream = try await plane.download(url, from: present)
+      // An address that ended: the next attempt asks for another.
+      if [403, 404].contains(stream.status) { return false }
+      guard [200, 206].contains(stream.status) else {
+        throw SyncFailure.server(ServerError(status: stream.status, serverErrorCode: "", reason: "no content"))
+      }
+      let file = try PartialFile(path, keepsPart: stream.status == 206)
+      do {
+        for try await chunk in stream.chunks { try file.append(chunk) }
+      } catch let failure as SyncFailure {
+        throw failure
       } catch {
-        // An address that ended, or a range behind the end: the next attempt asks for another.
-        guard case .server(let refusal) = error, [403, 404, 416].contains(refusal.status) else { throw error }
-        try Self.append([], to: path, at: 0)
-        return false
+        // What arrived stays for the next attempt.
+        throw SyncFailure.transport("a content did not arrive wholly")
       }
     }
+    if present > byteCount { PartialFile.remove(path) }
     return try await store.acceptContent(checksum)
   }
 
@@ -96,21 +111,6 @@ struct Contents: Sendable {
       return [UInt8](try Data(contentsOf: URL(filePath: path)))
     } catch {
       throw .damaged("a content's file can't be read")
-    }
-  }
-
-  private static func size(_ path: String) -> Int64 {
-    let attributes = try? FileManager.default.attributesOfItem(atPath: path)
-    return (attributes?[.size] as? any BinaryInteger).map { Int64($0) } ?? 0
-  }
-
-  /// Cuts the file at an offset, and appends.
-  private static func append(_ bytes: [UInt8], to path: String, at offset: Int64) throws(SyncFailure) {
-    do {
-      let present = offset == 0 ? Data() : try Data(contentsOf: URL(filePath: path)).prefix(Int(offset))
-      try (present + bytes).write(to: URL(filePath: path))
-    } catch {
-      throw .damaged("a content's file can't be written")
     }
   }
 }

@@ -113,7 +113,15 @@ struct Exchange: Sendable {
       guard let filled = try await nextBatch() else { return ExchangeResult(answer: .nothing) }
       batch = filled
     }
-    let answer = try await plane.save(SaveRequest.body(try batch.bodies()))
+    let answer: SaveAnswer
+    do {
+      answer = try await plane.save(SaveRequest.body(try batch.bodies()))
+    } catch let failure as SyncFailure {
+      guard case .server(let error) = failure, error.isAboutReceipt, !batch.receipts.isEmpty else { throw failure }
+      try await self.contents.forgetReceipts(of: batch)
+      // The save is no worse for it: the contents go again, and then the same batch.
+      throw SyncFailure.transport("the server does not take the receipts of contents any more")
+    }
     try await store.acknowledge(batch, historyToken: answer.historyToken)
     let counts = batch.counts
     return ExchangeResult(

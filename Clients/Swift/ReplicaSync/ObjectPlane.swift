@@ -33,7 +33,6 @@ package struct ObjectPlane: Sendable {
   /// The longest that the server holds an import, and what a request may take beside it.
   private static let wait = 30
   private static let timeout = Duration.seconds(60)
-  private static let longTimeout = Duration.seconds(150)
 
   // MARK: The store
 
@@ -137,11 +136,16 @@ package struct ObjectPlane: Sendable {
     try await send("POST", to: url, body: content, isOwnAddress: false)
   }
 
-  /// A part of a content.
-  package func download(_ url: String, from offset: Int64) async throws(SyncFailure) -> TransportResponse {
+  /// A content from an offset on, as it arrives, whatever the status. The address carries its own authority.
+  package func download(_ url: String, from offset: Int64) async throws(SyncFailure) -> TransportStream {
     let headers = offset > 0 ? [(name: "Range", value: "bytes=\(offset)-")] : []
-    return try await answer(
-      TransportRequest("GET", url, headers: headers, timeout: Self.longTimeout), "GET content", nil)
+    do {
+      let stream = try await transport.stream(TransportRequest("GET", url, headers: headers), silence: Self.timeout)
+      surroundings.log("GET content - \(stream.status)")
+      return stream
+    } catch {
+      throw error.kind == .cancelled ? .cancelled : .transport(error.reason)
+    }
   }
 
   // MARK: Requests

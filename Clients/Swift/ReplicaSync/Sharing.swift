@@ -20,13 +20,6 @@ package struct Sharing: Sendable {
     self.surroundings = surroundings
   }
 
-  /// The plane of the process that has the store's lease: the server refuses writes of every other one.
-  private func leasedPlane() async throws(StoreError) -> ObjectPlane {
-    var plane = loop.plane
-    plane.leaseToken = try await store.position().leaseToken
-    return plane
-  }
-
   // MARK: Shares
 
   /// Exports first, then moves the connected graph into a zone of its own, or into that of a share.
@@ -38,7 +31,7 @@ package struct Sharing: Sendable {
     let request = ShareRequest(
       objectIDs: objectIDs, to: share.map { ZoneID($0.zone) }, title: title,
       publicPermission: publicPermission.rawValue)
-    let plane = try await leasedPlane()
+    let plane = await loop.leasedPlane
     let identifier = surroundings.makeUUID()
     let answer = try await attempt { () throws(SyncFailure) in try await plane.share(request, requestID: identifier) }
     try await keep(answer.share)
@@ -49,8 +42,10 @@ package struct Sharing: Sendable {
   /// Joins shares by their addresses, and imports them.
   /// - Throws: the error of the first that can't be joined; the others are joined.
   package func accept(_ urls: [String]) async throws(StoreError) -> [Share] {
+    // The store may not be set up yet.
+    try await loop.syncNow(timeout: Self.syncTimeout)
     let request = AcceptRequest(shortGUIDs: urls.map { String($0.split(separator: "/").last ?? "") })
-    let plane = try await leasedPlane()
+    let plane = await loop.leasedPlane
     let answer = try await attempt { () throws(SyncFailure) in try await plane.accept(request) }
     try await loop.syncNow(timeout: Self.syncTimeout)
     for result in answer.results {
@@ -65,7 +60,7 @@ package struct Sharing: Sendable {
 
   /// People who can be found; the others are left out.
   package func participants(matching infos: [LookupInfo]) async throws(StoreError) -> [Participant] {
-    let plane = plane
+    let plane = await loop.leasedPlane
     let request = DiscoverRequest(infos.map(LookUp.init))
     let answer: DiscoverAnswer = try await attempt { () throws(SyncFailure) in
       try await plane.record("users/discover", request)
@@ -92,7 +87,7 @@ package struct Sharing: Sendable {
   }
 
   private func modify(_ share: Share) async throws(StoreError) -> ShareRecord {
-    let plane = plane
+    let plane = await loop.leasedPlane
     let request = ModifyShareRequest(share)
     let identifier = surroundings.makeUUID()
     let answer: ModifyShareAnswer = try await attempt { () throws(SyncFailure) in
@@ -109,7 +104,7 @@ package struct Sharing: Sendable {
   }
 
   private func serverShares() async throws(StoreError) -> [ShareRecord] {
-    let plane = plane
+    let plane = await loop.leasedPlane
     return try await attempt { () throws(SyncFailure) in try await plane.shares() }.shares
   }
 
@@ -139,7 +134,7 @@ package struct Sharing: Sendable {
   /// Leaves as a participant, ends as the owner. Imports what that changes.
   package func purge(_ zone: Zone, keepCopy: Bool) async throws(StoreError) {
     try await loop.syncNow(timeout: Self.syncTimeout)
-    let plane = try await leasedPlane()
+    let plane = await loop.leasedPlane
     let request = PurgeRequest(zoneID: ZoneID(zone), keepCopy: keepCopy)
     let identifier = surroundings.makeUUID()
     _ = try await attempt { () throws(SyncFailure) in try await plane.purge(request, requestID: identifier) }
@@ -150,7 +145,7 @@ package struct Sharing: Sendable {
   /// - Returns: the names of the objects that moved.
   package func move(_ objectIDs: [String], to zone: Zone?) async throws(StoreError) -> [String] {
     try await loop.syncNow(timeout: Self.syncTimeout)
-    let plane = try await leasedPlane()
+    let plane = await loop.leasedPlane
     let request = MoveRequest(objectIDs: objectIDs, to: zone.map { ZoneID($0) })
     let identifier = surroundings.makeUUID()
     let answer = try await attempt { () throws(SyncFailure) in try await plane.move(request, requestID: identifier) }
@@ -160,7 +155,7 @@ package struct Sharing: Sendable {
 
   /// Asks the server what may be done with objects, and keeps the answer.
   package func fetchPermissions(_ objectIDs: [String]) async throws(StoreError) -> PermissionsAnswer {
-    let plane = plane
+    let plane = await loop.leasedPlane
     let answer = try await attempt { () throws(SyncFailure) in try await plane.permissions(objectIDs) }
     try await store.cachePermissions(answer)
     return answer
@@ -168,12 +163,12 @@ package struct Sharing: Sendable {
 
   /// The answer of `POST records`: records as the record plane writes them.
   package func records(_ objectIDs: [String]) async throws(StoreError) -> [UInt8] {
-    let plane = plane
+    let plane = await loop.leasedPlane
     return try await attempt { () throws(SyncFailure) in try await plane.records(objectIDs) }
   }
 
   package func explain(_ objectID: String) async throws(StoreError) -> ExplainAnswer {
-    let plane = plane
+    let plane = await loop.leasedPlane
     return try await attempt { () throws(SyncFailure) in try await plane.explain(objectID) }
   }
 

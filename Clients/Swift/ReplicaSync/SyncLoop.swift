@@ -75,6 +75,7 @@ package actor SyncLoop {
     work?.cancel()
     await work?.value
     await downloads?.value
+    await recorder?.value
   }
 
   // MARK: What happens
@@ -96,7 +97,7 @@ package actor SyncLoop {
   // MARK: What is done
 
   private func perform(_ output: SyncOutput) {
-    let exchange = Exchange(store: store, plane: leased, options: options, surroundings: surroundings)
+    let exchange = Exchange(store: store, plane: leasedPlane, options: options, surroundings: surroundings)
     switch output {
     case .setUp: run { try await exchange.setUp() }
     case .export: run { try await exchange.export() }
@@ -120,7 +121,7 @@ package actor SyncLoop {
   }
 
   /// The plane with the lease that the set-up answered.
-  private var leased: ObjectPlane {
+  package var leasedPlane: ObjectPlane {
     var plane = plane
     plane.leaseToken = leaseToken
     return plane
@@ -168,7 +169,7 @@ package actor SyncLoop {
   /// Fetches small contents that are not here, one after the other, beside the store's requests.
   private func fetchContents() {
     if downloads != nil { return }
-    let exchange = Exchange(store: store, plane: leased, options: options, surroundings: surroundings)
+    let exchange = Exchange(store: store, plane: leasedPlane, options: options, surroundings: surroundings)
     downloads = Task { [weak self] in
       await exchange.fetchEagerContents()
       await self?.fetchedContents()
@@ -178,7 +179,7 @@ package actor SyncLoop {
   /// Fetches a content that is read and not here.
   /// - Throws: `offline`, or what the server says; `damaged` if the server does not have it any more.
   package func fetchContent(_ checksum: String) async throws(StoreError) {
-    let contents = Exchange(store: store, plane: leased, options: options, surroundings: surroundings).contents
+    let contents = Exchange(store: store, plane: leasedPlane, options: options, surroundings: surroundings).contents
     do {
       guard try await contents.download(checksum) else {
         throw StoreError.damaged("the server has no content \(checksum)")

@@ -9,8 +9,11 @@ struct FaultyTransport: Transport {
   let inner: any Transport
   /// What happens to the next request.
   let next: @Sendable (TransportRequest) -> Fault
+  let watch = RequestWatch()
 
   func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+    watch.enter(request)
+    defer { watch.leave(request) }
     switch next(request) {
     case .none: return try await inner.send(request)
     case .losesRequest: throw TransportError(.unreachable, "a test lost the request")
@@ -22,6 +25,31 @@ struct FaultyTransport: Transport {
 
   func stream(_ request: TransportRequest, silence: Duration) async throws(TransportError) -> TransportStream {
     try await inner.stream(request, silence: silence)
+  }
+}
+
+/// Counts the requests of each store that are under way.
+final class RequestWatch: Sendable {
+  private let counts = Mutex<(now: [Substring: Int], most: Int)>(([:], 0))
+
+  /// The most requests of one store at a time.
+  var most: Int { counts.withLock { $0.most } }
+
+  private static func store(_ request: TransportRequest) -> Substring? {
+    request.url.firstRange(of: "/stores/").map { request.url[$0.upperBound...].prefix { $0 != "/" && $0 != "?" } }
+  }
+
+  func enter(_ request: TransportRequest) {
+    guard let store = Self.store(request) else { return }
+    counts.withLock { counts in
+      counts.now[store, default: 0] += 1
+      counts.most = max(counts.most, counts.now[store] ?? 0)
+    }
+  }
+
+  func leave(_ request: TransportRequest) {
+    guard let store = Self.store(request) else { return }
+    counts.withLock { $0.now[store, default: 0] -= 1 }
   }
 }
 

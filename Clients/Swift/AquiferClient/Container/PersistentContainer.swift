@@ -18,7 +18,7 @@ public final class PersistentContainer: Sendable {
   public convenience init(_ model: ManagedObjectModel, stores: [StoreDescription], account: Account? = nil)
     async throws(StoreError)
   {
-    try await self.init(model, stores: stores, account: account, surroundings: .system, transport: CurlTransport())
+    try await self.init(model, stores: stores, account: account, surroundings: .system, transport: SystemTransport.make())
   }
 
   package init(
@@ -115,8 +115,10 @@ struct OpenStore: Sendable {
   init(_ description: StoreDescription, _ model: ManagedObjectModel, _ surroundings: Surroundings)
     async throws(StoreError)
   {
+    var path = description.path
+    if let base = path, description.cloudOptions != nil { path = try AccountFiles(base).current() }
     var configuration = ReplicaConfiguration(
-      path: description.path, processID: "\(ProcessInfo.processInfo.processIdentifier)",
+      path: path, processID: "\(ProcessInfo.processInfo.processIdentifier)",
       machineIdentifier: Machine.identifier, now: surroundings.now,
       makeIdentifier: surroundings.makeUUID)
     configuration.temporaryFolder = Machine.temporaryFolder

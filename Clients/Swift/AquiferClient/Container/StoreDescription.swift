@@ -63,7 +63,8 @@ public struct StoreHooks: Sendable {
 
   /// A zone is gone. nil: what the server says.
   public var zoneEnded: (@Sendable (ZoneEnd) async -> ZoneDecision)?
-  /// Somebody else is signed in than the one whose objects the store has.
+  /// Somebody else is signed in than the one whose objects the store has. Close the container, and open it again: it
+  /// has the files of that account then, and those of the former wait for their return.
   public var accountChanged: (@Sendable (_ reason: String) async -> Void)?
   /// The server refused a save that was accepted here. nil: the save waits among the rejections, and its objects become
   /// what the server has.

@@ -38,8 +38,9 @@ public final class SyncEngine: Sendable {
           account: account, container: cloud.containerIdentifier, environment: cloud.environment, transport: transport,
           surroundings: surroundings)
       mirrorings[key] = mirroring
-      let loop = try await mirroring.add(
-        store.replica, scope: cloud.databaseScope.rawValue, options: MirrorOptions(store.description))
+      var options = MirrorOptions(store.description)
+      options.hooks.accountChanged = Self.accountChanged(store, account)
+      let loop = try await mirroring.add(store.replica, scope: cloud.databaseScope.rawValue, options: options)
       store.replica.setContentFetcher { [weak loop] checksum throws(StoreError) in
         guard let loop else { throw .offline }
         try await loop.fetchContent(checksum)
@@ -48,6 +49,21 @@ public final class SyncEngine: Sendable {
     }
     self.mirrorings = mirrorings.sorted { $0.key < $1.key }.map(\.value)
     self.loops = loops
+  }
+
+  /// Another account's objects never meet those of the file: the file of that account opens next.
+  private static func accountChanged(
+    _ store: OpenStore, _ account: Account
+  ) -> @Sendable (SetUpAnswer.AccountChange) async -> Void {
+    { change in
+      if let path = store.description.path, let user = account.userRecordName,
+        let former = try? await store.replica.position().account, former != user
+      {
+        // Dropped because the file stays another account's then, and the server refuses it again.
+        try? AccountFiles(path).select(user, former: former)
+      }
+      await store.description.hooks.accountChanged?(change.reason)
+    }
   }
 
   /// Runs until `stop`, whatever the network does. Twice is once.
@@ -222,9 +238,6 @@ extension MirrorOptions {
         case .reupload: .reupload
         }
       }
-    }
-    if let accountChanged = hooks.accountChanged {
-      self.hooks.accountChanged = { change in await accountChanged(change.reason) }
     }
   }
 }

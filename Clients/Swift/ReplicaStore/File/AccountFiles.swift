@@ -1,0 +1,46 @@
+// The files of one store for one account after the other: each account has a file of its own (docs/design/replica.md, K15).
+
+import FoundationEssentials
+
+/// Which file a store opens. A user who comes back finds theirs as they left it, with what was not sent.
+package struct AccountFiles: Sendable {
+  private struct Record: Codable {
+    /// Numbers of files by account; number 0 is the path itself.
+    var numbers: [String: Int] = [:]
+    var current = 0
+  }
+
+  private let path: String
+
+  /// - Parameter path: of the store, as the app names it.
+  package init(_ path: String) { self.path = path }
+
+  private var recordPath: String { "\(path)-accounts" }
+
+  /// The file of the account that was signed in last.
+  package func current() throws(StoreError) -> String { file(try read().current) }
+
+  /// Makes the file of another account the one that opens next.
+  /// - Parameters:
+  ///   - account: the user's record name.
+  ///   - former: whose objects the present file has.
+  package func select(_ account: String, former: String?) throws(StoreError) {
+    var record = try read()
+    if let former { record.numbers[former] = record.current }
+    let next = (record.numbers.values.max() ?? record.current) + 1
+    record.current = record.numbers[account] ?? next
+    record.numbers[account] = record.current
+    guard let data = try? JSONEncoder().encode(record) else { throw .damaged("\(recordPath) can't be written") }
+    try ContentFile.store(.data(data), at: recordPath)
+  }
+
+  private func file(_ number: Int) -> String { number == 0 ? path : "\(path)-account-\(number)" }
+
+  private func read() throws(StoreError) -> Record {
+    guard ContentFile.byteCount(recordPath) != nil else { return Record() }
+    let data = try ContentFile.contents(of: recordPath)
+    do { return try JSONDecoder().decode(Record.self, from: data) } catch {
+      throw .damaged("\(recordPath) can't be read")
+    }
+  }
+}
