@@ -78,18 +78,6 @@ enum Repository {
   }
 }
 
-@Test func `a module of the client imports only what lies below it`() throws {
-  let modules = try Repository.text("Package.swift").matches(of: /client\(\s*"(\w+)"/).map { String($0.output.1) }
-  #expect(modules.count >= 4)
-  let rank = Dictionary(uniqueKeysWithValues: modules.enumerated().map { ($1, $0) })
-  for file in Repository.swiftFiles(under: "Clients/Swift") {
-    for name in file.imports {
-      guard let other = rank[name] else { continue }
-      #expect(rank[file.module].map { other < $0 } == true, "\(file.path) imports \(name), which lies above \(file.module)")
-    }
-  }
-}
-
 @Test func `services never import each other`() {
   let worker = ["ZoneCommit", "RecordPlane", "ObjectPlane", "ZoneActions", "SharedStores", "WorkerHost"]
   let services: [[String]] = [["Gateway"], worker, ["ShareService"], ["Notifier"]]
