@@ -16,6 +16,8 @@ actor Phone {
   private var edited: Set<String> = []
   private var lines: [PhoneState.EventLine] = []
   private var latest = PhoneState()
+  private var isShowing = false
+  private var isOutdated = false
   private var listeners: [Int: AsyncStream<PhoneState>.Continuation] = [:]
   private var listenerCount = 0
 
@@ -57,30 +59,41 @@ actor Phone {
     let number = listenerCount
     listeners[number] = continuation
     continuation.onTermination = { _ in Task { await self.forget(number) } }
-    continuation.yield(await screen())
+    continuation.yield(latest)
+    await show()
     return stream
   }
 
   private func forget(_ number: Int) { listeners[number] = nil }
 
   func screen() async -> PhoneState {
-    var state = PhoneState(
-      device: options.device, isGuest: options.isGuest, isAirplane: isAirplane, isPinned: pinned != nil)
+    // Dropped because the screen keeps what it shows until the stores can be read again.
+    let photos = (try? await photos()) ?? latest.photos
+    // Read behind the photos, and without a suspension, so that the parts fit each other.
+    var state = PhoneState(device: options.device, isGuest: options.isGuest, isAirplane: isAirplane, photos: photos)
+    state.isPinned = pinned != nil
     state.generationAge = pinned?.age ?? 0
     state.pending = status.values.reduce(0) { $0 + $1.pendingTransactions }
     state.idle = isAirplane ? "airplane mode" : status[own]?.idle.rawValue ?? "working"
     state.isCaughtUp = !isAirplane && status.count == 2 && status.values.allSatisfy(\.isCaughtUp)
-    // Dropped because the screen keeps what it shows until the stores can be read again.
-    state.photos = (try? await photos()) ?? latest.photos
     state.events = lines
     return state
   }
 
+  /// One call reads the screen at a time, so that an earlier state never replaces a later one; calls meanwhile lead to
+  /// one more.
   private func show() async {
-    let state = await screen()
-    guard state != latest else { return }
-    latest = state
-    for listener in listeners.values { listener.yield(state) }
+    isOutdated = true
+    guard !isShowing else { return }
+    isShowing = true
+    while isOutdated {
+      isOutdated = false
+      let state = await screen()
+      guard state != latest else { continue }
+      latest = state
+      for listener in listeners.values { listener.yield(state) }
+    }
+    isShowing = false
   }
 
   private func show(_ event: Event) async {

@@ -23,7 +23,10 @@ function listen() {
   const source = new EventSource("state");
   source.onmessage = ({ data }) => {
     $("dead").hidden = true;
-    state = JSON.parse(data);
+    const told = JSON.parse(data);
+    // Before the stores were read there is nothing to show.
+    if (!told.device) return;
+    state = told;
     show();
   };
   // The browser asks again by itself until the process is back.
