@@ -1,4 +1,4 @@
-// The files of one store for one account after the other: each account has a file of its own (docs/design/replica.md, K15).
+// The files of a store for one account after the other: each account has a file of its own.
 
 import FoundationEssentials
 

@@ -109,7 +109,8 @@ final class ShadowFile {
     let rows = try connection.prepare(
       SQL(
         "shadow pairs",
-        "SELECT a.name, b.name FROM \(link.table) l JOIN object a ON a._pk = l.a JOIN object b ON b._pk = l.b ORDER BY l.a, l.b"
+        "SELECT a.name, b.name FROM \(link.table) l JOIN object a ON a._pk = l.a "
+          + "JOIN object b ON b._pk = l.b ORDER BY l.a, l.b"
       ))
     try rows.forEach { row in
       let a = try store.tables.key(of: RecordName.read(row, 0), entity)

@@ -63,7 +63,8 @@ struct QueryCompiler {
     let columns = rowColumns(&scope)
     return CompiledQuery(
       sql:
-        "SELECT \(columns.joined(separator: ", ")) FROM \(scope.from) \(scope.joins.joined(separator: " ")) WHERE e._pk = ?",
+        "SELECT \(columns.joined(separator: ", ")) FROM \(scope.from) \(scope.joins.joined(separator: " ")) "
+        + "WHERE e._pk = ?",
       bindings: [])
   }
 

@@ -117,7 +117,8 @@ final class ObjectTables {
     let text =
       switch relationship.storage {
       case .column:
-        "SELECT \(relationship.name.quoted) FROM \(entity.table) WHERE _pk = ? AND \(relationship.name.quoted) IN (SELECT _pk FROM \(destination.table))"
+        "SELECT \(relationship.name.quoted) FROM \(entity.table) WHERE _pk = ? "
+          + "AND \(relationship.name.quoted) IN (SELECT _pk FROM \(destination.table))"
       case .inverseColumn(let table, let column): "SELECT _pk FROM \(table) WHERE \(column) = ? ORDER BY _pk"
       case .link(let link, let isFirst):
         "SELECT \(isFirst ? "b" : "a") AS k FROM \(link.table) WHERE \(isFirst ? "a" : "b") = ? ORDER BY k"

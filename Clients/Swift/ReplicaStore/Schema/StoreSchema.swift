@@ -228,7 +228,8 @@ enum RelationshipSQL {
     case .column: "\(table) \(alias) WHERE \(alias)._pk = \(owner)"
     case .inverseColumn(_, let column): "\(table) \(alias) WHERE \(alias).\(column) = \(owner)"
     case .link(let link, let isFirst):
-      "\(link.table) \(alias)_l JOIN \(table) \(alias) ON \(alias)._pk = \(alias)_l.\(isFirst ? "b" : "a") WHERE \(alias)_l.\(isFirst ? "a" : "b") = \(owner)"
+      "\(link.table) \(alias)_l JOIN \(table) \(alias) ON \(alias)._pk = \(alias)_l.\(isFirst ? "b" : "a") "
+        + "WHERE \(alias)_l.\(isFirst ? "a" : "b") = \(owner)"
     }
   }
 }

@@ -38,7 +38,8 @@ enum Tables {
       body BLOB NOT NULL);
     CREATE TABLE content(checksum TEXT PRIMARY KEY, byteCount INTEGER NOT NULL, downloadURL TEXT, expiry INTEGER,
       receipt BLOB,
-      receiptExpiry INTEGER, isHere INTEGER NOT NULL, isAtServer INTEGER NOT NULL, usedAt INTEGER NOT NULL, owner INTEGER) WITHOUT ROWID;
+      receiptExpiry INTEGER, isHere INTEGER NOT NULL, isAtServer INTEGER NOT NULL, usedAt INTEGER NOT NULL,
+      owner INTEGER) WITHOUT ROWID;
     """
 
   /// An object's `state`.
