@@ -20,19 +20,22 @@ struct BuildTests {
     let first = try package.swift("run", "--skip-build", "notes", "Buy", "bread")
     #expect(first.code == 0 && first.output.hasSuffix("★3 Buy bread\n"), "\(first.output)")
 
-    let mistake = "<attribute name=\"mood\" attributeType=\"String\"/>"
+    // A second version of the model, to which the file of the first is migrated.
     let attribute = "<attribute name=\"mood\" attributeType=\"String\" defaultValueString=\"calm\"/>"
-    try package.write(Self.adding(attribute, to: guide.model), to: Guide.modelPath)
-    let program = try #require(guide.sources["Sources/main.swift"]).replacing(
-      "$0.stars > 2", with: "$0.mood == \"calm\"")
-    try package.write(program, to: "Sources/main.swift")
+    let second = Guide.modelPath.replacing("Notes.xcdatamodel/", with: "Notes 2.xcdatamodel/")
+    try package.write(Self.adding(attribute, to: guide.model), to: second)
+    let current = "<plist><dict><key>_XCCurrentVersionName</key><string>Notes 2.xcdatamodel</string></dict></plist>"
+    try package.write(current, to: "Sources/Notes.xcdatamodeld/.xccurrentversion")
+    let main = try #require(guide.sources["Sources/main.swift"])
+    try package.write(main.replacing("$0.stars > 2", with: "$0.mood == \"calm\""), to: "Sources/main.swift")
     let again = try package.swift("run", "notes", "Call", "Ida")
     #expect(again.code == 0 && again.output.hasSuffix("★3 Buy bread\n★3 Call Ida\n"), "\(again.output)")
 
-    try package.write(Self.adding(mistake, to: guide.model), to: Guide.modelPath)
+    let mistake = "<attribute name=\"mood\" attributeType=\"String\"/>"
+    try package.write(Self.adding(mistake, to: guide.model), to: second)
     let refused = try package.swift("build")
     #expect(refused.code != 0)
-    let line = "\(Guide.modelPath):3: error: Note.mood is neither optional nor has it a default value."
+    let line = "\(second):3: error: Note.mood is neither optional nor has it a default value."
     #expect(refused.output.contains(line), "\(refused.output)")
   }
 
