@@ -48,7 +48,8 @@ func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 }
 
 func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
-  .testTarget(name: "\(name)Tests", dependencies: dependencies, path: "Tests/\(name)", exclude: exclude, swiftSettings: settings)
+  .testTarget(
+    name: "\(name)Tests", dependencies: dependencies, path: "Tests/\(name)", exclude: exclude, swiftSettings: settings)
 }
 
 /// The layers of Shared, from the bottom up.
@@ -69,7 +70,11 @@ let layers: [Target] = [
   shared("SQLite", ["CSQLite"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
-    "RecordStore", ["SQLite", "CSQLiteLog", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing", "History", "MessagePack", "Crypto"]),
+    "RecordStore",
+    [
+      "SQLite", "CSQLiteLog", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing",
+      "History", "MessagePack", "Crypto",
+    ]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),
@@ -78,44 +83,68 @@ let layers: [Target] = [
 ]
 
 let services: [Target] = [
-  service("Gateway", ["CDeflate", "COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto"]),
+  service(
+    "Gateway",
+    [
+      "CDeflate", "COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets",
+      "JSON", "Records", "Crypto",
+    ]),
   worker(
     "ZoneCommit",
     [
-      "ServiceKit", "ServiceBus", "RecordStore", "Queues", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing", "Records", "JSON",
+      "ServiceKit", "ServiceBus", "RecordStore", "Queues", "Assets", "WebServices", "Mirroring", "History",
+      "ObjectModel", "Sharing", "Indexing", "Records", "JSON",
       "MessagePack", "Crypto",
     ]),
   worker(
-    "RecordPlane", ["ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "ObjectModel", "Sharing", "Indexing", "Records", "JSON"]),
+    "RecordPlane",
+    [
+      "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "ObjectModel", "Sharing",
+      "Indexing", "Records", "JSON",
+    ]),
   worker(
     "ObjectPlane",
     [
-      "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Records", "JSON",
+      "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History",
+      "ObjectModel", "Sharing", "Records", "JSON",
       "MessagePack",
     ]),
   worker(
     "ZoneActions",
     [
-      "ObjectPlane", "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing", "Indexing",
+      "ObjectPlane", "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring",
+      "History", "ObjectModel", "Sharing", "Indexing",
       "Records", "JSON",
     ]),
   worker(
     "SharedStores",
     [
-      "ZoneActions", "ObjectPlane", "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History", "ObjectModel", "Sharing",
+      "ZoneActions", "ObjectPlane", "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices",
+      "Mirroring", "History", "ObjectModel", "Sharing",
       "Records", "JSON", "MessagePack", "Crypto",
     ]),
   worker(
     "WorkerHost",
     [
-      "SharedStores", "ZoneActions", "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit", "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring",
+      "SharedStores", "ZoneActions", "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit", "ServiceBus",
+      "RecordStore", "Assets", "WebServices", "Mirroring",
       "ObjectModel", "Sharing", "Records", "JSON", "MessagePack", "Crypto", "CLinux",
     ]),
   service(
     "ShareService",
-    ["ServiceKit", "ServiceBus", "SQLite", "Assets", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "MessagePack", "Records", "JSON", "Crypto", "CLinux"]),
-  service("Console", ["OptionWords", "HTTPClient", "ServiceBus", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records", "JSON", "Crypto", "CLinux"]),
-  service("Notifier", ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
+    [
+      "ServiceKit", "ServiceBus", "SQLite", "Assets", "RecordStore", "ObjectModel", "XCDataModel", "WebServices",
+      "MessagePack", "Records", "JSON", "Crypto", "CLinux",
+    ]),
+  service(
+    "Console",
+    [
+      "OptionWords", "HTTPClient", "ServiceBus", "RecordStore", "ObjectModel", "XCDataModel", "WebServices", "Records",
+      "JSON", "Crypto", "CLinux",
+    ]),
+  service(
+    "Notifier",
+    ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
 ]
 
 let commands: [Target] = [
@@ -131,7 +160,9 @@ let testTargets: [Target] = [
   support("InMemoryRecordStore", ["RecordStore", "Records", "Indexing", "Sharing", "Crypto"]),
   support("InMemoryServiceBus", ["ServiceBus", "Queues"]),
   // The sanitizer that tests run with, if any.
-  .target(name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift", "suppressions"], swiftSettings: settings),
+  .target(
+    name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift", "suppressions"],
+    swiftSettings: settings),
   tests("Queues", ["Queues"]),
   tests("OptionWords", ["OptionWords"]),
   tests("JSON", ["JSON"]),
@@ -143,26 +174,38 @@ let testTargets: [Target] = [
   tests("ObjectModel", ["ObjectModel", "XCDataModel", "Records"]),
   tests("History", ["History", "Records"]),
   .target(
-    name: "MirroringWorld", dependencies: ["Mirroring", "Records", "ObjectModel", "History", "Crypto"], path: "Tests/MirroringWorld", swiftSettings: settings),
+    name: "MirroringWorld", dependencies: ["Mirroring", "Records", "ObjectModel", "History", "Crypto"],
+    path: "Tests/MirroringWorld", swiftSettings: settings),
   .target(
-    name: "Convergence", dependencies: ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History"], path: "Tests/Convergence", exclude: ["seeds.txt"],
+    name: "Convergence", dependencies: ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History"],
+    path: "Tests/Convergence", exclude: ["seeds.txt"],
     swiftSettings: settings),
-  .executableTarget(name: "convergence-runs", dependencies: ["Convergence"], path: "Tests/ConvergenceRuns", swiftSettings: settings),
+  .executableTarget(
+    name: "convergence-runs", dependencies: ["Convergence"], path: "Tests/ConvergenceRuns", swiftSettings: settings),
   // The real worker on a bus in memory, with simple clients.
   .target(
     name: "ServerWorld",
     dependencies: [
-      "InMemoryServiceBus", "MirroringWorld", "WorkerHost", "ServiceKit", "ServiceBus", "RecordStore", "SQLite", "XCDataModel", "ObjectModel", "Records", "JSON",
+      "InMemoryServiceBus", "MirroringWorld", "WorkerHost", "ServiceKit", "ServiceBus", "RecordStore", "SQLite",
+      "XCDataModel", "ObjectModel", "Records", "JSON",
     ],
     path: "Tests/ServerWorld", exclude: ["seeds.txt"], swiftSettings: settings),
-  .executableTarget(name: "server-convergence-runs", dependencies: ["ServerWorld"], path: "Tests/ServerConvergenceRuns", swiftSettings: settings),
+  .executableTarget(
+    name: "server-convergence-runs", dependencies: ["ServerWorld"], path: "Tests/ServerConvergenceRuns",
+    swiftSettings: settings),
   tests("ServerConvergence", ["ServerWorld"]),
   tests("Scenarios", ["MirroringWorld", "Mirroring", "Records", "ObjectModel", "History"], exclude: ["Texts"]),
-  tests("Mirroring", ["Sanitizers", "Convergence", "MirroringWorld", "Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
-  tests("WebServices", ["WebServices", "JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring"]),
+  tests(
+    "Mirroring",
+    ["Sanitizers", "Convergence", "MirroringWorld", "Mirroring", "Records", "ObjectModel", "History", "Crypto"]),
+  tests(
+    "WebServices", ["WebServices", "JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring"]),
   .executableTarget(
-    name: "MirroringTool", dependencies: ["Mirroring", "Records", "ObjectModel", "History"], path: "Tests/MirroringTool", swiftSettings: settings),
-  .executableTarget(name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"], path: "Tests/RecordStoreTool", swiftSettings: settings),
+    name: "MirroringTool", dependencies: ["Mirroring", "Records", "ObjectModel", "History"],
+    path: "Tests/MirroringTool", swiftSettings: settings),
+  .executableTarget(
+    name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"],
+    path: "Tests/RecordStoreTool", swiftSettings: settings),
   tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),
   // SQLite's file system with injected faults.
   .target(
@@ -171,26 +214,40 @@ let testTargets: [Target] = [
   tests(
     "RecordStore",
     [
-      "InMemoryRecordStore", "Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto",
+      "InMemoryRecordStore", "Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite",
+      "Records", "Indexing", "Sharing", "History", "Crypto",
       "CSQLite", "CLinux",
     ]),
-  tests("ServiceBus", ["InMemoryServiceBus", "ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux", "CZeroMQ"], exclude: ["earlier-messages.json"]),
-  .executableTarget(name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer", swiftSettings: settings),
+  tests(
+    "ServiceBus",
+    ["InMemoryServiceBus", "ServiceBus", "ServiceBusPeer", "MessagePack", "Records", "CLinux", "CZeroMQ"],
+    exclude: ["earlier-messages.json"]),
+  .executableTarget(
+    name: "ServiceBusPeer", dependencies: ["ServiceBus", "CLinux"], path: "Tests/ServiceBusPeer",
+    swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
-  tests("ServiceKit", ["InMemoryServiceBus", "ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "Records", "JSON"]),
+  tests(
+    "ServiceKit", ["InMemoryServiceBus", "ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "Records", "JSON"]),
   .target(name: "SigningKeys", dependencies: ["COpenSSL"], path: "Tests/SigningKeys", swiftSettings: settings),
-  tests("Authentication", ["InMemoryServiceBus", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
+  tests(
+    "Authentication",
+    [
+      "InMemoryServiceBus", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices",
+      "Records", "Crypto",
+    ]),
   tests(
     "Gateway",
     [
-      "InMemoryServiceBus", "Gateway", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets", "JSON", "Records", "Crypto",
+      "InMemoryServiceBus", "Gateway", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer",
+      "WebServices", "Assets", "JSON", "Records", "Crypto",
       "CDeflate",
     ]),
   tests(
     "SyncWorker",
     [
-      "InMemoryRecordStore", "InMemoryServiceBus", "Sanitizers", "WorkerHost", "SharedStores", "ZoneActions", "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit",
+      "InMemoryRecordStore", "InMemoryServiceBus", "Sanitizers", "WorkerHost", "SharedStores", "ZoneActions",
+      "ObjectPlane", "RecordPlane", "ZoneCommit", "ServiceKit",
       "ServiceBus", "RecordStore", "Assets", "WebServices", "Mirroring", "History",
       "ObjectModel", "Sharing", "Indexing",
       "Records", "JSON", "SQLite", "Crypto",
@@ -198,50 +255,72 @@ let testTargets: [Target] = [
   tests(
     "ShareService",
     [
-      "InMemoryServiceBus", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "RecordStore", "ServiceKit", "ServiceBus", "ObjectModel", "Records",
+      "InMemoryServiceBus", "ShareService", "SigningKeys", "FaultyDisk", "CSQLite", "SQLite", "RecordStore",
+      "ServiceKit", "ServiceBus", "ObjectModel", "Records",
       "JSON", "Crypto",
     ]),
   tests("Console", ["Console", "HTTPClient", "ObjectModel", "XCDataModel", "JSON", "Crypto"]),
-  tests("Notifier", ["InMemoryServiceBus", "Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON", "Records"]),
+  tests(
+    "Notifier",
+    [
+      "InMemoryServiceBus", "Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON",
+      "Records",
+    ]),
   tests("Style", []),
   tests(
-    "Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"], exclude: ["chaos", "earlier.tar.gz", "network.c", "powerloss.c"]),
+    "Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"],
+    exclude: ["chaos", "earlier.tar.gz", "network.c", "powerloss.c"]),
 ]
 
 /// Damages installations under load and checks that no data are lost; attacks installations and checks that nobody else
 /// is slowed.
 let chaos: [Target] = [
-  .target(name: "Installations", dependencies: ["HTTPClient", "JSON"], path: "Tests/Installations", swiftSettings: settings),
-  .executableTarget(name: "aquifer-chaos", dependencies: ["Installations", "HTTPClient", "JSON", "CLinux"], path: "Tests/Chaos", swiftSettings: settings),
-  .testTarget(name: "ChaosTests", dependencies: ["aquifer-chaos", "Installations"], path: "Tests/ChaosChecker", swiftSettings: settings),
+  .target(
+    name: "Installations", dependencies: ["HTTPClient", "JSON"], path: "Tests/Installations", swiftSettings: settings),
+  .executableTarget(
+    name: "aquifer-chaos", dependencies: ["Installations", "HTTPClient", "JSON", "CLinux"], path: "Tests/Chaos",
+    swiftSettings: settings),
+  .testTarget(
+    name: "ChaosTests", dependencies: ["aquifer-chaos", "Installations"], path: "Tests/ChaosChecker",
+    swiftSettings: settings),
 ]
 
 let attacks: [Target] = [
   .executableTarget(
-    name: "aquifer-attacks", dependencies: ["Installations", "HTTPClient", "JSON", "Records"], path: "Tests/Attacks", exclude: ["run"], swiftSettings: settings)
+    name: "aquifer-attacks", dependencies: ["Installations", "HTTPClient", "JSON", "Records"], path: "Tests/Attacks",
+    exclude: ["run"], swiftSettings: settings)
 ]
 
 /// Tells whether this compiler handles values across an await correctly.
-let compilerProbe: [Target] = [.executableTarget(name: "compiler-probe", path: "Tests/CompilerProbe", swiftSettings: settings)]
+let compilerProbe: [Target] = [
+  .executableTarget(name: "compiler-probe", path: "Tests/CompilerProbe", swiftSettings: settings)
+]
 
 /// The benchmark's load generator; no product, and no part of the services.
 let loadGenerator: [Target] = [
   .executableTarget(
-    name: "aquifer-load", dependencies: ["Queues", "HTTPClient", "HTTPServer", "SQLite", "RecordStore", "JSON", "Crypto", "CLinux"], path: "Tests/Load",
+    name: "aquifer-load",
+    dependencies: ["Queues", "HTTPClient", "HTTPServer", "SQLite", "RecordStore", "JSON", "Crypto", "CLinux"],
+    path: "Tests/Load",
     exclude: ["postgres"], swiftSettings: settings),
-  .testTarget(name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "RecordStore", "SQLite", "JSON"], path: "Tests/LoadGenerator", swiftSettings: settings),
+  .testTarget(
+    name: "LoadTests", dependencies: ["aquifer-load", "HTTPServer", "RecordStore", "SQLite", "JSON"],
+    path: "Tests/LoadGenerator", swiftSettings: settings),
 ]
 
 /// Code that reads bytes from outside. Tests/Fuzz/run builds the fuzzer (AQUIFER_FUZZ=1 leaves out everything else);
 /// the tests replay its corpus.
 let fuzzed: [Target.Dependency] = [
-  "Gateway", "Authentication", "ServiceKit", "HTTPServer", "ServiceBus", "RecordStore", "WebServices", "Mirroring", "History", "XCDataModel", "ObjectModel", "Sharing",
+  "Gateway", "Authentication", "ServiceKit", "HTTPServer", "ServiceBus", "RecordStore", "WebServices", "Mirroring",
+  "History", "XCDataModel", "ObjectModel", "Sharing",
   "Indexing", "Records", "MessagePack", "JSON", "Crypto",
 ]
 let isFuzzing = Context.environment["AQUIFER_FUZZ"] == "1"
 let fuzzing: Target =
   isFuzzing
-  ? .executableTarget(name: "aquifer-fuzz", dependencies: fuzzed, path: "Tests/Fuzz", exclude: ["run", "Corpus", "Dictionaries", "Replay"], swiftSettings: settings)
+  ? .executableTarget(
+    name: "aquifer-fuzz", dependencies: fuzzed, path: "Tests/Fuzz",
+    exclude: ["run", "Corpus", "Dictionaries", "Replay"], swiftSettings: settings)
   : tests("Fuzz", fuzzed, exclude: ["run", "Corpus", "Dictionaries", "Driver"])
 
 /// Measures the cost of hot functions: Tests/HotPaths/check.
@@ -250,7 +329,8 @@ let hotPaths: [Target] = [
   .executableTarget(
     name: "aquifer-hot",
     dependencies: [
-      "HotPathsLoop", "Gateway", "Notifier", "Authentication", "HTTPServer", "ServiceBus", "WebServices", "Mirroring", "History", "ObjectModel", "Records", "JSON",
+      "HotPathsLoop", "Gateway", "Notifier", "Authentication", "HTTPServer", "ServiceBus", "WebServices", "Mirroring",
+      "History", "ObjectModel", "Records", "JSON",
       "MessagePack",
     ], path: "Tests/HotPaths", exclude: ["check", "thresholds.json"], swiftSettings: settings),
 ]
@@ -261,30 +341,42 @@ let applePlatforms: [Platform] = [.macOS, .iOS, .tvOS, .watchOS, .visionOS]
 let clients: [Target] = [
   client("MirrorWire", []),
   client("ReplicaStore", ["MirrorWire", "SQLite"]),
-  client("ReplicaSync", ["ReplicaStore", "MirrorWire", .target(name: "HTTPClient", condition: .when(platforms: [.linux]))]),
+  client(
+    "ReplicaSync", ["ReplicaStore", "MirrorWire", .target(name: "HTTPClient", condition: .when(platforms: [.linux]))]),
   // Apple's platforms have URLSession in place of libcurl; Linux compiles and tests it.
   client("URLSessionTransport", ["ReplicaSync"]),
   client(
     "AquiferClient",
-    ["ReplicaSync", "ReplicaStore", "MirrorWire", .target(name: "URLSessionTransport", condition: .when(platforms: applePlatforms))]),
+    [
+      "ReplicaSync", "ReplicaStore", "MirrorWire",
+      .target(name: "URLSessionTransport", condition: .when(platforms: applePlatforms)),
+    ]),
 ]
 
 /// Types of models: the build-tool plugin, and the generator that it runs on the host.
 let modelTypes: [Target] = [
-  .target(name: "ModelTypes", dependencies: ["XCDataModel", "ObjectModel", "Records"], path: "Clients/Swift/ModelTypes/Generator", swiftSettings: settings),
-  .executableTarget(name: "aquifer-model-types", dependencies: ["ModelTypes"], path: "Clients/Swift/ModelTypes/Tool", swiftSettings: settings),
-  .plugin(name: "AquiferModelTypes", capability: .buildTool(), dependencies: ["aquifer-model-types"], path: "Clients/Swift/ModelTypes/Plugin"),
+  .target(
+    name: "ModelTypes", dependencies: ["XCDataModel", "ObjectModel", "Records"],
+    path: "Clients/Swift/ModelTypes/Generator", swiftSettings: settings),
+  .executableTarget(
+    name: "aquifer-model-types", dependencies: ["ModelTypes"], path: "Clients/Swift/ModelTypes/Tool",
+    swiftSettings: settings),
+  .plugin(
+    name: "AquiferModelTypes", capability: .buildTool(), dependencies: ["aquifer-model-types"],
+    path: "Clients/Swift/ModelTypes/Plugin"),
 ]
 
 /// The demonstration; deploy/photos starts it.
 let photos: Target = .executableTarget(
   name: "aquifer-photos", dependencies: ["AquiferClient", "HTTPServer"], path: "Clients/Photos",
-  resources: ["index.html", "phone.html", "style.css", "phone.js", "stage.js"].map { .embedInCode("Web/\($0)") }, swiftSettings: settings,
+  resources: ["index.html", "phone.html", "style.css", "phone.js", "stage.js"].map { .embedInCode("Web/\($0)") },
+  swiftSettings: settings,
   plugins: ["AquiferModelTypes"])
 
 /// What apps depend on by version.
 let clientProducts: [Product] = [
-  .library(name: "AquiferClient", targets: ["AquiferClient"]), .plugin(name: "AquiferModelTypes", targets: ["AquiferModelTypes"]),
+  .library(name: "AquiferClient", targets: ["AquiferClient"]),
+  .plugin(name: "AquiferModelTypes", targets: ["AquiferModelTypes"]),
   .executable(name: "aquifer-photos", targets: ["aquifer-photos"]),
 ]
 
@@ -292,10 +384,13 @@ let clientTests: [Target] = [
   tests("MirrorWire", ["MirrorWire"]),
   // Saves until it is killed, and measures a store.
   .executableTarget(
-    name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaTool", swiftSettings: settings),
+    name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaTool",
+    swiftSettings: settings),
   tests("ReplicaStore", ["replica-tool", "FaultyDisk", "ReplicaStore", "MirrorWire", "SQLite"]),
   // A client's process, which tests kill.
-  .executableTarget(name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer", swiftSettings: settings),
+  .executableTarget(
+    name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer",
+    swiftSettings: settings),
   tests("ReplicaSync", ["URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
   tests("AquiferClient", ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]),
   tests("ModelTypes", ["ModelTypes", "XCDataModel", "ObjectModel"], exclude: ["Golden"]),
@@ -307,7 +402,9 @@ let clientTests: [Target] = [
 
 /// AQUIFER_CLIENT=1 leaves out everything but the client, what it reaches, and its tests.
 let isClientOnly = Context.environment["AQUIFER_CLIENT"] == "1"
-let clientLayers: Set = ["SQLite", "HTTPClient", "HTTPServer", "XCDataModel", "ObjectModel", "Records", "MessagePack", "Crypto"]
+let clientLayers: Set = [
+  "SQLite", "HTTPClient", "HTTPServer", "XCDataModel", "ObjectModel", "Records", "MessagePack", "Crypto",
+]
 
 let targets: [Target] =
   if isClientOnly {
@@ -316,7 +413,8 @@ let targets: [Target] =
   } else if isFuzzing {
     layers + services.filter { $0.name == "Gateway" } + [fuzzing]
   } else {
-    layers + services + commands + testTargets + chaos + attacks + compilerProbe + loadGenerator + hotPaths + clients + modelTypes + [photos] + clientTests
+    layers + services + commands + testTargets + chaos + attacks + compilerProbe + loadGenerator + hotPaths + clients
+      + modelTypes + [photos] + clientTests
       + [fuzzing]
   }
 

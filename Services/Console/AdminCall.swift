@@ -6,7 +6,8 @@ import JSON
 struct AdminCall: Hashable, Sendable {
   enum Kind: Hashable, Sendable {
     case createContainer, setContainer, listContainers, deleteContainer
-    case createUser, updateUser, setPassword, listUsers, showUser, disableUser, enableUser, createUserToken, setUserQuota
+    case createUser, updateUser, setPassword, listUsers, showUser, disableUser, enableUser, createUserToken,
+      setUserQuota
     case grantRole, revokeRole, listRoles
     case listSessions, revokeSession
     case createToken, listTokens, revokeToken
@@ -31,7 +32,9 @@ struct AdminCall: Hashable, Sendable {
   init(_ method: String, _ path: [String], query: [(String, String)] = [], body: [UInt8] = [], textKey: String? = nil) {
     self.method = method
     let parameters = query.map { "\(Self.encoded($0.0))=\(Self.encoded($0.1))" }
-    target = "/" + path.map(Self.encoded).joined(separator: "/") + (parameters.isEmpty ? "" : "?" + parameters.joined(separator: "&"))
+    target =
+      "/" + path.map(Self.encoded).joined(separator: "/")
+      + (parameters.isEmpty ? "" : "?" + parameters.joined(separator: "&"))
     self.body = body
     self.textKey = textKey
   }
@@ -44,16 +47,21 @@ struct AdminCall: Hashable, Sendable {
     let admin = ["admin", "1"]
     let schema = admin + ["schema", container, environment]
     switch kind {
-    case .createContainer: self.init("POST", admin + ["containers"], body: Self.object { $0.member("container", argument) })
+    case .createContainer:
+      self.init("POST", admin + ["containers"], body: Self.object { $0.member("container", argument) })
     case .setContainer: self.init("POST", admin + ["containers", argument], body: Self.appChange(invocation))
     case .listContainers: self.init("GET", admin + ["containers"])
     case .deleteContainer: self.init("DELETE", admin + ["containers", argument])
     case .createUser: self.init("POST", admin + ["users"], body: Self.newUser(invocation, password: content))
     case .updateUser: self.init("POST", admin + ["users", argument], body: Self.userChange(invocation))
-    case .setPassword: self.init("POST", admin + ["users", argument, "password"], body: Self.object { $0.member("password", String(decoding: content, as: UTF8.self)) })
+    case .setPassword:
+      self.init(
+        "POST", admin + ["users", argument, "password"],
+        body: Self.object { $0.member("password", String(decoding: content, as: UTF8.self)) })
     case .listSessions: self.init("GET", admin + ["sessions"], query: Self.given(invocation, "user", "container"))
     case .revokeSession: self.init("DELETE", admin + ["sessions", argument])
-    case .listUsers: self.init("GET", admin + ["users"], query: [("usage", "true")] + Self.given(invocation, "container"))
+    case .listUsers:
+      self.init("GET", admin + ["users"], query: [("usage", "true")] + Self.given(invocation, "container"))
     case .showUser: self.init("GET", admin + ["users", argument])
     case .disableUser: self.init("POST", admin + ["users", argument, "disable"])
     case .enableUser: self.init("POST", admin + ["users", argument, "enable"])
@@ -61,7 +69,9 @@ struct AdminCall: Hashable, Sendable {
     case .setUserQuota: self.init("PUT", admin + ["users", argument, "quota"], body: Self.quota(invocation))
     case .grantRole: self.init("POST", admin + ["roles"], body: Self.newRole(invocation))
     case .revokeRole:
-      self.init("DELETE", admin + ["roles", container, environment, invocation.value("role") ?? "", invocation.value("user") ?? ""])
+      self.init(
+        "DELETE",
+        admin + ["roles", container, environment, invocation.value("role") ?? "", invocation.value("user") ?? ""])
     case .listRoles: self.init("GET", admin + ["roles"], query: Self.given(invocation, "container"))
     case .createToken: self.init("POST", admin + ["tokens"], body: Self.newToken(invocation))
     case .listTokens: self.init("GET", admin + ["tokens"], query: Self.given(invocation, "container"))
@@ -71,15 +81,18 @@ struct AdminCall: Hashable, Sendable {
     case .revokeKey: self.init("DELETE", admin + ["keys", argument])
     case .exportSchema: self.init("GET", schema, textKey: "schema")
     case .importSchema: self.init("PUT", schema, query: Self.change(invocation), body: content)
-    case .promoteSchema: self.init("POST", admin + ["schema", container, "development", "promote"], query: Self.trial(invocation))
+    case .promoteSchema:
+      self.init("POST", admin + ["schema", container, "development", "promote"], query: Self.trial(invocation))
     case .diffSchema: self.init("GET", admin + ["schema", container, "development", "diff"], textKey: "diff")
     case .exportRules: self.init("GET", admin + ["rules", container, environment])
-    case .importRules: self.init("PUT", admin + ["rules", container, environment], query: Self.trial(invocation), body: content)
+    case .importRules:
+      self.init("PUT", admin + ["rules", container, environment], query: Self.trial(invocation), body: content)
     case .listDuplicates: self.init("GET", admin + ["duplicates"], query: Self.given(invocation, "container"))
     case .status: self.init("GET", admin + ["status"])
     case .workers: self.init("GET", admin + ["workers"])
     case .shards: self.init("GET", admin + ["shards"])
-    case .acceptData: self.init("POST", admin + ["shards", "accept"], body: Self.object { $0.member("what", argument) })
+    case .acceptData:
+      self.init("POST", admin + ["shards", "accept"], body: Self.object { $0.member("what", argument) })
     case .stores: self.init("GET", admin + ["stores"], query: Self.given(invocation, "container"))
     case .events: self.init("GET", admin + ["events"], query: Self.given(invocation, "container"))
     case .zones: self.init("GET", admin + ["zones"], query: Self.given(invocation, "container"))
@@ -87,14 +100,20 @@ struct AdminCall: Hashable, Sendable {
     case .explain:
       self.init(
         "GET", admin + ["explain"],
-        query: [("container", container), ("environment", environment), ("user", invocation.value("user") ?? ""), ("object", argument)]
+        query: [
+          ("container", container), ("environment", environment), ("user", invocation.value("user") ?? ""),
+          ("object", argument),
+        ]
           + (invocation.flag("public") ? [("scope", "public")] : []))
     case .listQuarantine: self.init("GET", admin + ["quarantine"], query: Self.given(invocation, "container"))
     case .retryQuarantine:
       self.init(
         "POST", admin + ["quarantine", "retry"],
         query: Self.given(invocation, "container", "environment", "user"))
-    case .backup: self.init("POST", admin + ["backup"], body: Self.object { $0.member("directory", String(decoding: content, as: UTF8.self)) })
+    case .backup:
+      self.init(
+        "POST", admin + ["backup"],
+        body: Self.object { $0.member("directory", String(decoding: content, as: UTF8.self)) })
     case .scrub:
       let flags = [("assets", "assets"), ("mend-links", "mendLinks")]
       self.init("POST", admin + ["scrub"], query: flags.filter { invocation.flag($0.0) }.map { ($0.1, "true") })
@@ -104,18 +123,26 @@ struct AdminCall: Hashable, Sendable {
     case .listShares: self.init("GET", admin + ["shares"], query: Self.place(invocation))
     case .showShare: self.init("GET", admin + ["participants"], query: Self.place(invocation))
     case .stopShare:
-      self.init("POST", Self.zone(invocation, "unshare"), body: Self.object { writer in if let name = invocation.value("share") { writer.member("share", name) } })
-    case .audit:
-      let query = [("record", "recordName"), ("field", "field"), ("after", "after")].compactMap { option, name in invocation.value(option).map { (name, $0) } }
       self.init(
-        "GET", admin + ["zone", container, environment, invocation.value("owner") ?? "", invocation.value("zone") ?? "", "audit"], query: query)
+        "POST", Self.zone(invocation, "unshare"),
+        body: Self.object { writer in if let name = invocation.value("share") { writer.member("share", name) } })
+    case .audit:
+      let query = [("record", "recordName"), ("field", "field"), ("after", "after")].compactMap { option, name in
+        invocation.value(option).map { (name, $0) }
+      }
+      self.init(
+        "GET",
+        admin + [
+          "zone", container, environment, invocation.value("owner") ?? "", invocation.value("zone") ?? "", "audit",
+        ], query: query)
     }
   }
 
   /// The path of a call on a whole zone.
   private static func zone(_ invocation: Invocation, _ call: String) -> [String] {
     [
-      "admin", "1", "zone", invocation.value("container") ?? "", invocation.value("environment") ?? "development", invocation.value("owner") ?? "",
+      "admin", "1", "zone", invocation.value("container") ?? "", invocation.value("environment") ?? "development",
+      invocation.value("owner") ?? "",
       invocation.value("zone") ?? "", call,
     ]
   }
@@ -138,7 +165,9 @@ struct AdminCall: Hashable, Sendable {
   private init(conflicts kind: Kind, _ invocation: Invocation) {
     let path = Self.zone(invocation, "conflicts")
     guard kind != .listConflicts else {
-      let query = [("state", "state"), ("object", "objectID"), ("after", "after")].compactMap { option, name in invocation.value(option).map { (name, $0) } }
+      let query = [("state", "state"), ("object", "objectID"), ("after", "after")].compactMap { option, name in
+        invocation.value(option).map { (name, $0) }
+      }
       self.init("GET", path, query: query)
       return
     }
@@ -169,7 +198,8 @@ struct AdminCall: Hashable, Sendable {
 
   /// Query parameters of a schema change that only ask for more information.
   private static func trial(_ invocation: Invocation) -> [(String, String)] {
-    (invocation.flag("dry-run") ? [("dryRun", "true")] : []) + (invocation.flag("print-schema") ? [("printSchema", "true")] : [])
+    (invocation.flag("dry-run") ? [("dryRun", "true")] : [])
+      + (invocation.flag("print-schema") ? [("printSchema", "true")] : [])
   }
 
   private static func change(_ invocation: Invocation) -> [(String, String)] {
@@ -233,7 +263,13 @@ struct AdminCall: Hashable, Sendable {
     object { writer in
       writer.key("bytes")
       let text = invocation.arguments.last ?? ""
-      if text == "default" { writer.null() } else if let count = Units.byteCount(text) { writer.integer(count) } else { writer.string(text) }
+      if text == "default" {
+        writer.null()
+      } else if let count = Units.byteCount(text) {
+        writer.integer(count)
+      } else {
+        writer.string(text)
+      }
     }
   }
 
@@ -259,7 +295,8 @@ struct AdminCall: Hashable, Sendable {
     var result = ""
     for byte in text.utf8 {
       switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"),
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"),
         UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
         result.append(Character(UnicodeScalar(byte)))
       default:

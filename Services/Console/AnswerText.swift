@@ -44,7 +44,8 @@ enum AnswerText {
     case .string: value.string ?? ""
     case .null: "-"
     case .bool: value.bool == true ? "yes" : "no"
-    case .array where value.elements.allSatisfy { $0.kind != .object && $0.kind != .array }: value.elements.map(cell).joined(separator: ",")
+    case .array where value.elements.allSatisfy { $0.kind != .object && $0.kind != .array }:
+      value.elements.map(cell).joined(separator: ",")
     default: json(value)
     }
   }

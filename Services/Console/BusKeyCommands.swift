@@ -7,12 +7,17 @@ extension Console {
   func addBusKey(_ invocation: Invocation) throws(UsageError) -> Int32 {
     let path = invocation.arguments[0]
     guard let role = invocation.value("role").flatMap({ Role(rawValue: $0) }) else {
-      throw UsageError("--role is one of \(Role.allCases.map(\.rawValue).joined(separator: ", "))", path: invocation.command.path)
+      throw UsageError(
+        "--role is one of \(Role.allCases.map(\.rawValue).joined(separator: ", "))", path: invocation.command.path)
     }
     let name = invocation.value("name") ?? ""
-    guard !name.isEmpty, !name.contains(where: \.isWhitespace) else { throw UsageError("--name is a process's name, without spaces", path: invocation.command.path) }
+    guard !name.isEmpty, !name.contains(where: \.isWhitespace) else {
+      throw UsageError("--name is a process's name, without spaces", path: invocation.command.path)
+    }
     do {
-      guard access(path, F_OK) != 0 else { throw SystemProblem(giving: "\(path) exists already. `bus-key add` replaces no key: name another file") }
+      guard access(path, F_OK) != 0 else {
+        throw SystemProblem(giving: "\(path) exists already. `bus-key add` replaces no key: name another file")
+      }
       let pair = try BusKeyPair.generate()
       let line = KnownPeer(role: role, name: name, publicKey: pair.publicKey)
       let peers = try invocation.value("peers").map { (path: $0, text: try Self.peers($0, adding: line)) }

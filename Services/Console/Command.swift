@@ -17,7 +17,8 @@ struct Command: Sendable {
   let action: Action
 
   init(
-    _ path: String, _ arguments: [Argument] = [], _ options: [Option] = [], summary: String, discussion: String = "", examples: [String] = [], action: Action
+    _ path: String, _ arguments: [Argument] = [], _ options: [Option] = [], summary: String, discussion: String = "",
+    examples: [String] = [], action: Action
   ) {
     self.path = path.split(separator: " ").map(String.init)
     self.arguments = arguments
@@ -56,7 +57,9 @@ struct Command: Sendable {
       }
     }
 
-    static func flag(_ name: String, _ explanation: String) -> Option { Option(name: name, kind: .flag, isRequired: false, explanation: explanation) }
+    static func flag(_ name: String, _ explanation: String) -> Option {
+      Option(name: name, kind: .flag, isRequired: false, explanation: explanation)
+    }
     static func required(_ name: String, _ placeholder: String, _ explanation: String) -> Option {
       Option(name: name, kind: .value(placeholder), isRequired: true, explanation: explanation)
     }

@@ -34,8 +34,13 @@ enum CommandLineParser {
   }
 
   private static func unknownCommand(_ path: [String], next: String?, table: [Command]) -> UsageError {
-    let candidates = table.filter { $0.path.starts(with: path) && $0.path.count > path.count }.map { $0.path[path.count] }
-    guard let next else { return UsageError("'\(path.joined(separator: " "))' needs one of: \(unique(candidates).joined(separator: ", "))", path: path) }
+    let candidates = table.filter { $0.path.starts(with: path) && $0.path.count > path.count }.map {
+      $0.path[path.count]
+    }
+    guard let next else {
+      return UsageError(
+        "'\(path.joined(separator: " "))' needs one of: \(unique(candidates).joined(separator: ", "))", path: path)
+    }
     let hint = Spelling.nearest(to: next, among: candidates).map { "; did you mean '\($0)'?" } ?? ""
     return UsageError("There is no command '\((path + [next]).joined(separator: " "))'\(hint)", path: path)
   }
@@ -45,7 +50,10 @@ enum CommandLineParser {
   }
 
   static let globalOptions: [Command.Option] = [
-    .optional("server", "URL", "the gateway (default $AQUIFER_SERVER or http://127.0.0.1:8080); AQUIFER_CERTIFICATE_AUTHORITY names a PEM file to trust"),
+    .optional(
+      "server", "URL",
+      "the gateway (default $AQUIFER_SERVER or http://127.0.0.1:8080); AQUIFER_CERTIFICATE_AUTHORITY names a PEM file to trust"
+    ),
     .optional("operator-token", "T", "the operator token (default $AQUIFER_OPERATOR_TOKEN)"),
     .flag("json", "print exactly one JSON object"),
     .flag("help", "print this help; every command has its own"),
@@ -120,7 +128,9 @@ private struct Reader {
     }
   }
 
-  private static func checked(_ value: String?, of option: Command.Option, _ path: [String]) throws(UsageError) -> String {
+  private static func checked(_ value: String?, of option: Command.Option, _ path: [String]) throws(UsageError)
+    -> String
+  {
     guard case .count(_, let standard) = option.kind else { return value ?? "" }
     guard let value else { return String(standard) }
     guard let count = UInt32(value), (1...3600).contains(count) else {
@@ -131,7 +141,8 @@ private struct Reader {
 
   private static func message(for fault: OptionReader.Fault) -> String {
     switch fault {
-    case .unknown(let name, let nearest): "There is no option --\(name)\(nearest.map { "; did you mean --\($0)?" } ?? "")"
+    case .unknown(let name, let nearest):
+      "There is no option --\(name)\(nearest.map { "; did you mean --\($0)?" } ?? "")"
     case .valueIsMissing(let name, _): "--\(name) needs a value"
     case .takesNoValue(let name): "--\(name) takes no value"
     }

@@ -3,18 +3,20 @@
 extension Command {
   static let table: [Command] = running + people + apps + models + schemas + rules + looking + sharing + zones
 
-  private static let container = Option.required("container", "ID", "the container, such as iCloud.org.example.photos")
-  private static let environment = Option.required("environment", "E", "development or production")
-  private static let development = Option.optional("environment", "E", "development (the default) or production")
+  static let container = Option.required("container", "ID", "the container, such as iCloud.org.example.photos")
+  static let environment = Option.required("environment", "E", "development or production")
+  static let development = Option.optional("environment", "E", "development (the default) or production")
 
-  private static let onlyContainer = Option.optional("container", "ID", "only in this container")
+  static let onlyContainer = Option.optional("container", "ID", "only in this container")
 
-  private static let trial = [
-    Option.flag("dry-run", "show the changes and make none"), Option.flag("print-schema", "print the whole schema, too"),
+  static let trial = [
+    Option.flag("dry-run", "show the changes and make none"),
+    Option.flag("print-schema", "print the whole schema, too"),
   ]
-  private static let changeTypes = Option.flag("change-types", "also change the types of fields that records have; objects with old values become hidden")
+  static let changeTypes = Option.flag(
+    "change-types", "also change the types of fields that records have; objects with old values become hidden")
 
-  private static let running: [Command] = [
+  static let running: [Command] = [
     Command(
       "dev", [],
       [
@@ -22,13 +24,24 @@ extension Command {
         .optional("http-port", "PORT", "the gateway's port (default 8080; 0: any free port)"),
         .optional("ping-port", "PORT", "the notifier's port (default 8081; 0: any free port)"),
         .optional("workers", "N", "the number of workers (default 1)"),
-        .optional("user-quota", "BYTES", "the quota of users without their own, for each private database, such as 500MB (default 0: no limit)"),
-        .optional("user-devices", "N", "the number of one user's devices that may listen (default 256), and of their requests at a time (default 128)"),
-        .optional("encryption-key", "FILE", "the keys that encrypt values on disk (default DIR/encryption-key, created if it is missing)"),
-        .optional("tls-certificate", "FILE", "a PEM file: the certificate of gateway and notifier for TLS"), .optional("tls-key", "FILE", "a PEM file: its private key"),
-        .optional("log-level", "LEVEL", "the lowest level that all processes log: debug, info (the default), warning or error"),
-        .optional("ready-file", "FILE", "a file to write when all processes answer, and after each replacement of a process"),
-        .optional("restart-pause", "MS", "the longest pause before a process starts again, in milliseconds (default 5000)"),
+        .optional(
+          "user-quota", "BYTES",
+          "the quota of users without their own, for each private database, such as 500MB (default 0: no limit)"),
+        .optional(
+          "user-devices", "N",
+          "the number of one user's devices that may listen (default 256), and of their requests at a time (default 128)"
+        ),
+        .optional(
+          "encryption-key", "FILE",
+          "the keys that encrypt values on disk (default DIR/encryption-key, created if it is missing)"),
+        .optional("tls-certificate", "FILE", "a PEM file: the certificate of gateway and notifier for TLS"),
+        .optional("tls-key", "FILE", "a PEM file: its private key"),
+        .optional(
+          "log-level", "LEVEL", "the lowest level that all processes log: debug, info (the default), warning or error"),
+        .optional(
+          "ready-file", "FILE", "a file to write when all processes answer, and after each replacement of a process"),
+        .optional(
+          "restart-pause", "MS", "the longest pause before a process starts again, in milliseconds (default 5000)"),
       ] + PassedOption.table.map(\.option),
       summary: "Run all four services on this machine",
       discussion: """
@@ -37,14 +50,23 @@ extension Command {
         the addresses and the operator token in a shell. The services read environment variables, too (AQUIFER_TRUSTED_PROXIES for
         --trusted-proxies). An operator token in the environment replaces the one in DIR/operator-token; a message says so.
         """,
-      examples: ["aquifer dev --data ./data", "aquifer dev --data /tmp/trial --http-port 0 --ping-port 0 --workers 2 --ready-file ready.json"], action: .dev),
+      examples: [
+        "aquifer dev --data ./data",
+        "aquifer dev --data /tmp/trial --http-port 0 --ping-port 0 --workers 2 --ready-file ready.json",
+      ], action: .dev),
     Command(
-      "health", [Argument(name: "URL", explanation: "an admin address, such as http://127.0.0.1:9100/readyz")], summary: "Ask a process whether it is ready",
+      "health", [Argument(name: "URL", explanation: "an admin address, such as http://127.0.0.1:9100/readyz")],
+      summary: "Ask a process whether it is ready",
       discussion: "The exit code is 0 if the process answers 200, else 1. Containers use it as a health check.",
       examples: ["aquifer health http://127.0.0.1:9100/readyz"],
       action: .health),
     Command(
-      "encryption-key add", [Argument(name: "FILE", explanation: "the file that workers and gateways read as --encryption-key; created if it is missing")],
+      "encryption-key add",
+      [
+        Argument(
+          name: "FILE",
+          explanation: "the file that workers and gateways read as --encryption-key; created if it is missing")
+      ],
       [.flag("unless-present", "change nothing if the file has a key")],
       summary: "Add a key for encrypted values",
       discussion: """
@@ -53,60 +75,80 @@ extension Command {
         """,
       examples: ["aquifer encryption-key add /etc/aquifer/encryption-key"], action: .addEncryptionKey),
     Command(
-      "bus-key add", [Argument(name: "FILE", explanation: "the file that one process reads as --bus-key; it must not exist yet")],
+      "bus-key add",
+      [Argument(name: "FILE", explanation: "the file that one process reads as --bus-key; it must not exist yet")],
       [
-        .required("role", "ROLE", "gateway, worker, share or notifier"), .required("name", "NAME", "the process's --name"),
-        .optional("peers", "PEERS", "the file that all processes read as --bus-peers; gets the new line, created if it is missing"),
+        .required("role", "ROLE", "gateway, worker, share or notifier"),
+        .required("name", "NAME", "the process's --name"),
+        .optional(
+          "peers", "PEERS",
+          "the file that all processes read as --bus-peers; gets the new line, created if it is missing"),
       ],
       summary: "Make a process's key for the bus between machines",
       discussion: """
         FILE holds a secret. Only its owner can read it, and it stays on its machine. The command prints the line that tells the other processes
         whose key this is: every process's --bus-peers must have it. The processes read a new line within two seconds, without a restart.
         """,
-      examples: ["aquifer bus-key add /etc/aquifer/worker-2.key --role worker --name worker-2 --peers /etc/aquifer/bus-peers"], action: .addBusKey),
+      examples: [
+        "aquifer bus-key add /etc/aquifer/worker-2.key --role worker --name worker-2 --peers /etc/aquifer/bus-peers"
+      ], action: .addBusKey),
     Command(
-      "bus-key show", [Argument(name: "FILE", explanation: "a file that `aquifer bus-key add` made")], summary: "Print the public half of a process's key",
+      "bus-key show", [Argument(name: "FILE", explanation: "a file that `aquifer bus-key add` made")],
+      summary: "Print the public half of a process's key",
       examples: ["aquifer bus-key show /etc/aquifer/worker-2.key"], action: .showBusKey),
     Command("guard", summary: "End the processes of `aquifer dev` when it was killed", action: .guardGroup),
   ]
 
-  private static let people: [Command] = [
+  static let people: [Command] = [
     Command(
       "user create", [Argument(name: "NAME", explanation: "the operator's name for the user, unique")],
       [
-        .optional("email", "E", "the e-mail address, for sharing"), .optional("phone", "P", "the telephone number, for sharing"),
+        .optional("email", "E", "the e-mail address, for sharing"),
+        .optional("phone", "P", "the telephone number, for sharing"),
         .optional("given-name", "G", "the name that others see"),
-        .optional("family-name", "F", "the name that others see"), .flag("discoverable", "let other users find this one by e-mail address or record name"),
+        .optional("family-name", "F", "the name that others see"),
+        .flag("discoverable", "let other users find this one by e-mail address or record name"),
         .flag("password-stdin", "read a password for the sign-in page from standard input"),
       ],
-      summary: "Create a user and a web-auth token", discussion: "The command shows the token once: the directory keeps only its hash.",
-      examples: ["aquifer user create alice --given-name Alice", "aquifer --json user create bob | jq -r .webAuthToken"], action: .call(.createUser)),
+      summary: "Create a user and a web-auth token",
+      discussion: "The command shows the token once: the directory keeps only its hash.",
+      examples: [
+        "aquifer user create alice --given-name Alice", "aquifer --json user create bob | jq -r .webAuthToken",
+      ], action: .call(.createUser)),
     Command(
       "user update", [Argument(name: "NAME", explanation: "the user's name")],
       [
-        .optional("email", "E", "the e-mail address, for sharing"), .optional("phone", "P", "the telephone number, for sharing"),
+        .optional("email", "E", "the e-mail address, for sharing"),
+        .optional("phone", "P", "the telephone number, for sharing"),
         .optional("given-name", "G", "the name that others see"),
-        .optional("family-name", "F", "the name that others see"), .optional("discoverable", "yes|no", "let other users find this one, or not"),
+        .optional("family-name", "F", "the name that others see"),
+        .optional("discoverable", "yes|no", "let other users find this one, or not"),
       ],
-      summary: "Change a user's names, addresses and visibility", discussion: "Values that you do not give stay as they are.",
+      summary: "Change a user's names, addresses and visibility",
+      discussion: "Values that you do not give stay as they are.",
       examples: ["aquifer user update alice --discoverable yes"],
       action: .call(.updateUser)),
     Command(
       "user password", [Argument(name: "NAME", explanation: "the user's name")],
       [.flag("password-stdin", "read the password from standard input, because every process could read an argument")],
-      summary: "Set a user's password for the sign-in page", discussion: "The user's sessions end; tokens that the operator made stay valid.",
+      summary: "Set a user's password for the sign-in page",
+      discussion: "The user's sessions end; tokens that the operator made stay valid.",
       examples: ["aquifer user password alice --password-stdin"], action: .call(.setPassword)),
     Command(
       "user list", [], [onlyContainer], summary: "List users and the contents of their databases",
       discussion: "With --container, lists the users who have data in it, and counts only that data.",
-      examples: ["aquifer user list", "aquifer user list --container iCloud.org.example.photos"], action: .call(.listUsers)),
+      examples: ["aquifer user list", "aquifer user list --container iCloud.org.example.photos"],
+      action: .call(.listUsers)),
     Command(
-      "user show", [Argument(name: "NAME", explanation: "the user's name, or record name")], summary: "Show all that the installation stores of a user",
-      discussion: "Lists databases with bytes, records and zones; shares; access to others' zones; tokens, sessions and quota.",
+      "user show", [Argument(name: "NAME", explanation: "the user's name, or record name")],
+      summary: "Show all that the installation stores of a user",
+      discussion:
+        "Lists databases with bytes, records and zones; shares; access to others' zones; tokens, sessions and quota.",
       examples: ["aquifer user show alice"], action: .call(.showUser)),
     Command(
       "user delete", [Argument(name: "NAME", explanation: "the user's name, or record name")],
-      [.flag("yes", "delete; without it the command only lists what it would delete")], summary: "Delete a user and all of their data",
+      [.flag("yes", "delete; without it the command only lists what it would delete")],
+      summary: "Delete a user and all of their data",
       discussion: """
         These go at once: sign-ins, tokens, sessions, roles, and server keys that act as the user. The name and the e-mail address are free again.
         These go shard after shard, even after a restart: the user's databases with records, assets, devices' stores, history and subscriptions.
@@ -116,15 +158,20 @@ extension Command {
         """,
       examples: ["aquifer user delete alice", "aquifer user delete alice --yes"], action: .deleteUser),
     Command(
-      "user disable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Refuse a user's tokens from now on",
+      "user disable", [Argument(name: "NAME", explanation: "the user's name")],
+      summary: "Refuse a user's tokens from now on",
       examples: ["aquifer user disable alice"], action: .call(.disableUser)),
     Command(
-      "user enable", [Argument(name: "NAME", explanation: "the user's name")], summary: "Accept a user's tokens again after `user disable`",
-      discussion: "The user's sessions and web couriers have ended and do not come back.", examples: ["aquifer user enable alice"],
+      "user enable", [Argument(name: "NAME", explanation: "the user's name")],
+      summary: "Accept a user's tokens again after `user disable`",
+      discussion: "The user's sessions and web couriers have ended and do not come back.",
+      examples: ["aquifer user enable alice"],
       action: .call(.enableUser)),
     Command(
-      "user token", [Argument(name: "NAME", explanation: "the user's name")], summary: "Make another web-auth token, for one more device",
-      discussion: "The token is valid until it is revoked. Several devices may use it at the same time.", examples: ["aquifer user token alice"],
+      "user token", [Argument(name: "NAME", explanation: "the user's name")],
+      summary: "Make another web-auth token, for one more device",
+      discussion: "The token is valid until it is revoked. Several devices may use it at the same time.",
+      examples: ["aquifer user token alice"],
       action: .call(.createUserToken)),
     Command(
       "user quota",
@@ -132,35 +179,49 @@ extension Command {
         Argument(name: "NAME", explanation: "the user's name"),
         Argument(
           name: "BYTES",
-          explanation: "the limit of each of the user's databases, such as 500MB, 1.5GB or 2GiB; 0: no limit; default: the workers' --user-quota"),
+          explanation:
+            "the limit of each of the user's databases, such as 500MB, 1.5GB or 2GiB; 0: no limit; default: the workers' --user-quota"
+        ),
       ], summary: "Limit the bytes of a user's records and assets",
-      discussion: "Above the limit the server refuses saves that add bytes with QUOTA_EXCEEDED. It still takes deletions and saves that free bytes.",
+      discussion:
+        "Above the limit the server refuses saves that add bytes with QUOTA_EXCEEDED. It still takes deletions and saves that free bytes.",
       examples: ["aquifer user quota alice 10GB", "aquifer user quota alice default"], action: .call(.setUserQuota)),
     Command(
       "role grant", [], [container, environment] + member, summary: "Give a user a custom role of the schema",
       discussion: "CREATE ROLE declares the role, and GRANTs give its permissions: see `aquifer schema import`.",
-      examples: ["aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators"],
+      examples: [
+        "aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators"
+      ],
       action: .call(.grantRole)),
     Command(
       "role revoke", [], [container, environment] + member, summary: "Take a custom role from a user",
-      examples: ["aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role moderators"],
+      examples: [
+        "aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role moderators"
+      ],
       action: .call(.revokeRole)),
     Command(
-      "role list", [], [.optional("container", "ID", "only in this container")], summary: "List the users' custom roles",
-      examples: ["aquifer role list", "aquifer role list --container iCloud.org.example.photos"], action: .call(.listRoles)),
+      "role list", [], [.optional("container", "ID", "only in this container")],
+      summary: "List the users' custom roles",
+      examples: ["aquifer role list", "aquifer role list --container iCloud.org.example.photos"],
+      action: .call(.listRoles)),
     Command(
-      "session list", [], [.optional("user", "NAME", "only this user's sessions"), onlyContainer], summary: "List the sessions of the sign-in page",
+      "session list", [], [.optional("user", "NAME", "only this user's sessions"), onlyContainer],
+      summary: "List the sessions of the sign-in page",
       examples: ["aquifer session list", "aquifer session list --user alice"], action: .call(.listSessions)),
     Command(
-      "session revoke", [Argument(name: "SESSION", explanation: "the session's name, from `session list`")], summary: "End a session now",
+      "session revoke", [Argument(name: "SESSION", explanation: "the session's name, from `session list`")],
+      summary: "End a session now",
       examples: ["aquifer session revoke 0f4b1c1e7e574c40"], action: .call(.revokeSession)),
   ]
 
-  private static let member = [Option.required("user", "NAME", "the user's name"), Option.required("role", "R", "the custom role")]
+  static let member = [
+    Option.required("user", "NAME", "the user's name"), Option.required("role", "R", "the custom role"),
+  ]
 
-  private static let apps: [Command] = [
+  static let apps: [Command] = [
     Command(
-      "container create", [Argument(name: "ID", explanation: "1 to 255 characters of A-Z a-z 0-9 . _ -")], summary: "Create an app's container",
+      "container create", [Argument(name: "ID", explanation: "1 to 255 characters of A-Z a-z 0-9 . _ -")],
+      summary: "Create an app's container",
       examples: ["aquifer container create iCloud.org.example.photos"], action: .call(.createContainer)),
     Command(
       "container set", [Argument(name: "ID", explanation: "the container")],
@@ -169,44 +230,67 @@ extension Command {
         .optional("app-url", "URL", "the app's address, https or a scheme of its own; '' removes it"),
       ],
       summary: "Set an app's name and address",
-      discussion: "The sign-in page and the share pages show the name and link to the address. Values that you do not give stay as they are.",
-      examples: ["aquifer container set iCloud.org.example.photos --display-name Photos --app-url https://photos.example.org"],
+      discussion:
+        "The sign-in page and the share pages show the name and link to the address. Values that you do not give stay as they are.",
+      examples: [
+        "aquifer container set iCloud.org.example.photos --display-name Photos --app-url https://photos.example.org"
+      ],
       action: .call(.setContainer)),
-    Command("container list", summary: "List containers and their apps", examples: ["aquifer container list"], action: .call(.listContainers)),
     Command(
-      "container delete", [Argument(name: "ID", explanation: "the container")], [.flag("yes", "delete it; all data in it become unreachable")],
-      summary: "Delete a container", examples: ["aquifer container delete iCloud.org.example.photos --yes"], action: .call(.deleteContainer)),
+      "container list", summary: "List containers and their apps", examples: ["aquifer container list"],
+      action: .call(.listContainers)),
+    Command(
+      "container delete", [Argument(name: "ID", explanation: "the container")],
+      [.flag("yes", "delete it; all data in it become unreachable")],
+      summary: "Delete a container", examples: ["aquifer container delete iCloud.org.example.photos --yes"],
+      action: .call(.deleteContainer)),
     Command(
       "token create", [],
       [
-        container, environment, .repeated("allowed-origin", "O", "the origin of a web page that may use the token (default: any)"),
-        .optional("callback-url", "URL", "the URL to which the sign-in page sends the browser with the token, for apps that do not open the page in a window of theirs"),
+        container, environment,
+        .repeated("allowed-origin", "O", "the origin of a web page that may use the token (default: any)"),
+        .optional(
+          "callback-url", "URL",
+          "the URL to which the sign-in page sends the browser with the token, for apps that do not open the page in a window of theirs"
+        ),
       ],
-      summary: "Create an API token for an app", examples: ["aquifer token create --container iCloud.org.example.photos --environment development"],
+      summary: "Create an API token for an app",
+      examples: ["aquifer token create --container iCloud.org.example.photos --environment development"],
       action: .call(.createToken)),
-    Command("token list", [], [onlyContainer], summary: "List API tokens", examples: ["aquifer token list"], action: .call(.listTokens)),
     Command(
-      "token revoke", [Argument(name: "T", explanation: "the API token")], summary: "Refuse an API token from now on", examples: ["aquifer token revoke 3f…"],
+      "token list", [], [onlyContainer], summary: "List API tokens", examples: ["aquifer token list"],
+      action: .call(.listTokens)),
+    Command(
+      "token revoke", [Argument(name: "T", explanation: "the API token")], summary: "Refuse an API token from now on",
+      examples: ["aquifer token revoke 3f…"],
       action: .call(.revokeToken)),
     Command(
       "key add", [],
       [
-        container, .required("public-key", "FILE.pem", "an ECDSA P-256 public key"), .optional("name", "N", "for people"),
+        container, .required("public-key", "FILE.pem", "an ECDSA P-256 public key"),
+        .optional("name", "N", "for people"),
         .optional("user", "NAME", "the user who makes the server's changes (default: a new user for the key)"),
-      ], summary: "Add a server-to-server key", examples: ["aquifer key add --container iCloud.org.example.photos --public-key eckey.pem"], action: .call(.addKey)),
-    Command("key list", [], [onlyContainer], summary: "List server-to-server keys", examples: ["aquifer key list"], action: .call(.listKeys)),
+      ], summary: "Add a server-to-server key",
+      examples: ["aquifer key add --container iCloud.org.example.photos --public-key eckey.pem"], action: .call(.addKey)
+    ),
     Command(
-      "key revoke", [Argument(name: "K", explanation: "the key ID")], summary: "Refuse a server-to-server key from now on",
+      "key list", [], [onlyContainer], summary: "List server-to-server keys", examples: ["aquifer key list"],
+      action: .call(.listKeys)),
+    Command(
+      "key revoke", [Argument(name: "K", explanation: "the key ID")],
+      summary: "Refuse a server-to-server key from now on",
       examples: ["aquifer key revoke 9a…"], action: .call(.revokeKey)),
   ]
 
-  private static let path = Argument(name: "PATH", explanation: "an .xcdatamodeld (its current version), an .xcdatamodel, or a contents file")
+  static let path = Argument(
+    name: "PATH", explanation: "an .xcdatamodeld (its current version), an .xcdatamodel, or a contents file")
 
-  private static let models: [Command] = [
+  static let models: [Command] = [
     Command(
       "model validate", [path], [.optional("configuration", "C", "only the entities of this configuration")],
       summary: "Check a Core Data model against every rule of mirroring, without a server",
-      discussion: "Prints all problems at once. The exit code is 1 if there are any, for CI.", examples: ["aquifer model validate Photos.xcdatamodeld"],
+      discussion: "Prints all problems at once. The exit code is 1 if there are any, for CI.",
+      examples: ["aquifer model validate Photos.xcdatamodeld"],
       action: .validateModel),
     Command(
       "model push", [path],
@@ -219,126 +303,65 @@ extension Command {
         with old values do not fit and become hidden. A field that the model no longer has keeps its values; a renamingIdentifier does not move
         them. For production, try the model in development first and use `aquifer schema promote`.
         """,
-      examples: ["aquifer model push Photos.xcdatamodeld --container iCloud.org.example.photos --environment development"], action: .pushModel),
+      examples: [
+        "aquifer model push Photos.xcdatamodeld --container iCloud.org.example.photos --environment development"
+      ], action: .pushModel),
   ]
 
-  private static let schemas: [Command] = [
+  static let schemas: [Command] = [
     Command(
-      "schema export", [], [container, development], summary: "Print a schema as text", examples: ["aquifer schema export --container iCloud.org.example.photos"],
+      "schema export", [], [container, development], summary: "Print a schema as text",
+      examples: ["aquifer schema export --container iCloud.org.example.photos"],
       action: .call(.exportSchema)),
     Command(
-      "schema import", [Argument(name: "FILE", explanation: "a schema text")], [container, development, changeTypes] + trial, summary: "Replace the development schema",
+      "schema import", [Argument(name: "FILE", explanation: "a schema text")],
+      [container, development, changeTypes] + trial, summary: "Replace the development schema",
       discussion: """
         Prints the changes: + added, - removed, ~ another type with the number of records that have it, * a new index or grant. With --dry-run
         it changes nothing. Production takes only additions. Values of removed fields stay in the records.
         """,
-      examples: ["aquifer schema import photos.ckdb --container iCloud.org.example.photos"], action: .call(.importSchema)),
+      examples: ["aquifer schema import photos.ckdb --container iCloud.org.example.photos"],
+      action: .call(.importSchema)),
     Command(
-      "schema promote", [], [container] + trial, summary: "Add development's new types, fields, indexes and grants to production",
+      "schema promote", [], [container] + trial,
+      summary: "Add development's new types, fields, indexes and grants to production",
       examples: ["aquifer schema promote --container iCloud.org.example.photos"], action: .call(.promoteSchema)),
     Command(
       "schema reset", [], [container, .flag("yes", "drop them; without it the command only counts the records")],
       summary: "Drop the development schema and its records",
-      discussion: "Drops development's schema, models, rules, records, devices' stores and subscriptions; devices start again. Production does not change.",
-      examples: ["aquifer schema reset --container iCloud.org.example.photos", "aquifer schema reset --container iCloud.org.example.photos --yes"],
+      discussion:
+        "Drops development's schema, models, rules, records, devices' stores and subscriptions; devices start again. Production does not change.",
+      examples: [
+        "aquifer schema reset --container iCloud.org.example.photos",
+        "aquifer schema reset --container iCloud.org.example.photos --yes",
+      ],
       action: .resetSchema),
     Command(
       "schema diff", [], [container], summary: "Show the differences between development and production",
       examples: ["aquifer schema diff --container iCloud.org.example.photos"], action: .call(.diffSchema)),
   ]
 
-  private static let rules: [Command] = [
+  static let rules: [Command] = [
     Command(
-      "rules export", [], [container, development], summary: "Print an environment's uniqueness rules, as `rules import` reads them",
+      "rules export", [], [container, development],
+      summary: "Print an environment's uniqueness rules, as `rules import` reads them",
       examples: ["aquifer rules export --container iCloud.org.example.photos"], action: .call(.exportRules)),
     Command(
       "rules import", [Argument(name: "FILE", explanation: "the rules as JSON")],
-      [container, development, .flag("dry-run", "check the rules and change nothing")], summary: "Replace an environment's uniqueness rules",
+      [container, development, .flag("dry-run", "check the rules and change nothing")],
+      summary: "Replace an environment's uniqueness rules",
       discussion: """
         A rule says which attributes are unique and how the server treats duplicates. FILE has all rules of the environment, for all of its models:
         {"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"}]}. A rule applies if a model has its entity and attributes.
         merge-lowest-uuid  merges duplicates in a zone, old and new ones, into the record with the lowest name
         reject             refuses a save that would make a duplicate with UNIQUE_FIELD_ERROR
         report             lists duplicates in `aquifer duplicates list`
-        """, examples: ["aquifer rules import rules.json --container iCloud.org.example.photos"], action: .call(.importRules)),
+        """, examples: ["aquifer rules import rules.json --container iCloud.org.example.photos"],
+      action: .call(.importRules)),
     Command(
       "duplicates list", [], [onlyContainer], summary: "List objects that are duplicates by a rule",
-      discussion: "Shows the number of duplicates in each group, and some of their names. `merging` are duplicates that the server is about to remove.",
+      discussion:
+        "Shows the number of duplicates in each group, and some of their names. `merging` are duplicates that the server is about to remove.",
       examples: ["aquifer duplicates list"], action: .call(.listDuplicates)),
-  ]
-
-  private static let watch = Option.count("watch", "SECONDS", standard: 2, "refresh every SECONDS (default 2) until Ctrl-C")
-
-  private static let looking: [Command] = [
-    Command(
-      "status", [], [watch], summary: "Show problems of the installation and their remedies",
-      discussion: """
-        The first lines name each problem and its remedy, or say that all is well. The tables below have all processes and stores, problems first
-        and marked by an exclamation mark. `to export` counts saved transactions that are not mirrored yet, and `oldest` is the age of the first.
-        `held back` counts objects that can't be exported, `queue` writes that wait for a disk, `not open` shards that serve nobody.
-        docs/operating/OPERATING.md tells more.
-        """, examples: ["aquifer status", "aquifer status --watch", "aquifer --json status"], action: .call(.status)),
-    Command(
-      "workers", [], [watch], summary: "List the workers and their shards", discussion: "A worker that does not answer within 2 s is SILENT.",
-      examples: ["aquifer workers", "aquifer workers --watch 5"], action: .call(.workers)),
-    Command(
-      "shards", [], [watch], summary: "List the shards and their workers", discussion: "--json prints one object for each shard.", examples: ["aquifer shards"],
-      action: .call(.shards)),
-    Command(
-      "shards accept", [Argument(name: "WHAT", explanation: "a shard's number, `data` or `assets` for the folder of that name, or `all`")],
-      summary: "Make workers accept data that they refuse",
-      discussion: """
-        For shards and folders that are missing or older than before, when no newer copy exists. Workers then serve the data that they find, and
-        a shard without a file begins empty. First stop every process that still uses a folder with newer data.
-        """, examples: ["aquifer shards accept 3", "aquifer shards accept all"], action: .call(.acceptData)),
-    Command(
-      "stores", [], [onlyContainer, watch], summary: "List the devices' stores, those with the most to export first",
-      examples: ["aquifer stores", "aquifer stores --watch"],
-      action: .call(.stores)),
-    Command("zones", [], [onlyContainer], summary: "List the zones", examples: ["aquifer zones"], action: .call(.zones)),
-    Command(
-      "subscriptions", [], [onlyContainer], summary: "List the users' subscriptions", examples: ["aquifer subscriptions"], action: .call(.subscriptions)),
-    Command(
-      "events", [], [onlyContainer, .flag("follow", "keep printing new events, one line each"), watch], summary: "List setups, imports and exports, latest first",
-      discussion: "Shows up to 20 events of each store, and marks failed ones with their first error.",
-      examples: ["aquifer events", "aquifer events --follow", "aquifer events --watch"], action: .followEvents),
-    Command(
-      "explain", [Argument(name: "OBJECT", explanation: "the object's ID, which is its record name")],
-      [container, environment, .required("user", "NAME", "whose stores"), .flag("public", "in the public database instead of the private one")],
-      summary: "Explain an object's state in each of a user's stores",
-      examples: ["aquifer explain 0B1C2D3E-4F50-4678-9ABC-DEF012345678 --container iCloud.org.example.photos --environment production --user alice"],
-      action: .call(.explain)),
-    Command(
-      "quarantine list", [], [onlyContainer, watch], summary: "List objects whose export is held back, with the reasons",
-      discussion: "Marks objects that the server does not try again by itself.", examples: ["aquifer quarantine list"], action: .call(.listQuarantine)),
-    Command(
-      "quarantine retry", [],
-      [
-        .optional("container", "ID", "only in this container"), .optional("environment", "E", "only in this environment"),
-        .optional("user", "NAME", "only of this user's stores, by name or record name"),
-      ], summary: "Try held-back exports again", examples: ["aquifer quarantine retry", "aquifer quarantine retry --container iCloud.org.example.photos"],
-      action: .call(.retryQuarantine)),
-    Command(
-      "backup", [Argument(name: "DIR", explanation: "a folder that does not exist yet")], summary: "Back the installation up while it runs",
-      discussion:
-        "The share service and the workers write the folder; all must see it under this path. On the installation's own file system, assets are hard links to its files. The backup has no encryption keys and no operator token: keep the key file elsewhere. If a shard can't be copied, the command names it, goes on, and exits with 3.",
-      examples: ["aquifer backup /var/backups/aquifer"], action: .runJob(.backup)),
-    Command(
-      "restore", [Argument(name: "DIR", explanation: "a backup")],
-      [
-        .required("data", "DIR", "an empty data folder for `aquifer dev` or the workers"),
-        .optional("directory", "DIR", "the share service's data folder (default: DIR of --data)"),
-        .optional("missing-from", "DIR", "an earlier backup of the installation, to take missing shards from"),
-        .flag("without-missing", "leave missing shards empty; their data are lost"),
-      ], summary: "Restore a backup onto an empty data folder",
-      discussion: "Needs no server; no process may use the folders meanwhile. Clients must start again, because the backup may lack changes that they have seen.",
-      examples: ["aquifer restore /var/backups/aquifer --data ./data"], action: .restoreBackup),
-    Command(
-      "scrub", [],
-      [.flag("assets", "also read the contents of all files"), .flag("mend-links", "delete link records that lead nowhere, on every device")],
-      summary: "Check all stored data while the server runs",
-      discussion:
-        "Checks the pages, indexes, checksums and counters of each shard. Prints the problems, and exits with 1 if there are any. Counts link records that lead nowhere: an object of theirs is missing, nothing that is held back will make it, and they are a day old. They only cost every new device their import. --mend-links deletes them, and every device imports the deletions.",
-      examples: ["aquifer scrub", "aquifer scrub --assets", "aquifer scrub --mend-links"], action: .runJob(.scrub)),
   ]
 }

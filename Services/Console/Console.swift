@@ -22,7 +22,9 @@ public struct Console: Sendable {
   /// Uses the process's own streams and environment.
   public init() {
     let environment = ProcessEnvironment.variables
-    self.init(environment: environment, terminal: .standard, http: .standard(trusting: environment["AQUIFER_CERTIFICATE_AUTHORITY"]))
+    self.init(
+      environment: environment, terminal: .standard,
+      http: .standard(trusting: environment["AQUIFER_CERTIFICATE_AUTHORITY"]))
   }
 
   init(environment: [String: String], terminal: Terminal, http: HTTPSender) {
@@ -44,7 +46,8 @@ public struct Console: Sendable {
         return try await run(named)
       }
     } catch {
-      terminal.problem("aquifer: \(error.reason)\nSee: \((["aquifer"] + error.path + ["--help"]).joined(separator: " "))")
+      terminal.problem(
+        "aquifer: \(error.reason)\nSee: \((["aquifer"] + error.path + ["--help"]).joined(separator: " "))")
       return ExitCode.notUnderstood
     }
   }
@@ -78,23 +81,33 @@ public struct Console: Sendable {
     let path: String?
     switch kind {
     case .deleteContainer:
-      guard invocation.flag("yes") else { throw UsageError("All data in the container would become unreachable. To delete it, add --yes", path: invocation.command.path) }
+      guard invocation.flag("yes") else {
+        throw UsageError(
+          "All data in the container would become unreachable. To delete it, add --yes", path: invocation.command.path)
+      }
       path = nil
     case .purgeZone, .resetEncryptedZone:
-      guard invocation.flag("yes") else { throw UsageError("The zone would lose its records. To go on, add --yes", path: invocation.command.path) }
+      guard invocation.flag("yes") else {
+        throw UsageError("The zone would lose its records. To go on, add --yes", path: invocation.command.path)
+      }
       path = nil
     case .stopShare:
-      guard invocation.flag("yes") else { throw UsageError("Everybody but the owner would lose access. To go on, add --yes", path: invocation.command.path) }
+      guard invocation.flag("yes") else {
+        throw UsageError(
+          "Everybody but the owner would lose access. To go on, add --yes", path: invocation.command.path)
+      }
       path = nil
     case .setContainer:
       guard invocation.value("display-name") != nil || invocation.value("app-url") != nil else {
-        throw UsageError("The command has nothing to change. Give --display-name, --app-url or both", path: invocation.command.path)
+        throw UsageError(
+          "The command has nothing to change. Give --display-name, --app-url or both", path: invocation.command.path)
       }
       return []
     case .createUser: return invocation.flag("password-stdin") ? password() : []
     case .setPassword:
       guard invocation.flag("password-stdin") else {
-        throw UsageError("The command reads the password from standard input. Add --password-stdin", path: invocation.command.path)
+        throw UsageError(
+          "The command reads the password from standard input. Add --password-stdin", path: invocation.command.path)
       }
       return password()
     case .updateUser:
@@ -124,11 +137,14 @@ public struct Console: Sendable {
 
   private func call(_ kind: AdminCall.Kind, _ invocation: Invocation, content: [UInt8]) async -> Int32 {
     let call = AdminCall(kind, invocation, content: content)
-    if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) { return await watch(call, kind, invocation, every: seconds) }
+    if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) {
+      return await watch(call, kind, invocation, every: seconds)
+    }
     // These answers are documents, printed so that they can be imported again.
     if kind == .importSchema { return await send(call, invocation) { showChange($0, invocation) } }
     if kind == .exportRules { return await send(call, invocation) { terminal.output(Self.line($0)) } }
-    return await send(call, invocation, within: View.kinds.contains(kind) ? HTTPSender.viewLimit : HTTPSender.callLimit) {
+    return await send(call, invocation, within: View.kinds.contains(kind) ? HTTPSender.viewLimit : HTTPSender.callLimit)
+    {
       show($0, of: kind, textKey: call.textKey, invocation)
     }
   }
@@ -136,7 +152,9 @@ public struct Console: Sendable {
   /// Shows an answer with the call's own view, or by its JSON shape.
   func show(_ body: [UInt8], of kind: AdminCall.Kind, textKey: String?, _ invocation: Invocation) {
     // Dropped because an answer that is no JSON is shown unchanged.
-    guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), let text = View.text(of: kind, answer, now: terminal.now()) else {
+    guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body),
+      let text = View.text(of: kind, answer, now: terminal.now())
+    else {
       return show(body, textKey: textKey, invocation)
     }
     terminal.output(text)
@@ -144,13 +162,18 @@ public struct Console: Sendable {
 
   /// Repeats a call and shows each answer: on a screen in place of the previous one, otherwise below it. When the
   /// server can't be reached, it says so and keeps asking.
-  func watch(_ call: AdminCall, _ kind: AdminCall.Kind, _ invocation: Invocation, every seconds: UInt32) async -> Int32 {
+  func watch(_ call: AdminCall, _ kind: AdminCall.Kind, _ invocation: Invocation, every seconds: UInt32) async -> Int32
+  {
     var code = ExitCode.done
     repeat {
       if terminal.isScreen, !invocation.globals.isJSON {
-        terminal.output("\u{1B}[H\u{1B}[2J" + "every \(seconds) s, Ctrl-C ends: aquifer \(invocation.command.path.joined(separator: " "))\n")
+        terminal.output(
+          "\u{1B}[H\u{1B}[2J"
+            + "every \(seconds) s, Ctrl-C ends: aquifer \(invocation.command.path.joined(separator: " "))\n")
       }
-      code = await send(call, invocation, within: HTTPSender.viewLimit) { show($0, of: kind, textKey: call.textKey, invocation) }
+      code = await send(call, invocation, within: HTTPSender.viewLimit) {
+        show($0, of: kind, textKey: call.textKey, invocation)
+      }
       if !terminal.isScreen, !invocation.globals.isJSON { terminal.output("") }
     } while terminal.pause(seconds)
     return code
@@ -158,12 +181,15 @@ public struct Console: Sendable {
 
   /// - Parameter present: shows the body of a successful answer; nil: shows it by its JSON shape.
   func send(
-    _ call: AdminCall, _ invocation: Invocation, within limit: Duration = HTTPSender.callLimit, present: (([UInt8]) -> Void)? = nil
+    _ call: AdminCall, _ invocation: Invocation, within limit: Duration = HTTPSender.callLimit,
+    present: (([UInt8]) -> Void)? = nil
   ) async -> Int32 {
     let server = server(of: invocation)
     let answer: HTTPSender.Answer
     do throws(HTTPSender.Failure) {
-      answer = try await http.send(call, to: server, token: invocation.globals.operatorToken ?? environment["AQUIFER_OPERATOR_TOKEN"], within: limit)
+      answer = try await http.send(
+        call, to: server, token: invocation.globals.operatorToken ?? environment["AQUIFER_OPERATOR_TOKEN"],
+        within: limit)
     } catch {
       let hint = error.hint(for: server) ?? "Check that the server runs; `aquifer dev --data ./data` starts one."
       terminal.problem("aquifer: \(server) can't be reached: \(error.reason). \(hint)")
@@ -183,8 +209,11 @@ public struct Console: Sendable {
 
   /// True for commands that servers of an earlier release don't know.
   private func isYoung(_ command: Command) -> Bool {
-    ["quarantine", "backup", "scrub", "events", "stores", "zones", "zone", "audit", "conflicts", "subscriptions", "explain", "rules", "duplicates"]
-      .contains(command.path[0])
+    [
+      "quarantine", "backup", "scrub", "events", "stores", "zones", "zone", "audit", "conflicts", "subscriptions",
+      "explain", "rules", "duplicates",
+    ]
+    .contains(command.path[0])
   }
 
   func server(of invocation: Invocation) -> String {

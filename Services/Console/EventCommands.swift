@@ -10,15 +10,25 @@ extension Console {
   /// With `--follow` prints one line for each event until Ctrl-C.
   func events(_ invocation: Invocation) async -> Int32 {
     let events = AdminCall(.events, invocation)
-    if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) { return await watch(events, .events, invocation, every: seconds) }
-    guard invocation.flag("follow") else { return await send(events, invocation, within: HTTPSender.viewLimit) { show($0, of: .events, textKey: nil, invocation) } }
+    if let seconds = invocation.value("watch").flatMap({ UInt32($0) }) {
+      return await watch(events, .events, invocation, every: seconds)
+    }
+    guard invocation.flag("follow") else {
+      return await send(events, invocation, within: HTTPSender.viewLimit) {
+        show($0, of: .events, textKey: nil, invocation)
+      }
+    }
     var tail = EventTail()
     while true {
       var fresh: [JSONValue] = []
-      let call = AdminCall("GET", ["admin", "1", "events"], query: [("after", String(tail.after))] + (invocation.value("container").map { [("container", $0)] } ?? []))
+      let call = AdminCall(
+        "GET", ["admin", "1", "events"],
+        query: [("after", String(tail.after))] + (invocation.value("container").map { [("container", $0)] } ?? []))
       let code = await send(call, invocation) { fresh = tail.fresh(in: $0) }
       guard code == ExitCode.done else { return code }
-      for event in fresh { terminal.output(invocation.globals.isJSON ? AnswerText.json(event) : AnswerText.line(event)) }
+      for event in fresh {
+        terminal.output(invocation.globals.isJSON ? AnswerText.json(event) : AnswerText.line(event))
+      }
       sleep(Self.followPause)
     }
   }
@@ -49,7 +59,9 @@ struct EventTail {
   /// The events of an answer that were not shown before, oldest first.
   mutating func fresh(in body: [UInt8]) -> [JSONValue] {
     // Dropped because an answer that is no JSON contains no events.
-    let events = ((try? JSONValue(parsing: body))?["events"]?.elements ?? []).sorted { Self.time(of: $0) < Self.time(of: $1) }
+    let events = ((try? JSONValue(parsing: body))?["events"]?.elements ?? []).sorted {
+      Self.time(of: $0) < Self.time(of: $1)
+    }
     let fresh = events.filter { !shown.contains(Self.name(of: $0)) }
     shown = Set(events.map(Self.name))
     after = max(after, events.last.map { Self.time(of: $0) - Self.overlap } ?? 0)
@@ -57,5 +69,7 @@ struct EventTail {
   }
 
   private static func time(of event: JSONValue) -> Int64 { event["endedAt"]?.int64 ?? event["startedAt"]?.int64 ?? 0 }
-  private static func name(of event: JSONValue) -> String { AnswerText.json(event["store"]) + AnswerText.json(event["identifier"]) }
+  private static func name(of event: JSONValue) -> String {
+    AnswerText.json(event["store"]) + AnswerText.json(event["identifier"])
+  }
 }

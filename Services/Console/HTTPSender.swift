@@ -19,7 +19,8 @@ struct HTTPSender: Sendable {
     func hint(for server: String) -> String? {
       switch security {
       case .untrusted:
-        return "Its certificate is not trusted. If it is your own, name it or its authority: AQUIFER_CERTIFICATE_AUTHORITY=FILE.pem"
+        return
+          "Its certificate is not trusted. If it is your own, name it or its authority: AQUIFER_CERTIFICATE_AUTHORITY=FILE.pem"
       case .badAuthorities: return "AQUIFER_CERTIFICATE_AUTHORITY must name a file of certificates in PEM"
       case .noTLS where server.hasPrefix("https://"):
         return "If it does not speak TLS, use http://\(server.dropFirst("https://".count)) (--server, AQUIFER_SERVER)"
@@ -42,12 +43,16 @@ struct HTTPSender: Sendable {
 
   let exchange: Sending
 
-  func send(_ call: AdminCall, to server: String, token: String?, within limit: Duration = Self.callLimit) async throws(Failure) -> Answer {
+  func send(_ call: AdminCall, to server: String, token: String?, within limit: Duration = Self.callLimit)
+    async throws(Failure) -> Answer
+  {
     let headers = token.map { [(name: "Authorization", value: "Bearer \($0)")] } ?? []
     return try await exchange(call.method, server + call.target, headers, call.body, limit).get()
   }
 
-  func get(_ url: String, within limit: Duration) async throws(Failure) -> Answer { try await exchange("GET", url, [], [], limit).get() }
+  func get(_ url: String, within limit: Duration) async throws(Failure) -> Answer {
+    try await exchange("GET", url, [], [], limit).get()
+  }
 
   /// Sends requests over the network.
   /// - Parameter certificateAuthorityFile: a PEM file of the authorities to trust instead of the system's; nil: the
@@ -57,7 +62,8 @@ struct HTTPSender: Sendable {
     return HTTPSender { method, url, headers, body, limit in
       do throws(HTTPClientError) {
         let headers = headers.map { HTTPClient.Header($0.name, $0.value) }
-        let response = try await client.send(method, url, headers: headers, body: body.isEmpty ? nil : body, timeout: limit)
+        let response = try await client.send(
+          method, url, headers: headers, body: body.isEmpty ? nil : body, timeout: limit)
         return .success(Answer(status: response.status, body: response.body))
       } catch {
         return .failure(Failure(reason: error.reason, security: error.security, isLost: error.kind == .lost))

@@ -38,10 +38,14 @@ enum Help {
   private static func text(of command: Command) -> String {
     var text = "\(command.summary).\n\nUsage: \(usage(of: command))"
     if !command.discussion.isEmpty { text += "\n\n" + command.discussion }
-    if !command.arguments.isEmpty { text += "\n\nArguments:\n" + rows(command.arguments.map { ($0.name, $0.explanation) }) }
+    if !command.arguments.isEmpty {
+      text += "\n\nArguments:\n" + rows(command.arguments.map { ($0.name, $0.explanation) })
+    }
     if !command.options.isEmpty { text += "\n\nOptions:\n" + options(command.options) }
     text += "\n\nOptions of every command:\n" + options(CommandLineParser.globalOptions)
-    if !command.examples.isEmpty { text += "\n\nExamples:\n" + command.examples.map { "  " + $0 }.joined(separator: "\n") }
+    if !command.examples.isEmpty {
+      text += "\n\nExamples:\n" + command.examples.map { "  " + $0 }.joined(separator: "\n")
+    }
     return text
   }
 
@@ -60,7 +64,9 @@ enum Help {
     return words.joined(separator: " ")
   }
 
-  private static func summaries(_ commands: [Command]) -> String { rows(commands.map { ($0.path.joined(separator: " "), $0.summary) }) }
+  private static func summaries(_ commands: [Command]) -> String {
+    rows(commands.map { ($0.path.joined(separator: " "), $0.summary) })
+  }
 
   private static func options(_ options: [Command.Option]) -> String {
     rows(
@@ -75,6 +81,7 @@ enum Help {
 
   private static func rows(_ rows: [(String, String)]) -> String {
     let width = rows.map(\.0.count).max() ?? 0
-    return rows.map { "  " + $0.0 + String(repeating: " ", count: width - $0.0.count + 2) + $0.1 }.joined(separator: "\n")
+    return rows.map { "  " + $0.0 + String(repeating: " ", count: width - $0.0.count + 2) + $0.1 }.joined(
+      separator: "\n")
   }
 }

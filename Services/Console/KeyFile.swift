@@ -34,7 +34,10 @@ extension Console {
     let path = invocation.arguments[0]
     do throws(SystemProblem) {
       let isAdded = try KeyFile.addKey(to: path, unlessPresent: invocation.flag("unless-present"))
-      if isAdded { terminal.output("\(path) has a new key. Restart workers and gateways to use it, and keep a copy apart from the data.") }
+      if isAdded {
+        terminal.output(
+          "\(path) has a new key. Restart workers and gateways to use it, and keep a copy apart from the data.")
+      }
       return ExitCode.done
     } catch {
       terminal.problem("aquifer: \(error.reason)")

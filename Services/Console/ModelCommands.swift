@@ -36,8 +36,11 @@ extension Console {
 
   func pushModel(_ invocation: Invocation) async -> Int32 {
     guard let contents = contents(of: invocation) else { return ExitCode.refused }
-    let isMeant = invocation.value("environment") != "production" || invocation.flag("yes") || invocation.flag("dry-run")
-    let code = await send(AdminCall.pushModel(invocation, contents: contents, isTrial: !isMeant), invocation) { showModel($0, invocation) }
+    let isMeant =
+      invocation.value("environment") != "production" || invocation.flag("yes") || invocation.flag("dry-run")
+    let code = await send(AdminCall.pushModel(invocation, contents: contents, isTrial: !isMeant), invocation) {
+      showModel($0, invocation)
+    }
     guard !isMeant, code == ExitCode.done else { return code }
     terminal.problem(
       "aquifer: Nothing changed. Production takes a model at once, for every device, and never removes a field. Try it in development and `aquifer schema promote --container \(invocation.value("container") ?? "")`, or say --yes"
@@ -62,12 +65,19 @@ extension Console {
     }
     let rows = (answer["entities"]?.elements ?? []).map { entity in
       [
-        entity["name"]?.string ?? "", entity["recordType"]?.string ?? "", String(entity["attributes"]?.count ?? 0), String(entity["relationships"]?.count ?? 0),
+        entity["name"]?.string ?? "", entity["recordType"]?.string ?? "", String(entity["attributes"]?.count ?? 0),
+        String(entity["relationships"]?.count ?? 0),
       ]
     }
     var text = TextTable.text(columns: ["entity", "record type", "attributes", "relationships"], rows: rows)
-    text += "\n\n" + TextTable.text(pairs: [("model hash", answer["modelHash"]?.string ?? ""), ("fields added", String(answer["added"]?.count ?? 0))])
-    for field in answer["retyped"]?.elements ?? [] { text += "\n~ " + TextTable.printable(field["reason"]?.string ?? "") }
+    text +=
+      "\n\n"
+      + TextTable.text(pairs: [
+        ("model hash", answer["modelHash"]?.string ?? ""), ("fields added", String(answer["added"]?.count ?? 0)),
+      ])
+    for field in answer["retyped"]?.elements ?? [] {
+      text += "\n~ " + TextTable.printable(field["reason"]?.string ?? "")
+    }
     if let notes = Self.notes(answer) { text += "\n\n" + notes }
     if let schema = answer["schema"]?.string { text += "\n\n" + schema }
     terminal.output(text)

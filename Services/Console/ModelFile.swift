@@ -14,10 +14,14 @@ enum ModelFile {
     var path = path
     while path.count > 1, path.hasSuffix("/") { path.removeLast() }
     var isDirectory = false
-    guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else { throw Problem(reason: "\(path) does not exist") }
+    guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
+      throw Problem(reason: "\(path) does not exist")
+    }
     guard isDirectory else { return try read(path) }
     if path.hasSuffix(".xcdatamodel") { return try read(path + "/contents") }
-    guard path.hasSuffix(".xcdatamodeld") else { throw Problem(reason: "\(path) is a folder, but neither an .xcdatamodeld nor an .xcdatamodel") }
+    guard path.hasSuffix(".xcdatamodeld") else {
+      throw Problem(reason: "\(path) is a folder, but neither an .xcdatamodeld nor an .xcdatamodel")
+    }
     return try read(path + "/" + (try currentVersion(in: path)) + "/contents")
   }
 
@@ -36,7 +40,9 @@ enum ModelFile {
       guard versions.contains(name) else { throw Problem(reason: "\(plist) names \(name), which is not in the bundle") }
       return name
     }
-    guard versions.count <= 1 else { throw Problem(reason: "\(bundle) has \(versions.count) versions and no .xccurrentversion: name one of them") }
+    guard versions.count <= 1 else {
+      throw Problem(reason: "\(bundle) has \(versions.count) versions and no .xccurrentversion: name one of them")
+    }
     guard let only = versions.first else { throw Problem(reason: "\(bundle) has no .xcdatamodel in it") }
     return only
   }

@@ -12,7 +12,9 @@ enum Refusal {
     var lines = [answer["reason"]?.string.map { "\($0) (\(code))" } ?? code]
     lines += problems(answer)
     if let seconds = answer["retryAfter"]?.int64 { lines.append("Try again in \(seconds) s.") }
-    if status == 401 { lines.append("Give an operator token with --operator-token or AQUIFER_OPERATOR_TOKEN; `aquifer dev` prints it.") }
+    if status == 401 {
+      lines.append("Give an operator token with --operator-token or AQUIFER_OPERATOR_TOKEN; `aquifer dev` prints it.")
+    }
     return lines.joined(separator: "\n")
   }
 

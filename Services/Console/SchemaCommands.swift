@@ -6,7 +6,8 @@ extension Console {
   /// Shows the difference as lines, then notes, and the schema if it was asked for.
   func showChange(_ body: [UInt8], _ invocation: Invocation) {
     // Dropped because an answer that is no JSON, or comes from a server of an earlier release, is shown unchanged.
-    guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), let diff = answer["diff"]?.string else { return show(body, invocation) }
+    guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), let diff = answer["diff"]?.string
+    else { return show(body, invocation) }
     let lines = diff.split(separator: "\n").map { TextTable.printable(String($0)) }
     var parts = [lines.isEmpty ? "nothing changes" : lines.joined(separator: "\n")]
     if let notes = Self.notes(answer) { parts.append(notes) }
@@ -36,16 +37,21 @@ extension Console {
       )
       return ExitCode.refused
     }
-    return await send(AdminCall("POST", ["admin", "1", "schema", container, "development", "reset"]), invocation) { body in
+    return await send(AdminCall("POST", ["admin", "1", "schema", container, "development", "reset"]), invocation) {
+      body in
       // Dropped because an answer that is no JSON is shown unchanged.
-      guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), answer["before"] != nil else { return show(body, invocation) }
+      guard !invocation.globals.isJSON, let answer = try? JSONValue(parsing: body), answer["before"] != nil else {
+        return show(body, invocation)
+      }
       terminal.output("dropped \(Self.holdings(answer["before"])); left: \(Self.holdings(answer["after"]))")
     }
   }
 
   /// `12 records in 3 users' databases and 4 in the public one`.
   static func holdings(_ usage: JSONValue?) -> String {
-    guard let usage, let records = usage["records"]?.int64, let databases = usage["databases"]?.int64 else { return "an unknown number of records" }
+    guard let usage, let records = usage["records"]?.int64, let databases = usage["databases"]?.int64 else {
+      return "an unknown number of records"
+    }
     let publicRecords = usage["publicRecords"]?.int64 ?? 0
     let atLeast = usage["isPartial"]?.bool == true ? "at least " : ""
     let inPublic = publicRecords > 0 ? " and \(publicRecords) in the public one" : ""

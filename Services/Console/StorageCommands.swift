@@ -15,13 +15,16 @@ extension Console {
     var answer: JSONValue?
     // Dropped because an answer that is no JSON has no state: the job counts as failed.
     let take: ([UInt8]) -> Void = { answer = try? JSONValue(parsing: $0) }
-    var code = await send(AdminCall(kind, invocation, content: Array(Self.absolute(invocation.arguments.first).utf8)), invocation, present: take)
+    var code = await send(
+      AdminCall(kind, invocation, content: Array(Self.absolute(invocation.arguments.first).utf8)), invocation,
+      present: take)
     var told = terminal.now()
     while code == ExitCode.done, answer?["state"]?.string == "running", terminal.pause(Self.pollSeconds) {
       if terminal.now() - told >= Self.quietTime {
         told = terminal.now()
         terminal.problem(
-          "\(invocation.command.path[0]): \(answer?["done"]?.int64 ?? 0) of \(answer?["shards"]?.int64 ?? 0) shards, \(answer?["records"]?.int64 ?? 0) records")
+          "\(invocation.command.path[0]): \(answer?["done"]?.int64 ?? 0) of \(answer?["shards"]?.int64 ?? 0) shards, \(answer?["records"]?.int64 ?? 0) records"
+        )
       }
       code = await send(AdminCall("GET", ["admin", "1", invocation.command.path[0]]), invocation, present: take)
     }
@@ -29,12 +32,15 @@ extension Console {
     let problems = answer["problems"]?.elements.compactMap(\.string) ?? []
     for problem in problems { terminal.problem("aquifer: \(problem)") }
     guard answer["state"]?.string == "done" else {
-      terminal.problem("aquifer: the \(invocation.command.path[0]) failed: \(answer["reason"]?.string ?? "the server does not say why")")
+      terminal.problem(
+        "aquifer: the \(invocation.command.path[0]) failed: \(answer["reason"]?.string ?? "the server does not say why")"
+      )
       return ExitCode.refused
     }
     let missing = answer["missing"]?.elements ?? []
     for shard in missing {
-      terminal.problem("aquifer: the backup lacks shard \(shard["shard"]?.int64 ?? -1): \(shard["reason"]?.string ?? "")")
+      terminal.problem(
+        "aquifer: the backup lacks shard \(shard["shard"]?.int64 ?? -1): \(shard["reason"]?.string ?? "")")
     }
     var members = ["shards", "records", "bytes", "assets"].compactMap { name in answer[name]?.int64.map { (name, $0) } }
     // Usually 0, so they are shown only when there are any.
@@ -44,7 +50,9 @@ extension Console {
     if !missing.isEmpty { members.append(("missing", Int64(missing.count))) }
     tellJob(invocation, members, problemCount: problems.count)
     if !missing.isEmpty {
-      terminal.problem("aquifer: the backup is PARTIAL: it lacks \(Units.count(Int64(missing.count), "shard")). Keep the previous backup: restore takes them from there")
+      terminal.problem(
+        "aquifer: the backup is PARTIAL: it lacks \(Units.count(Int64(missing.count), "shard")). Keep the previous backup: restore takes them from there"
+      )
       return ExitCode.partial
     }
     return problems.isEmpty ? ExitCode.done : ExitCode.refused
@@ -71,17 +79,26 @@ extension Console {
     var gaps = BackupRestore.Gaps.refused
     if invocation.flag("without-missing") { gaps = .empty }
     if let folder = invocation.value("missing-from") { gaps = .filled(from: folder) }
-    let restore = BackupRestore(source: invocation.arguments[0], data: invocation.value("data") ?? "", directory: invocation.value("directory"), gaps: gaps) {
+    let restore = BackupRestore(
+      source: invocation.arguments[0], data: invocation.value("data") ?? "", directory: invocation.value("directory"),
+      gaps: gaps
+    ) {
       terminal.problem("restore: \($0)")
     }
     do {
       let manifest = try restore.run()
       let keys = Set(manifest.shards.flatMap(\.neededKeys)).sorted()
       if !keys.isEmpty {
-        terminal.problem("restore: the encryption keys \(keys.joined(separator: ", ")) are needed to read encrypted values; no backup has them")
+        terminal.problem(
+          "restore: the encryption keys \(keys.joined(separator: ", ")) are needed to read encrypted values; no backup has them"
+        )
       }
       tellJob(
-        invocation, [("shards", Int64(manifest.shardCount)), ("records", Int64(manifest.recordCount)), ("bytes", manifest.byteCount)],
+        invocation,
+        [
+          ("shards", Int64(manifest.shardCount)), ("records", Int64(manifest.recordCount)),
+          ("bytes", manifest.byteCount),
+        ],
         problemCount: manifest.problems.count)
       return ExitCode.done
     } catch StoreError.io(let reason), StoreError.full(let reason), StoreError.corrupt(let reason) {

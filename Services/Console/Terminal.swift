@@ -27,7 +27,8 @@ struct Terminal: Sendable {
 
   /// Writes each line at once and whole.
   static let standard = Terminal(
-    output: { write($0 + "\n", to: STDOUT_FILENO) }, problem: { write($0 + "\n", to: STDERR_FILENO) }, input: { readAll(from: STDIN_FILENO) },
+    output: { write($0 + "\n", to: STDOUT_FILENO) }, problem: { write($0 + "\n", to: STDERR_FILENO) },
+    input: { readAll(from: STDIN_FILENO) },
     isScreen: isatty(STDOUT_FILENO) == 1)
 
   private static func write(_ text: String, to descriptor: Int32) {

@@ -8,7 +8,8 @@ enum TextTable {
     let widths = columns.indices.map { column in rows.reduce(columns[column].count) { max($0, $1[column].count) } }
     // Dashes and empty cells stand for unknown numbers.
     let isNumeric = columns.indices.map { column in
-      rows.allSatisfy { ["", "-"].contains($0[column]) || Double($0[column]) != nil } && rows.contains { Double($0[column]) != nil }
+      rows.allSatisfy { ["", "-"].contains($0[column]) || Double($0[column]) != nil }
+        && rows.contains { Double($0[column]) != nil }
     }
     func line(_ cells: [String]) -> String {
       let padded = cells.indices.map { column in
@@ -22,12 +23,14 @@ enum TextTable {
 
   /// Replaces control characters, so that no user-chosen name can fake a line or control the terminal.
   static func printable(_ text: String) -> String {
-    String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
+    String(
+      String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
   }
 
   /// Names and values, one pair a line.
   static func text(pairs: [(name: String, value: String)]) -> String {
     let width = pairs.map(\.name.count).max() ?? 0
-    return pairs.map { $0.name + String(repeating: " ", count: width - $0.name.count + 2) + $0.value }.joined(separator: "\n")
+    return pairs.map { $0.name + String(repeating: " ", count: width - $0.name.count + 2) + $0.value }.joined(
+      separator: "\n")
   }
 }

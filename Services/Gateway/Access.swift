@@ -20,7 +20,8 @@ extension Route.Target {
     switch self {
     case .record, .resolveShares: scope == .public ? .app : .user
     // Stores belong to the user who set them up, in the public database, too.
-    case .store, .zone, .acceptShares, .declineShares, .requestShareAccess, .userCaller, .userCurrent, .userDiscovery, .userLookup, .createPushToken, .registerPushToken,
+    case .store, .zone, .acceptShares, .declineShares, .requestShareAccess, .userCaller, .userCurrent, .userDiscovery,
+      .userLookup, .createPushToken, .registerPushToken,
       .assetTokens:
       .user
     case .operatorCall, .operatorZone, .operatorUnshare: .operatorToken
@@ -45,12 +46,18 @@ struct Address: Hashable, Sendable {
 
   /// - Throws: `badRequest` with the rule for the first segment that breaks its rule.
   init(_ match: RouteMatch) throws(RecordError) {
-    container = try Self.read(match.container, "The container identifier has 1 to 255 characters of A-Z, a-z, 0-9, '.', '_' and '-'", ContainerID.init(rawValue:))
-    environment = try Self.read(match.environment, "The environment is 'development' or 'production'", Environment.init(rawValue:))
-    scope = try Self.read(match.database, "The database is 'public', 'private' or 'shared'", DatabaseScope.init(rawValue:))
+    container = try Self.read(
+      match.container, "The container identifier has 1 to 255 characters of A-Z, a-z, 0-9, '.', '_' and '-'",
+      ContainerID.init(rawValue:))
+    environment = try Self.read(
+      match.environment, "The environment is 'development' or 'production'", Environment.init(rawValue:))
+    scope = try Self.read(
+      match.database, "The database is 'public', 'private' or 'shared'", DatabaseScope.init(rawValue:))
   }
 
-  private static func read<Value>(_ text: String?, _ rule: String, _ parse: (String) -> Value?) throws(RecordError) -> Value? {
+  private static func read<Value>(_ text: String?, _ rule: String, _ parse: (String) -> Value?) throws(RecordError)
+    -> Value?
+  {
     guard let text else { return nil }
     guard let value = parse(text) else { throw RecordError(.badRequest, rule) }
     return value
@@ -65,8 +72,12 @@ enum Access {
     need: Need, takesServerKeys: Bool = false, address: Address, credentials: Credentials
   ) throws(RecordError) -> Authenticator.Question? {
     if need != .nothing, let signature = credentials.signature {
-      guard takesServerKeys, credentials.apiToken == nil, credentials.userToken == nil, signature.isPlausible else { throw signatureRefusal }
-      return Authenticator.Question(container: address.container, environment: address.environment, apiToken: nil, userToken: nil, keyID: signature.keyID)
+      guard takesServerKeys, credentials.apiToken == nil, credentials.userToken == nil, signature.isPlausible else {
+        throw signatureRefusal
+      }
+      return Authenticator.Question(
+        container: address.container, environment: address.environment, apiToken: nil, userToken: nil,
+        keyID: signature.keyID)
     }
     switch need {
     case .nothing: return nil
@@ -78,10 +89,13 @@ enum Access {
       return Authenticator.Question(container: nil, environment: nil, apiToken: nil, userToken: token)
     case .app, .user:
       guard credentials.apiToken != nil || credentials.isBearer else {
-        throw RecordError(.authenticationFailed, "The request has no API token: send ckAPIToken, or Authorization: Bearer <web auth token>")
+        throw RecordError(
+          .authenticationFailed,
+          "The request has no API token: send ckAPIToken, or Authorization: Bearer <web auth token>")
       }
       return Authenticator.Question(
-        container: address.container, environment: address.environment, apiToken: credentials.apiToken, userToken: credentials.userToken)
+        container: address.container, environment: address.environment, apiToken: credentials.apiToken,
+        userToken: credentials.userToken)
     }
   }
 
@@ -90,25 +104,36 @@ enum Access {
 
   /// Judges the directory's answer. Verifying a signature is left to the caller.
   /// - Throws: `authenticationRequired` where a user could sign in; the calling function adds the address of the page.
-  static func caller(_ reply: Authenticate.Reply, need: Need, credentials: Credentials, origin: String?) throws(RecordError) -> Caller {
+  static func caller(_ reply: Authenticate.Reply, need: Need, credentials: Credentials, origin: String?)
+    throws(RecordError) -> Caller
+  {
     if credentials.signature != nil, reply.refusal != nil { throw signatureRefusal }
     // This check comes first, so that a page of a foreign origin is never offered a sign-in.
-    guard CORS.allows(origin, allowed: reply.allowedOrigins) else { throw RecordError(.accessDenied, "The API token is not for pages of this origin") }
+    guard CORS.allows(origin, allowed: reply.allowedOrigins) else {
+      throw RecordError(.accessDenied, "The API token is not for pages of this origin")
+    }
     switch reply.refusal {
     case .container: throw RecordError(.notFound, "The container does not exist")
-    case .apiToken: throw RecordError(.authenticationFailed, "The API token is not valid for this container and environment")
+    case .apiToken:
+      throw RecordError(.authenticationFailed, "The API token is not valid for this container and environment")
     // A browser keeps a session's token for two weeks. This answer sends it to sign in again instead of failing for
     // good.
     case .userToken where !credentials.isBearer && credentials.userToken?.hasPrefix(Credentials.sessionPrefix) == true:
       throw RecordError(.authenticationRequired, "The session has ended")
-    case .userToken: throw RecordError(.authenticationFailed, need == .operatorToken ? "The operator token is not valid" : "The web auth token is not valid")
+    case .userToken:
+      throw RecordError(
+        .authenticationFailed,
+        need == .operatorToken ? "The operator token is not valid" : "The web auth token is not valid")
     case nil: break
     }
     switch need {
     case .operatorToken:
       guard reply.isOperator else { throw RecordError(.accessDenied, "This call needs an operator token") }
     case .user:
-      if reply.isOperator { throw RecordError(.authenticationFailed, "The call needs the token of a user of the app, not an operator's token") }
+      if reply.isOperator {
+        throw RecordError(
+          .authenticationFailed, "The call needs the token of a user of the app, not an operator's token")
+      }
       guard reply.userRecordName != nil else {
         throw RecordError(.authenticationRequired, "request needs authorization")
       }

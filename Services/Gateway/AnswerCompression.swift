@@ -64,7 +64,9 @@ final class GzipCompressor: @unchecked Sendable {
   @concurrent func compressed(_ bytes: [UInt8]) async -> [UInt8]? {
     guard let pointer else { return nil }
     let result = [UInt8](unsafeUninitializedCapacity: bytes.count) { room, count in
-      count = bytes.withUnsafeBytes { libdeflate_gzip_compress(pointer, $0.baseAddress, $0.count, room.baseAddress, room.count) }
+      count = bytes.withUnsafeBytes {
+        libdeflate_gzip_compress(pointer, $0.baseAddress, $0.count, room.baseAddress, room.count)
+      }
     }
     // Copied, because an answer that waits to be sent must hold no more than it is counted for.
     return result.isEmpty ? nil : Array(result[...])

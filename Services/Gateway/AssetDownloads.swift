@@ -41,7 +41,9 @@ struct AssetDownloads: Sendable {
     let byteCount = file.byteCount
     let tag = "\"\(Hex.encode(url.hash))\""
     let headers = Self.headers + [(name: "ETag", value: tag)]
-    if let known = request.header("if-none-match"), known == "*" || known.split(separator: ",").contains(where: { Self.tag($0) == tag }) {
+    if let known = request.header("if-none-match"),
+      known == "*" || known.split(separator: ",").contains(where: { Self.tag($0) == tag })
+    {
       return HTTPResponse(status: 304, headers: headers)
     }
     // A range is only sent when the client's other part is of the same content; otherwise the whole file is sent.
@@ -49,9 +51,11 @@ struct AssetDownloads: Sendable {
     let range = ByteRange(isSame ? request.header("range") : nil, of: byteCount)
     let contentRange = (name: "Content-Range", value: range.contentRange(of: byteCount))
     switch range {
-    case .whole: return HTTPResponse(status: 200, headers: headers, body: .content(file.content, offset: 0, byteCount: byteCount))
+    case .whole:
+      return HTTPResponse(status: 200, headers: headers, body: .content(file.content, offset: 0, byteCount: byteCount))
     case .part(let offset, let count):
-      return HTTPResponse(status: 206, headers: headers + [contentRange], body: .content(file.content, offset: offset, byteCount: count))
+      return HTTPResponse(
+        status: 206, headers: headers + [contentRange], body: .content(file.content, offset: offset, byteCount: count))
     case .unsatisfiable: return HTTPResponse(status: 416, headers: [contentRange])
     }
   }
@@ -65,7 +69,8 @@ struct AssetDownloads: Sendable {
 
   /// The content comes from an uploader: a browser must neither guess its type nor show it as a page of this server.
   private static let headers: [(name: String, value: String)] = [
-    ("Content-Type", "application/octet-stream"), ("Accept-Ranges", "bytes"), ("Content-Disposition", "attachment"), ("X-Content-Type-Options", "nosniff"),
+    ("Content-Type", "application/octet-stream"), ("Accept-Ranges", "bytes"), ("Content-Disposition", "attachment"),
+    ("X-Content-Type-Options", "nosniff"),
     ("Cache-Control", "private, max-age=900, immutable"),
   ]
 }
@@ -107,7 +112,9 @@ extension ServedFile {
       return ServedFile(byteCount: UInt64(file.byteCount), content: VerifiedContent(file, log: log))
     } catch {
       log.error("an asset can't be read", ["error": .text(String(describing: error))])
-      if case .missingKey = error { throw RecordError(.tryAgainLater, "The server lacks the key of the asset", retryAfter: keyRetrySeconds) }
+      if case .missingKey = error {
+        throw RecordError(.tryAgainLater, "The server lacks the key of the asset", retryAfter: keyRetrySeconds)
+      }
       throw RecordError(.internalError, "The server could not read the asset")
     }
   }

@@ -31,7 +31,11 @@ extension Gateway {
     } catch {
       throw RecordError(.internalError, "A worker's answer can't be read")
     }
-    if answer.reply.status >= 500 { throw RecordError(.tryAgainLater, "The worker of the content's owner does not answer now", retryAfter: answer.reply.retryAfter ?? 1) }
+    if answer.reply.status >= 500 {
+      throw RecordError(
+        .tryAgainLater, "The worker of the content's owner does not answer now",
+        retryAfter: answer.reply.retryAfter ?? 1)
+    }
     guard zones.contains(where: { $0["serverErrorCode"] == nil }) else {
       throw RecordError(.accessDenied, "The asset is no longer shared with the user whom the address belongs to")
     }

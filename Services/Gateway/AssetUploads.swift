@@ -43,7 +43,8 @@ struct AssetUploads: Sendable {
   ///   - obstacle: the reason, for operators, why the folder is not in use; nil when it is in use.
   ///   - freeByteCount: free bytes of the assets' file system; nil when unknown.
   init(
-    store: AssetStore?, byteLimit: Int, limits: Limits = Limits(), obstacle: @escaping @Sendable () -> String? = { nil },
+    store: AssetStore?, byteLimit: Int, limits: Limits = Limits(),
+    obstacle: @escaping @Sendable () -> String? = { nil },
     freeByteCount: @escaping @Sendable () -> Int64? = { nil }, log: Log, metrics: Metrics
   ) {
     self.store = store
@@ -65,9 +66,12 @@ struct AssetUploads: Sendable {
   ///   - key: the installation's signing key, if it is known already.
   ///   - take: counts the upload as a request of its user; throws when there were too many.
   func sink(
-    for segments: [String], byteCount: Int?, key: [UInt8]?, wallClock: any WallClock, take: (_ user: String) throws(RecordError) -> Void = { _ in }
+    for segments: [String], byteCount: Int?, key: [UInt8]?, wallClock: any WallClock,
+    take: (_ user: String) throws(RecordError) -> Void = { _ in }
   ) throws(RecordError) -> AssetUploadSink {
-    guard let key else { throw RecordError(.tryAgainLater, "The gateway is starting", retryAfter: RetryPlan.retryAfterSeconds) }
+    guard let key else {
+      throw RecordError(.tryAgainLater, "The gateway is starting", retryAfter: RetryPlan.retryAfterSeconds)
+    }
     let now = wallClock.now / 1000
     guard let url = AssetUploadURL(segments: segments, signedWith: key, now: now) else {
       throw RecordError(.accessDenied, "The upload's address was altered or has expired")
@@ -75,12 +79,17 @@ struct AssetUploads: Sendable {
     let store = try existingStore
     try take(url.user.userRecordName)
     guard writers.uploadCount < limits.count else {
-      throw refused("crowded", RecordError(.tryAgainLater, "Too many uploads are under way", retryAfter: RetryPlan.retryAfterSeconds))
+      throw refused(
+        "crowded",
+        RecordError(.tryAgainLater, "Too many uploads are under way", retryAfter: RetryPlan.retryAfterSeconds))
     }
     let room = freeByteCount().map { $0 - limits.reserveByteCount } ?? .max
     guard let space = expected.take(Int64(min(byteCount ?? byteLimit, byteLimit)), of: room) else {
       throw refused(
-        "full", RecordError(.tryAgainLater, "The server has no space left for uploads; nothing was stored", retryAfter: RecordError.noSpace.retryAfter))
+        "full",
+        RecordError(
+          .tryAgainLater, "The server has no space left for uploads; nothing was stored",
+          retryAfter: RecordError.noSpace.retryAfter))
     }
     let slot: UploadSlot
     switch book.begin(url.user.userRecordName, space, wallClock) {
@@ -92,7 +101,8 @@ struct AssetUploads: Sendable {
     let expiry = now + AssetLifetime.receiptSeconds
     let (uploads, bytes) = (uploads, bytes)
     return AssetUploadSink(
-      AssetUpload(into: store, until: expiry, writers: writers), user: url.user, expiry: expiry, byteLimit: byteLimit, slot: slot,
+      AssetUpload(into: store, until: expiry, writers: writers), user: url.user, expiry: expiry, byteLimit: byteLimit,
+      slot: slot,
       onAbort: { uploads["aborted"].increment() },
       onPiece: {
         bytes.increment(by: $0)
@@ -133,7 +143,9 @@ struct AssetUploads: Sendable {
   ///   then, and uploaded content would be lost.
   func checkFolder() throws(RecordError) {
     if obstacle() == nil { return }
-    throw RecordError(.tryAgainLater, "Assets are out of service; the server's log has the reason for its operator", retryAfter: RecordError.noSpace.retryAfter)
+    throw RecordError(
+      .tryAgainLater, "Assets are out of service; the server's log has the reason for its operator",
+      retryAfter: RecordError.noSpace.retryAfter)
   }
 }
 
@@ -148,7 +160,8 @@ final class AssetUploadSink: HTTPBodySink {
   private let onPiece: @Sendable (_ byteCount: Int) -> Void
 
   fileprivate init(
-    _ upload: AssetUpload, user: AssetUser, expiry: Int64, byteLimit: Int, slot: UploadSlot, onAbort: @escaping @Sendable () -> Void,
+    _ upload: AssetUpload, user: AssetUser, expiry: Int64, byteLimit: Int, slot: UploadSlot,
+    onAbort: @escaping @Sendable () -> Void,
     onPiece: @escaping @Sendable (_ byteCount: Int) -> Void
   ) {
     self.upload = upload
@@ -213,9 +226,13 @@ fileprivate final class ExpectedBytes: Sendable {
 fileprivate final class SharedUploadBook: Sendable {
   private let book: Mutex<UploadBook>
 
-  init(_ limits: UploadBook.Limits) { book = Mutex(UploadBook(limits: limits, memory: AssetLifetime.receiptSeconds / 3600)) }
+  init(_ limits: UploadBook.Limits) {
+    book = Mutex(UploadBook(limits: limits, memory: AssetLifetime.receiptSeconds / 3600))
+  }
 
-  func begin(_ user: String, _ space: ExpectedBytes.Share, _ wallClock: any WallClock) -> Result<UploadSlot, RecordError> {
+  func begin(_ user: String, _ space: ExpectedBytes.Share, _ wallClock: any WallClock) -> Result<
+    UploadSlot, RecordError
+  > {
     switch book.withLock({ $0.begin(user, now: wallClock.now / 1000) }) {
     case nil:
       .success(
@@ -223,8 +240,10 @@ fileprivate final class SharedUploadBook: Sendable {
           space.giveBack()
           book.withLock { $0.end(user, byteCount: byteCount, now: wallClock.now / 1000) }
         })
-    case .slots: .failure(RecordError(.throttled, "You have too many uploads under way", retryAfter: RetryPlan.retryAfterSeconds))
-    case .bytes(let seconds): .failure(RecordError(.throttled, "You have reached the limit of uploads in a day", retryAfter: seconds))
+    case .slots:
+      .failure(RecordError(.throttled, "You have too many uploads under way", retryAfter: RetryPlan.retryAfterSeconds))
+    case .bytes(let seconds):
+      .failure(RecordError(.throttled, "You have reached the limit of uploads in a day", retryAfter: seconds))
     }
   }
 }
@@ -247,8 +266,12 @@ fileprivate final class UploadSlot: Sendable {
 
 extension Gateway {
   /// `assets/upload`: hands out upload addresses.
-  func uploadTokens(_ exchange: IncomingRequest, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
-    guard let container = address.container, let environment = address.environment else { throw RecordError(.internalError, "The route has no database") }
+  func uploadTokens(_ exchange: IncomingRequest, _ address: Address, user: String) async throws(RecordError)
+    -> HTTPResponse
+  {
+    guard let container = address.container, let environment = address.environment else {
+      throw RecordError(.internalError, "The route has no database")
+    }
     _ = try uploads.existingStore
     let requestID = try Self.requestID(exchange, Caller(userRecordName: user))
     var count = 0
@@ -258,7 +281,8 @@ extension Gateway {
     }
     let key = try await secrets.signingKey()
     let url = AssetUploadURL(
-      user: AssetUser(container: container, environment: environment, userRecordName: user), expiry: wallClock.now / 1000 + AssetLifetime.urlSeconds)
+      user: AssetUser(container: container, environment: environment, userRecordName: user),
+      expiry: wallClock.now / 1000 + AssetLifetime.urlSeconds)
     // One address serves all tokens of the request: the hash tells the uploaded contents apart.
     let text = options.publicAddress.url(for: exchange.request) + url.path(signedWith: key)
     return Self.json(request.answer { text })
@@ -266,7 +290,9 @@ extension Gateway {
 
   /// Answers the upload itself; the content has already arrived in the request's sink.
   func upload(_ request: HTTPRequest) async throws(RecordError) -> HTTPResponse {
-    guard let sink = request.sink as? AssetUploadSink else { throw RecordError(.internalError, "The content got lost on its way") }
+    guard let sink = request.sink as? AssetUploadSink else {
+      throw RecordError(.internalError, "The content got lost on its way")
+    }
     let receipt = try await uploads.receipt(of: sink)
     let key = try await secrets.signingKey()
     var writer = JSONWriter()

@@ -18,7 +18,9 @@ extension Gateway {
   ) async throws(RecordError) -> Caller {
     guard let question else { return Caller(userRecordName: nil) }
     // Unknown credentials count towards the sender's address, because each guess is a new credential.
-    if limiter.isActive, state.authenticator.known(question) == nil { try take(.address(exchange.request.remoteAddress)) }
+    if limiter.isActive, state.authenticator.known(question) == nil {
+      try take(.address(exchange.request.remoteAddress))
+    }
     let caller = try await check(question, credentials, need, &exchange)
     if let signature = credentials.signature {
       try await verify(signature, exchange)
@@ -37,7 +39,8 @@ extension Gateway {
     let reply = try await state.authenticator.answer(to: question, from: share)
     exchange.allowedOrigins = reply.allowedOrigins
     do throws(RecordError) {
-      let caller = try Access.caller(reply, need: need, credentials: credentials, origin: exchange.request.header("origin"))
+      let caller = try Access.caller(
+        reply, need: need, credentials: credentials, origin: exchange.request.header("origin"))
       exchange.authentication = (question, reply)
       return caller
     } catch {
@@ -81,12 +84,18 @@ extension Gateway {
 
   /// The address of the sign-in page for the app and page that asked.
   /// - Returns: nil for a request without an API token, because the page could not name the app.
-  private func signInURL(_ question: Authenticator.Question, _ reply: Authenticate.Reply, _ request: HTTPRequest) async throws(RecordError) -> String? {
-    guard question.apiToken != nil, let container = question.container, let environment = question.environment else { return nil }
+  private func signInURL(_ question: Authenticator.Question, _ reply: Authenticate.Reply, _ request: HTTPRequest)
+    async throws(RecordError) -> String?
+  {
+    guard question.apiToken != nil, let container = question.container, let environment = question.environment else {
+      return nil
+    }
     let signIn = SignInState(
-      container: container, environment: environment, origin: requestingOrigin(request, allowed: reply.allowedOrigins), callbackURL: reply.callbackURL,
+      container: container, environment: environment, origin: requestingOrigin(request, allowed: reply.allowedOrigins),
+      callbackURL: reply.callbackURL,
       expiry: wallClock.now + Self.signInTime, grant: reply.grant ?? "")
-    return "\(options.publicAddress.url(for: request))/signin?state=\(signIn.text(signedWith: try await secrets.signingKey()))"
+    return
+      "\(options.publicAddress.url(for: request))/signin?state=\(signIn.text(signedWith: try await secrets.signingKey()))"
   }
 
   /// The origin of the page that may receive the token; nil when there is none that a message can be addressed to.
@@ -105,10 +114,12 @@ extension Gateway {
     // Both planes accept a bearer token and an idempotency key.
     let headers = "content-type, authorization, X-Request-ID, X-Apple-Request-UUID, traceparent"
     return CORS.preflight(
-      methods: isMirror ? "GET, POST, PUT, DELETE, OPTIONS" : "GET, POST, OPTIONS", headers: isMirror ? headers : "\(headers), \(signatureHeaders)")
+      methods: isMirror ? "GET, POST, PUT, DELETE, OPTIONS" : "GET, POST, OPTIONS",
+      headers: isMirror ? headers : "\(headers), \(signatureHeaders)")
   }
 
-  private static let signatureHeaders = "X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1"
+  private static let signatureHeaders =
+    "X-Apple-CloudKit-Request-KeyID, X-Apple-CloudKit-Request-ISO8601Date, X-Apple-CloudKit-Request-SignatureV1"
 }
 
 /// Origins of pages as browsers write them: scheme, host and port.
@@ -117,10 +128,15 @@ enum PageOrigin {
 
   /// True for scheme, host and port; false for `null`, which every sandboxed page sends.
   static func isOrigin(_ text: String) -> Bool {
-    guard text.utf8.count <= byteLimit, let mark = text.firstRange(of: "://"), mark.lowerBound > text.startIndex else { return false }
+    guard text.utf8.count <= byteLimit, let mark = text.firstRange(of: "://"), mark.lowerBound > text.startIndex else {
+      return false
+    }
     let host = text[mark.upperBound...]
-    return !host.isEmpty && text.utf8.allSatisfy { (0x21...0x7e).contains($0) } && !host.utf8.contains { "/?#@\\\"'<>;,".utf8.contains($0) }
-      && text[..<mark.lowerBound].utf8.allSatisfy { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0 | 0x20) || "0123456789+-.".utf8.contains($0) }
+    return !host.isEmpty && text.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+      && !host.utf8.contains { "/?#@\\\"'<>;,".utf8.contains($0) }
+      && text[..<mark.lowerBound].utf8.allSatisfy {
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0 | 0x20) || "0123456789+-.".utf8.contains($0)
+      }
   }
 
   /// The origin of an absolute URL, spelled as in an Origin header.

@@ -14,7 +14,8 @@ extension Route.Target {
     case .operatorCall, .operatorZone: Limit.requestByteCount
     case .record(.modifyRecords), .record(.modifyZones), .record(.modifySubscriptions): Limit.requestByteCount
     // Saved objects, the model in a store's set-up, and a zone's lines.
-    case .store(.saveTransactions), .store(.setUp), .store(.registerConsumer), .zone(.importLines): Limit.requestByteCount
+    case .store(.saveTransactions), .store(.setUp), .store(.registerConsumer), .zone(.importLines):
+      Limit.requestByteCount
     default: BodyIntake.callByteLimit
     }
   }
@@ -30,7 +31,9 @@ enum BodyIntake {
 extension Gateway {
   /// Decides by path, method and credentials whether a body is collected or refused.
   func bodyIntake(of request: HTTPRequest) -> HTTPBodyIntake {
-    if let length = request.header("content-length").flatMap({ Int($0) }), length <= BodyIntake.smallByteCount { return .collect() }
+    if let length = request.header("content-length").flatMap({ Int($0) }), length <= BodyIntake.smallByteCount {
+      return .collect()
+    }
     do throws(RecordError) {
       let match: RouteMatch
       switch table.outcome(of: request.method, request.pathSegments) {
@@ -44,7 +47,8 @@ extension Gateway {
       let credentials = Credentials(of: request)
       let need = target.need(in: address.scope)
       let question = try Access.question(
-        need: need, takesServerKeys: target.takesServerKeys(in: address.scope), address: address, credentials: credentials)
+        need: need, takesServerKeys: target.takesServerKeys(in: address.scope), address: address,
+        credentials: credentials)
       guard let question else { return .collect(byteLimit: limit) }
       if let reply = state.authenticator.known(question),
         // Dropped because refused credentials are asked about below, and get their full answer there.
@@ -61,12 +65,14 @@ extension Gateway {
   static let unknownPath = RecordError(.notFound, "There is no such endpoint")
 
   static func wrongMethod(_ found: WrongMethod) -> RecordError {
-    RecordError(.badRequest, "This endpoint takes \(found.allowed.map(\.rawValue).joined(separator: ", "))", httpStatus: 405)
+    RecordError(
+      .badRequest, "This endpoint takes \(found.allowed.map(\.rawValue).joined(separator: ", "))", httpStatus: 405)
   }
 
   /// Asks the directory about credentials that are unknown here or were refused.
   private func asked(
-    _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ address: Address, _ request: HTTPRequest, _ limit: Int
+    _ question: Authenticator.Question, _ credentials: Credentials, _ need: Need, _ address: Address,
+    _ request: HTTPRequest, _ limit: Int
   ) async -> HTTPBodyIntake {
     let uuid = random.uuid()
     var exchange = IncomingRequest(request: request, uuid: uuid, traceID: request.clientTraceID ?? uuid)

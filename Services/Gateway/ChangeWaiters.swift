@@ -92,7 +92,9 @@ actor ChangeWaiters {
   func notice(_ change: ZoneChange) {
     wake(.database(change.database))
     for user in change.audience where user != change.database.owner {
-      wake(.database(DatabaseID(container: change.database.container, environment: change.database.environment, owner: user)))
+      wake(
+        .database(
+          DatabaseID(container: change.database.container, environment: change.database.environment, owner: user)))
     }
   }
 

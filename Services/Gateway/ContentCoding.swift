@@ -33,7 +33,9 @@ enum ContentCoding {
     guard parameters.count == 1, text.hasPrefix("q=") else { return nil }
     let parts = text.dropFirst(2).split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
     let fraction = parts.count == 2 ? parts[1] : ""
-    guard parts[0] == "0" || parts[0] == "1", fraction.utf8.count <= 3, fraction.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+    guard parts[0] == "0" || parts[0] == "1", fraction.utf8.count <= 3,
+      fraction.utf8.allSatisfy({ (0x30...0x39).contains($0) })
+    else { return nil }
     let padded = String(fraction) + String(repeating: "0", count: 3 - fraction.utf8.count)
     guard let thousandths = Int(parts[0] + padded), thousandths <= 1000 else { return nil }
     return thousandths

@@ -6,9 +6,11 @@ import ServiceKit
 
 extension Gateway {
   /// The text of this release's Services/openapi.json.
-  static let openAPI = Array(UnsafeBufferPointer(start: aquifer_openapi_start(), count: Int(aquifer_openapi_byte_count)))
+  static let openAPI = Array(
+    UnsafeBufferPointer(start: aquifer_openapi_start(), count: Int(aquifer_openapi_byte_count)))
 
-  static let openAPIResponse = HTTPResponse(status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "public, max-age=300")], body: .bytes(openAPI))
+  static let openAPIResponse = HTTPResponse(
+    status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "public, max-age=300")], body: .bytes(openAPI))
 
   static let welcome = HTTPResponse(
     status: 200, headers: [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "public, max-age=300")],

@@ -9,7 +9,9 @@ struct FormBody: Sendable {
     var fields: [String: String] = [:]
     for field in body.split(separator: UInt8(ascii: "&")) {
       let equals = field.firstIndex(of: UInt8(ascii: "=")) ?? field.endIndex
-      guard let name = Self.decoded(field[..<equals]), let value = Self.decoded(field[equals...].dropFirst()) else { return nil }
+      guard let name = Self.decoded(field[..<equals]), let value = Self.decoded(field[equals...].dropFirst()) else {
+        return nil
+      }
       if fields[name] == nil { fields[name] = value }
     }
     self.fields = fields

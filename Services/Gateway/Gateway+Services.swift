@@ -10,8 +10,12 @@ import ServiceKit
 import WebServices
 
 extension Gateway {
-  func database(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
-    guard let route = match.databaseRoute, let container = address.container, let environment = address.environment, let scope = address.scope else {
+  func database(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller)
+    async throws(RecordError) -> HTTPResponse
+  {
+    guard let route = match.databaseRoute, let container = address.container, let environment = address.environment,
+      let scope = address.scope
+    else {
       throw RecordError(.internalError, "The route has no database")
     }
     // The caller's own shard answers for the object plane of the shared database: it knows the caller's stores, and
@@ -23,14 +27,16 @@ extension Gateway {
       requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
     if case .record(let call) = route, scope == .shared {
       let shared = SharedDatabase(
-        call: call, request: request, body: exchange.request.body, caller: owner, forwarding: forwarding, owners: sharedOwners,
+        call: call, request: request, body: exchange.request.body, caller: owner, forwarding: forwarding,
+        owners: sharedOwners,
         holding: PartBudget.Holding(parts, of: owner))
       return Self.response(try await shared.answer())
     }
     let answer: Answer<DatabaseRequest.Reply>
     if case .store(.fetchEvents, of: let store, item: _) = route, Self.wantsStream(exchange.request) {
       let (target, scope) = (match.route.target, address.scope)
-      return try await eventStream(request, ofStore: store, exchange) { [self, asked = exchange.withoutPlace] () async throws(RecordError) in
+      return try await eventStream(request, ofStore: store, exchange) {
+        [self, asked = exchange.withoutPlace] () async throws(RecordError) in
         var exchange = asked
         guard let question = exchange.authentication?.question else { return }
         try await check(question, Credentials(of: exchange.request), target.need(in: scope), &exchange)
@@ -46,27 +52,39 @@ extension Gateway {
 
   /// `/admin/1/zone/{container}/{environment}/{owner}/{zone}/{call}`: asks the worker that holds the owner's shard. The
   /// owner `public` stands for the public database.
-  func operatorZone(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
-    guard let route = match.databaseRoute, let container = address.container, let environment = address.environment, let owner = match.names.first else {
+  func operatorZone(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller)
+    async throws(RecordError) -> HTTPResponse
+  {
+    guard let route = match.databaseRoute, let container = address.container, let environment = address.environment,
+      let owner = match.names.first
+    else {
       throw RecordError(.internalError, "The route has no zone")
     }
     let isPublic = owner == DatabaseScope.public.rawValue
     let request = DatabaseRequest(
       route, query: Self.query(of: exchange.request),
-      database: DatabaseID(container: container, environment: environment, owner: isPublic ? DatabaseID.publicOwner : owner),
-      scope: isPublic ? .public : .private, caller: Caller(userRecordName: nil, isOperator: true), requestID: try Self.requestID(exchange, caller),
+      database: DatabaseID(
+        container: container, environment: environment, owner: isPublic ? DatabaseID.publicOwner : owner),
+      scope: isPublic ? .public : .private, caller: Caller(userRecordName: nil, isOperator: true),
+      requestID: try Self.requestID(exchange, caller),
       baseURL: options.publicAddress.url(for: exchange.request))
     return Self.response(try await forwarding.forward(request, body: exchange.request.body))
   }
 
   /// `POST /admin/1/zone/{container}/{environment}/{owner}/{zone}/unshare`: deletes a share as its owner would. The
   /// body names the share's record; `{}` stands for the share of the whole zone.
-  func unshare(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
-    guard let container = address.container, let environment = address.environment, match.names.count == 2, match.names[0] != DatabaseScope.public.rawValue else {
+  func unshare(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller)
+    async throws(RecordError) -> HTTPResponse
+  {
+    guard let container = address.container, let environment = address.environment, match.names.count == 2,
+      match.names[0] != DatabaseScope.public.rawValue
+    else {
       throw RecordError(.badRequest, "Only zones of private databases can be shared")
     }
     let body = try JSONValue.request(exchange.request.body)
-    guard body["share"]?.isNull ?? true || body["share"]?.string != nil else { throw RecordError(.badRequest, "share is the name of the share's record") }
+    guard body["share"]?.isNull ?? true || body["share"]?.string != nil else {
+      throw RecordError(.badRequest, "share is the name of the share's record")
+    }
     var writer = JSONWriter()
     writer.beginObject()
     writer.key("operations")
@@ -85,8 +103,10 @@ extension Gateway {
     writer.endObject()
     writer.endObject()
     let request = DatabaseRequest(
-      .record(.modifyRecords), query: [:], database: DatabaseID(container: container, environment: environment, owner: match.names[0]), scope: .private,
-      caller: Caller(userRecordName: match.names[0]), requestID: try Self.requestID(exchange, caller), baseURL: options.publicAddress.url(for: exchange.request))
+      .record(.modifyRecords), query: [:],
+      database: DatabaseID(container: container, environment: environment, owner: match.names[0]), scope: .private,
+      caller: Caller(userRecordName: match.names[0]), requestID: try Self.requestID(exchange, caller),
+      baseURL: options.publicAddress.url(for: exchange.request))
     return Self.response(try await forwarding.forward(request, body: writer.bytes))
   }
 
@@ -111,7 +131,8 @@ extension Gateway {
 
   func operatorCall(_ exchange: IncomingRequest) async throws(RecordError) -> HTTPResponse {
     let request = exchange.request
-    let message = OperatorRequest(method: request.method.rawValue, path: request.pathSegments, query: Self.query(of: request))
+    let message = OperatorRequest(
+      method: request.method.rawValue, path: request.pathSegments, query: Self.query(of: request))
     let answer: Answer<OperatorRequest.Reply>
     if Self.views.contains(message.path.last ?? ""), message.method == "GET" {
       do throws(RecordError) {
@@ -134,7 +155,9 @@ extension Gateway {
   /// The query without credentials. The first of several values with one name counts.
   static func query(of request: HTTPRequest) -> [String: String] {
     var query: [String: String] = [:]
-    for (name, value) in request.query where !Credentials.queryNames.contains(name) && query[name] == nil { query[name] = value }
+    for (name, value) in request.query where !Credentials.queryNames.contains(name) && query[name] == nil {
+      query[name] = value
+    }
     return query
   }
 
@@ -160,7 +183,9 @@ extension Gateway {
   /// The seconds of a long poll, at most `longestWaitSeconds`; nil without a wait.
   static func wait(_ text: String?) throws(RecordError) -> Duration? {
     guard let text else { return nil }
-    guard let seconds = Int(text), seconds >= 0 else { throw RecordError(.badRequest, "wait is a number of seconds, at most \(longestWaitSeconds)") }
+    guard let seconds = Int(text), seconds >= 0 else {
+      throw RecordError(.badRequest, "wait is a number of seconds, at most \(longestWaitSeconds)")
+    }
     return seconds == 0 ? nil : .seconds(min(seconds, longestWaitSeconds))
   }
 }

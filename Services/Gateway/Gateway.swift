@@ -52,7 +52,8 @@ struct Gateway: HTTPHandler {
   ///   - uploads: takes the content that clients send.
   ///   - findFile: the asset's file at a path; nil when there is none.
   init(
-    options: Options, state: GatewayState, bus: any Bus, wallClock: any WallClock, random: any RandomSource, metrics: GatewayMetrics, uploads: AssetUploads,
+    options: Options, state: GatewayState, bus: any Bus, wallClock: any WallClock, random: any RandomSource,
+    metrics: GatewayMetrics, uploads: AssetUploads,
     log: Log = .silent, findFile: @escaping @Sendable (_ path: String) throws(RecordError) -> ServedFile?
   ) {
     self.options = options
@@ -60,7 +61,8 @@ struct Gateway: HTTPHandler {
     share = ShareCalls(bus: bus, timing: state.timing, limit: options.requestLimit)
     sharedOwners = SharedOwners(share: share, timing: state.timing)
     couriers = Couriers(bus: bus)
-    forwarding = Forwarding(bus: bus, cluster: state.cluster, waiters: state.waiters, timing: state.timing, limit: options.requestLimit)
+    forwarding = Forwarding(
+      bus: bus, cluster: state.cluster, waiters: state.waiters, timing: state.timing, limit: options.requestLimit)
     secrets = Secrets(share: share)
     assets = AssetDownloads(directory: options.assetDirectory, find: findFile)
     self.uploads = uploads
@@ -94,14 +96,18 @@ struct Gateway: HTTPHandler {
     }
     response.headers.append(("X-Apple-Request-UUID", exchange.traceID))
     response.party = exchange.party
-    if !exchange.isPage { response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins) }
+    if !exchange.isPage {
+      response.headers += CORS.headers(origin: request.header("origin"), allowed: exchange.allowedOrigins)
+    }
     if (200..<300).contains(response.status), let successor = await successor(exchange) {
       response.headers.append(("X-Apple-CloudKit-Web-Auth-Token", successor))
     }
     if !exchange.isPage, response.isCompressible {
       // Caches must not give a client the answer of another one that accepts other codings.
       response.headers.append(("Vary", "Accept-Encoding"))
-      if ContentCoding.prefersGzip(request.headers) { await compression.compress(&response, party: exchange.party ?? request.remoteAddress) }
+      if ContentCoding.prefersGzip(request.headers) {
+        await compression.compress(&response, party: exchange.party ?? request.remoteAddress)
+      }
     }
     requestLog.tell(of: exchange, status: response.status, took: state.timing.now() - start)
     return response
@@ -116,11 +122,13 @@ struct Gateway: HTTPHandler {
   }
 
   func intake(of request: HTTPRequest) -> HTTPBodyIntake {
-    guard request.method == .post || request.method == .put, request.pathSegments.starts(with: AssetUploadURL.prefix) else { return bodyIntake(of: request) }
+    guard request.method == .post || request.method == .put, request.pathSegments.starts(with: AssetUploadURL.prefix)
+    else { return bodyIntake(of: request) }
     do throws(RecordError) {
       return .stream(
         try uploads.sink(
-          for: request.pathSegments, byteCount: request.header("content-length").flatMap { Int($0) }, key: secrets.knownSigningKey, wallClock: wallClock
+          for: request.pathSegments, byteCount: request.header("content-length").flatMap { Int($0) },
+          key: secrets.knownSigningKey, wallClock: wallClock
         ) { user throws(RecordError) in
           try take(.uploads(user: user))
         })
@@ -129,7 +137,9 @@ struct Gateway: HTTPHandler {
     }
   }
 
-  func refusal(status: Int, reason: String) -> HTTPResponse { refusal(RecordError(refusedWith: status, reason: reason)) }
+  func refusal(status: Int, reason: String) -> HTTPResponse {
+    refusal(RecordError(refusedWith: status, reason: reason))
+  }
 
   /// The answer to a request that is refused before any service is asked.
   func refusal(_ error: RecordError, showsCKErrorCode: Bool = false) -> HTTPResponse {
@@ -158,17 +168,22 @@ struct Gateway: HTTPHandler {
     let need = match.route.target.need(in: address.scope)
     let credentials = Credentials(of: request)
     let question = try Access.question(
-      need: need, takesServerKeys: match.route.target.takesServerKeys(in: address.scope), address: address, credentials: credentials)
+      need: need, takesServerKeys: match.route.target.takesServerKeys(in: address.scope), address: address,
+      credentials: credentials)
     let caller = try await authenticate(question, credentials, need, &exchange)
     exchange.party = Self.party(of: caller, in: address)
     exchange.place = try place(for: caller, exchange, match, address)
     let response = try await respond(exchange, match, address, caller)
     // A caller whose credentials ended while the answer was held must not get it. Without changes this asks nobody.
-    if let question, request.method == .get, request.query("wait") != nil { try await check(question, credentials, need, &exchange) }
+    if let question, request.method == .get, request.query("wait") != nil {
+      try await check(question, credentials, need, &exchange)
+    }
     return response
   }
 
-  private func respond(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller) async throws(RecordError) -> HTTPResponse {
+  private func respond(_ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address, _ caller: Caller)
+    async throws(RecordError) -> HTTPResponse
+  {
     let request = exchange.request
     let user = caller.userRecordName ?? ""
     switch match.route.target {
@@ -200,7 +215,9 @@ struct Gateway: HTTPHandler {
     }
   }
 
-  static func json(_ bytes: [UInt8]) -> HTTPResponse { HTTPResponse(status: 200, headers: [ErrorAnswer.jsonHeader], body: .bytes(bytes)) }
+  static func json(_ bytes: [UInt8]) -> HTTPResponse {
+    HTTPResponse(status: 200, headers: [ErrorAnswer.jsonHeader], body: .bytes(bytes))
+  }
 }
 
 /// The facts about a request that is being answered.
@@ -240,5 +257,7 @@ struct IncomingRequest: Sendable {
 
   var isMirror: Bool { Self.isMirror(request) }
 
-  static func isMirror(_ request: HTTPRequest) -> Bool { request.pathSegments.first == "mirror" || request.pathSegments.first == "admin" }
+  static func isMirror(_ request: HTTPRequest) -> Bool {
+    request.pathSegments.first == "mirror" || request.pathSegments.first == "admin"
+  }
 }

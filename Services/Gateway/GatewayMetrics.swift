@@ -22,15 +22,20 @@ final class GatewayMetrics: Sendable {
   private let known = Memo<Ending, (requests: Counter, durations: Histogram)>()
 
   init(_ metrics: Metrics) {
-    requests = metrics.counters("http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
+    requests = metrics.counters(
+      "http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
     durations = metrics.histograms(
-      "http_request_duration_seconds", "Time from a request's last byte to its answer, without requests that ask to be held.", labels: ["route", "code"])
+      "http_request_duration_seconds",
+      "Time from a request's last byte to its answer, without requests that ask to be held.", labels: ["route", "code"])
     holds = metrics.histograms(
-      "http_held_request_duration_seconds", "Time of requests that ask to be held (wait=), by route.", labels: ["route"],
+      "http_held_request_duration_seconds", "Time of requests that ask to be held (wait=), by route.",
+      labels: ["route"],
       bounds: [0.01, 0.1, 1, 5, 10, 30, 60])
-    throttled = metrics.counters("http_requests_throttled_total", "Requests over the rate limit, by the kind of limit.", labels: ["by"])
+    throttled = metrics.counters(
+      "http_requests_throttled_total", "Requests over the rate limit, by the kind of limit.", labels: ["by"])
     compressible = metrics.counters(
-      "http_compressible_answers_total", "Answers whose clients accept gzip: compressed, or plain without a free lane.", labels: ["outcome"])
+      "http_compressible_answers_total", "Answers whose clients accept gzip: compressed, or plain without a free lane.",
+      labels: ["outcome"])
   }
 
   func countThrottled(by kind: String) { throttled[kind].increment() }

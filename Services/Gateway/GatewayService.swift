@@ -15,43 +15,64 @@ public struct GatewayService: Service {
   public static let options: [Option] =
     [
       Option("http", .address, default: "127.0.0.1:8080", help: "The address where the gateway serves clients."),
-      Option("public-url", .url, help: "The gateway's URL for clients, if it differs from the address it listens on: behind a proxy, in a container."),
-      Option("notifier-url", .url, default: "http://127.0.0.1:8081", help: "The notifier's URL for clients, for the addresses of web couriers."),
+      Option(
+        "public-url", .url,
+        help:
+          "The gateway's URL for clients, if it differs from the address it listens on: behind a proxy, in a container."
+      ),
+      Option(
+        "notifier-url", .url, default: "http://127.0.0.1:8081",
+        help: "The notifier's URL for clients, for the addresses of web couriers."),
       Option(
         "assets", .path,
         help:
           "The folder of asset files, the workers' <data>/assets. It is on their file system, and the gateway runs as their user, to write it. Without it the gateway neither takes nor serves assets."
       ),
       EncryptionKeys.option,
-      Option("asset-limit", .integer(1...10_000), default: "50", help: "The largest asset that the gateway takes, in megabytes (of 1,000,000 bytes)."),
-      Option("user-uploads", .integer(1...512), default: "16", help: "The limit of one user's uploads under way; the gateway answers more with THROTTLED."),
+      Option(
+        "asset-limit", .integer(1...10_000), default: "50",
+        help: "The largest asset that the gateway takes, in megabytes (of 1,000,000 bytes)."),
+      Option(
+        "user-uploads", .integer(1...512), default: "16",
+        help: "The limit of one user's uploads under way; the gateway answers more with THROTTLED."),
       Option(
         "user-upload-limit", .integer(0...1_000_000_000), default: "10000",
         help: "Megabytes that one user may upload in a day, the time that content waits for its record. 0: no limit."),
       Option(
         "upload-reserve", .integer(0...1_000_000_000), default: "1000",
-        help: "Megabytes of the assets' file system that uploads leave free; with less free, the gateway refuses uploads (TRY_AGAIN_LATER). 0: none."),
+        help:
+          "Megabytes of the assets' file system that uploads leave free; with less free, the gateway refuses uploads (TRY_AGAIN_LATER). 0: none."
+      ),
       Option(
-        "user-requests", .integer(0...1_000_000), default: "64", help: "The limit of one user's requests under way; the gateway answers more with THROTTLED. 0: no limit."
+        "user-requests", .integer(0...1_000_000), default: "64",
+        help: "The limit of one user's requests under way; the gateway answers more with THROTTLED. 0: no limit."
       ),
       Option(
         "user-waits", .integer(0...1_000_000), default: "128",
-        help: "The limit of one user's requests that wait for changes (wait=, event streams); the gateway answers more with THROTTLED. 0: no limit."),
+        help:
+          "The limit of one user's requests that wait for changes (wait=, event streams); the gateway answers more with THROTTLED. 0: no limit."
+      ),
       Option(
         "container-requests", .integer(0...1_000_000), default: "1024",
         help:
           "The limit of one container's requests under way; the gateway answers more with THROTTLED. The last quarter is for users with fewer than four. 0: no limit."
       ),
-      Option("request-deadline", .seconds(0.1...300), default: "10", help: "The longest time that the gateway repeats a request before it answers TRY_AGAIN_LATER."),
+      Option(
+        "request-deadline", .seconds(0.1...300), default: "10",
+        help: "The longest time that the gateway repeats a request before it answers TRY_AGAIN_LATER."),
       Option(
         "rate-limit", .integer(0...1_000_000), default: "0",
         help:
           "The limit of requests a second for one credential (API and user token, server key; for one address, of tries to sign in); the gateway answers more with THROTTLED. 0: no limit."
       ),
-      Option("rate-burst", .integer(1...10_000_000), help: "The limit of such requests at once after a pause (default: the requests of ten seconds)."),
+      Option(
+        "rate-burst", .integer(1...10_000_000),
+        help: "The limit of such requests at once after a pause (default: the requests of ten seconds)."),
     ] + ClientListening.options
 
-  public static let examples = ["aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"]
+  public static let examples = [
+    "aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"
+  ]
 
   /// How long the start waits for the data folder. Then the gateway starts without it, since most calls need no folder.
   private static let folderPatience = Duration.seconds(2)
@@ -67,14 +88,18 @@ public struct GatewayService: Service {
     let keys = try EncryptionKeys.ring(context.options)
     let state = GatewayState(cluster: context.cluster, timing: context.timing)
     state.serve(on: &handlers)
-    context.metrics.collect("long_polls", "Imports that wait for changes.") { [Metrics.Sample(Double(await state.waiters.count))] }
+    context.metrics.collect("long_polls", "Imports that wait for changes.") {
+      [Metrics.Sample(Double(await state.waiters.count))]
+    }
     let metrics = GatewayMetrics(context.metrics)
     let folder = context.options.text("assets")
     if let folder { context.metrics.addDisk(of: folder) }
     let folders = DataFolders(context, folder.map { [(.assets, $0)] } ?? [])
     let uploads = AssetUploads(
-      store: folder.map { AssetStore(directory: $0, keys: keys) }, byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
-      limits: uploadLimits(context.options), obstacle: { folders.obstacle }, freeByteCount: { folder.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
+      store: folder.map { AssetStore(directory: $0, keys: keys) },
+      byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
+      limits: uploadLimits(context.options), obstacle: { folders.obstacle },
+      freeByteCount: { folder.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
       metrics: context.metrics)
     return { bus in
       let publicAddress = PublicAddress(configured: context.options.url("public-url"))
@@ -95,22 +120,26 @@ public struct GatewayService: Service {
   }
 
   private static func gateway(
-    _ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads, _ publicAddress: PublicAddress, _ keys: KeyRing,
+    _ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads,
+    _ publicAddress: PublicAddress, _ keys: KeyRing,
     _ bus: any Bus
   ) -> Gateway {
     let options = context.options
     let log = context.log
     return Gateway(
       options: Gateway.Options(
-        publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "", assetDirectory: options.text("assets"),
+        publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "",
+        assetDirectory: options.text("assets"),
         requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: rate(options),
-        places: placeLimits(options), parts: PartBudget.Limits(memoryByteCount: MemoryLimit(options, role: context.role).byteCount)),
+        places: placeLimits(options),
+        parts: PartBudget.Limits(memoryByteCount: MemoryLimit(options, role: context.role).byteCount)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
       log: log, findFile: { path throws(RecordError) in try ServedFile.find(path, keys: keys, log: log) })
   }
 
   private init(
-    _ context: ServiceContext, _ gateway: Gateway, _ publicAddress: PublicAddress, _ folders: DataFolders, _ claiming: Task<Void, Never>
+    _ context: ServiceContext, _ gateway: Gateway, _ publicAddress: PublicAddress, _ folders: DataFolders,
+    _ claiming: Task<Void, Never>
   ) throws {
     self.gateway = gateway
     self.folders = folders
@@ -121,13 +150,19 @@ public struct GatewayService: Service {
     } catch {
       throw ExitError(.configuration, "--http: \(error.description)")
     }
-    context.metrics.collect("rate_limit_buckets", "Credentials and addresses with a count of requests.") { [limiter = gateway.limiter] in
+    context.metrics.collect("rate_limit_buckets", "Credentials and addresses with a count of requests.") {
+      [limiter = gateway.limiter] in
       [Metrics.Sample(Double(limiter.count))]
     }
-    context.metrics.collect("requests_under_way", "Requests of known callers under way, and requests that wait for changes.") {
+    context.metrics.collect(
+      "requests_under_way", "Requests of known callers under way, and requests that wait for changes."
+    ) {
       [places = gateway.places] in
       let counts = places.counts
-      return [Metrics.Sample(Double(counts.underWay), labels: [("state", "working")]), Metrics.Sample(Double(counts.held), labels: [("state", "held")])]
+      return [
+        Metrics.Sample(Double(counts.underWay), labels: [("state", "working")]),
+        Metrics.Sample(Double(counts.held), labels: [("state", "held")]),
+      ]
     }
     Self.addParts(of: gateway.parts, to: context.metrics)
     context.metrics.addClients(of: server)
@@ -137,8 +172,11 @@ public struct GatewayService: Service {
   }
 
   private static func addParts(of parts: PartBudget, to metrics: Metrics) {
-    let held = Metrics.Description("shared_request_bytes", "Bytes in memory for requests to several owners, parts and answers.")
-    let refused = Metrics.Description("shared_requests_refused_total", "Parts of requests to several owners that the gateway refused for lack of room.", .counter)
+    let held = Metrics.Description(
+      "shared_request_bytes", "Bytes in memory for requests to several owners, parts and answers.")
+    let refused = Metrics.Description(
+      "shared_requests_refused_total", "Parts of requests to several owners that the gateway refused for lack of room.",
+      .counter)
     metrics.collect([held, refused]) { [parts] in
       var readings = Metrics.Readings()
       let counts = parts.counts
@@ -151,7 +189,9 @@ public struct GatewayService: Service {
   private static func uploadLimits(_ options: Options) -> AssetUploads.Limits {
     var limits = AssetUploads.Limits()
     if let count = options.integer("user-uploads") { limits.book.countPerUser = count }
-    if let count = options.integer("user-upload-limit") { limits.book.byteCountPerUser = count == 0 ? nil : Int64(count) * 1_000_000 }
+    if let count = options.integer("user-upload-limit") {
+      limits.book.byteCountPerUser = count == 0 ? nil : Int64(count) * 1_000_000
+    }
     if let count = options.integer("upload-reserve") { limits.reserveByteCount = Int64(count) * 1_000_000 }
     return limits
   }

@@ -15,27 +15,40 @@ extension Gateway {
 
   /// - Parameter isNew: true for `create`, which also registers. `register` makes the user's courier deliver this
   ///   container's notifications too, and adds this client to those that poll it.
-  func pushToken(_ exchange: IncomingRequest, isNew: Bool, _ address: Address, user: String) async throws(RecordError) -> HTTPResponse {
+  func pushToken(_ exchange: IncomingRequest, isNew: Bool, _ address: Address, user: String) async throws(RecordError)
+    -> HTTPResponse
+  {
     let request = exchange.request
-    guard let container = address.container, let environment = address.environment else { throw RecordError(.internalError, "The route has no container") }
+    guard let container = address.container, let environment = address.environment else {
+      throw RecordError(.internalError, "The route has no container")
+    }
     let document = try JSONValue.request(request.body)
     let apnsEnvironment = try Self.text(document, "apnsEnvironment", byteLimit: 64) ?? environment.rawValue
     let sentClientID = try Self.text(document, "clientId", byteLimit: Self.clientIDByteLimit)
     let drawn = Self.name(drawnFor: try Self.requestID(exchange, Caller(userRecordName: user)))
-    let clientID = sentClientID ?? request.query("clientId").flatMap { (1...Self.clientIDByteLimit).contains($0.utf8.count) ? $0 : nil } ?? drawn
-    guard let grant = exchange.authentication?.reply.grant else { throw RecordError(.internalError, "The credentials have no name") }
+    let clientID =
+      sentClientID ?? request.query("clientId").flatMap {
+        (1...Self.clientIDByteLimit).contains($0.utf8.count) ? $0 : nil
+      } ?? drawn
+    guard let grant = exchange.authentication?.reply.grant else {
+      throw RecordError(.internalError, "The credentials have no name")
+    }
     let courier: String
     if isNew {
       courier = CourierToken(
-        container: container, environment: environment, userRecordName: user, clientID: clientID, grant: grant, expiry: CourierToken.expiry(at: wallClock.now)
+        container: container, environment: environment, userRecordName: user, clientID: clientID, grant: grant,
+        expiry: CourierToken.expiry(at: wallClock.now)
       ).text(signedWith: try await secrets.signingKey())
     } else {
-      guard let token = document["apnsToken"]?.string else { throw RecordError(.badRequest, "apnsToken is missing or not a string") }
+      guard let token = document["apnsToken"]?.string else {
+        throw RecordError(.badRequest, "apnsToken is missing or not a string")
+      }
       // As with CloudKit, another service's token is accepted; nothing is delivered to it here.
       guard let known = try await own(token, of: user) else { return Self.json(Array("{}".utf8)) }
       courier = known
     }
-    try await couriers.open(OpenCourier(courier: courier, container: container, environment: environment, clientID: clientID, grant: grant))
+    try await couriers.open(
+      OpenCourier(courier: courier, container: container, environment: environment, clientID: clientID, grant: grant))
     if !isNew { return Self.json(Array("{}".utf8)) }
     var writer = JSONWriter()
     writer.beginObject()
@@ -52,13 +65,17 @@ extension Gateway {
   /// - Returns: nil for a token that was made elsewhere or for another user, or that has expired.
   private func own(_ apnsToken: String, of user: String) async throws(RecordError) -> String? {
     guard let bytes = Base64.decode(apnsToken), let text = String(validating: bytes, as: UTF8.self) else { return nil }
-    guard let token = CourierToken(text: text, verifiedWith: try await secrets.signingKey(), now: wallClock.now), token.userRecordName == user else { return nil }
+    guard let token = CourierToken(text: text, verifiedWith: try await secrets.signingKey(), now: wallClock.now),
+      token.userRecordName == user
+    else { return nil }
     return text
   }
 
   private static func text(_ document: JSONValue, _ key: String, byteLimit: Int) throws(RecordError) -> String? {
     guard let value = document[key], !value.isNull else { return nil }
-    guard let text = value.string, text.utf8.count <= byteLimit else { throw RecordError(.badRequest, "\(key) is not a string of at most \(byteLimit) bytes") }
+    guard let text = value.string, text.utf8.count <= byteLimit else {
+      throw RecordError(.badRequest, "\(key) is not a string of at most \(byteLimit) bytes")
+    }
     return text
   }
 }
@@ -87,6 +104,9 @@ struct Couriers: Sendable {
       }
       return await group.contains(true)
     }
-    if isFull { throw RecordError(.throttled, "You have too many web couriers; the notifier forgets a courier that nobody polls", retryAfter: 60) }
+    if isFull {
+      throw RecordError(
+        .throttled, "You have too many web couriers; the notifier forgets a courier that nobody polls", retryAfter: 60)
+    }
   }
 }

@@ -25,7 +25,8 @@ struct RequestLog: Sendable {
     metrics.count(route: exchange.route, status: status, took: duration, isHeld: isHeld)
     func facts() -> KeyValuePairs<String, Log.Fact> {
       [
-        "method": .text(exchange.request.method.rawValue), "route": .text(exchange.route), "status": .integer(Int64(status)),
+        "method": .text(exchange.request.method.rawValue), "route": .text(exchange.route),
+        "status": .integer(Int64(status)),
         "seconds": .number(duration.seconds),
       ]
     }

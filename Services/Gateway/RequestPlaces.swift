@@ -97,7 +97,9 @@ final class RequestPlaces: Sendable {
   var counts: (underWay: Int, held: Int) { book.withLock { ($0.underWayCount, $0.heldCount) } }
 
   func take(_ requester: Requester, isHeld: Bool) -> Result<Place, PlaceRefused> {
-    if let refusal = book.withLock({ $0.begin(requester, isHeld: isHeld) }) { return .failure(PlaceRefused(refusal: refusal)) }
+    if let refusal = book.withLock({ $0.begin(requester, isHeld: isHeld) }) {
+      return .failure(PlaceRefused(refusal: refusal))
+    }
     return .success(Place { [self] in book.withLock { $0.end(requester, isHeld: isHeld) } })
   }
 
@@ -109,9 +111,12 @@ final class RequestPlaces: Sendable {
 extension Gateway {
   /// Takes a place for a request whose caller is known; nil for operators, who repair things and need no limit.
   /// - Throws: `throttled`.
-  func place(for caller: Caller, _ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address) throws(RecordError) -> RequestPlaces.Place? {
+  func place(for caller: Caller, _ exchange: IncomingRequest, _ match: RouteMatch, _ address: Address)
+    throws(RecordError) -> RequestPlaces.Place?
+  {
     guard !caller.isOperator, let container = address.container else { return nil }
-    let name = caller.userRecordName ?? "\(exchange.authentication?.question.apiToken ?? "") \(exchange.request.remoteAddress)"
+    let name =
+      caller.userRecordName ?? "\(exchange.authentication?.question.apiToken ?? "") \(exchange.request.remoteAddress)"
     switch places.take(Requester(container: container, name: name), isHeld: Self.isHeld(exchange.request, match)) {
     case .success(let place): return place
     case .failure(let error):

@@ -57,7 +57,9 @@ package struct Route: Sendable {
 extension Route {
   /// A call that a worker answers.
   fileprivate init(_ call: some SpelledRoute, under path: String, _ target: Target) {
-    self.init([HTTPMethod(rawValue: call.method)].compactMap(\.self), call.pattern.isEmpty ? path : "\(path)/\(call.pattern)", target)
+    self.init(
+      [HTTPMethod(rawValue: call.method)].compactMap(\.self), call.pattern.isEmpty ? path : "\(path)/\(call.pattern)",
+      target)
   }
 }
 
@@ -146,9 +148,11 @@ extension RouteTable {
 
   /// Operators' calls on zones stand before their other calls, which match any path.
   package static let routes: [Route] =
-    RecordRoute.allCases.map { Route($0, under: database, .record($0)) } + StoreRoute.allCases.map { Route($0, under: store, .store($0)) }
+    RecordRoute.allCases.map { Route($0, under: database, .record($0)) }
+    + StoreRoute.allCases.map { Route($0, under: store, .store($0)) }
     + ZoneRoute.allCases.filter { $0 != .end }.map { Route($0, under: zone, .zone($0)) }
-    + ZoneRoute.allCases.map { Route($0, under: operatorZone, .operatorZone($0)) } + shareRoutes + userRoutes + pushTokenRoutes + operatorRoutes + [
+    + ZoneRoute.allCases.map { Route($0, under: operatorZone, .operatorZone($0)) } + shareRoutes + userRoutes
+    + pushTokenRoutes + operatorRoutes + [
       Route([.post], "\(database)/assets/upload", .assetTokens),
       Route([.post], "/assets/1/upload/{token}", .assetUpload),
       Route([.get], "/assets/1/{…}", .asset),
@@ -159,8 +163,10 @@ extension RouteTable {
     ]
 
   private static let shareRoutes: [Route] = [
-    Route([.post], "\(database)/records/resolve", .resolveShares), Route([.post], "\(database)/records/accept", .acceptShares),
-    Route([.post], "\(database)/records/decline", .declineShares), Route([.post], "\(database)/records/requestAccess", .requestShareAccess),
+    Route([.post], "\(database)/records/resolve", .resolveShares),
+    Route([.post], "\(database)/records/accept", .acceptShares),
+    Route([.post], "\(database)/records/decline", .declineShares),
+    Route([.post], "\(database)/records/requestAccess", .requestShareAccess),
   ]
 
   private static let userRoutes: [Route] = [
@@ -175,7 +181,10 @@ extension RouteTable {
   /// Three spellings: CloudKit JS's, the reference's, and one that hand-written clients derive.
   private static let pushTokenRoutes: [Route] =
     ["/device/1/{container}/{environment}", "/database/1/{container}/{environment}", database].flatMap {
-      [Route([.post], "\($0)/tokens/create", .createPushToken), Route([.post], "\($0)/tokens/register", .registerPushToken)]
+      [
+        Route([.post], "\($0)/tokens/create", .createPushToken),
+        Route([.post], "\($0)/tokens/register", .registerPushToken),
+      ]
     }
 
   private static let operatorRoutes: [Route] = [

@@ -41,14 +41,17 @@ extension Gateway {
     let answers = await askAll(messages) { [places] message throws(RecordError) in
       let found = try await self.found(message, since: start)
       // As bytes, since parsed documents take many times their memory.
-      let items = zip(places[message.shard] ?? [], found).map { index, item in item.isNull ? nil : Self.item(references[index], item) }
+      let items = zip(places[message.shard] ?? [], found).map { index, item in
+        item.isNull ? nil : Self.item(references[index], item)
+      }
       try holding.grow(by: items.reduce(0) { $0 + ($1?.count ?? 0) })
       return items
     }
     for (message, found) in answers {
       let places = places[message.shard] ?? []
       switch found {
-      case .success(let items): for (index, item) in zip(places, items) where item != nil { results[index] = .success(item) }
+      case .success(let items):
+        for (index, item) in zip(places, items) where item != nil { results[index] = .success(item) }
       case .failure(let error):
         failures.append(error)
         for index in places { results[index] = .failure(error) }
@@ -75,7 +78,9 @@ extension Gateway {
     return writer.bytes
   }
 
-  func found(_ message: ResolveShortGUIDs, since start: ContinuousClock.Instant) async throws(RecordError) -> [JSONValue] {
+  func found(_ message: ResolveShortGUIDs, since start: ContinuousClock.Instant) async throws(RecordError)
+    -> [JSONValue]
+  {
     let answer = try await forwarding.ask(message, holderOf: message.shard, since: start)
     do {
       return try JSONValue(parsing: answer.body).elements
@@ -125,7 +130,9 @@ extension Forwarding {
   }
 
   /// Asks the holder of a shard, with retries until the client's time is over.
-  func ask<M: Message>(_ message: M, holderOf shard: Int, since start: ContinuousClock.Instant) async throws(RecordError) -> Answer<M.Reply> {
+  func ask<M: Message>(_ message: M, holderOf shard: Int, since start: ContinuousClock.Instant)
+    async throws(RecordError) -> Answer<M.Reply>
+  {
     try await calls.ask(message, holderOf: shard, within: limit, since: start)
   }
 }

@@ -19,7 +19,8 @@ extension Gateway {
   /// `after`, else with the oldest event kept.
   /// - Throws: the refusal of the first page.
   func eventStream(
-    _ request: DatabaseRequest, ofStore store: String, _ exchange: IncomingRequest, recheck: @escaping StoreEvents.Recheck
+    _ request: DatabaseRequest, ofStore store: String, _ exchange: IncomingRequest,
+    recheck: @escaping StoreEvents.Recheck
   ) async throws(RecordError) -> HTTPResponse {
     guard request.query["resultType"] == nil, request.query["wait"] == nil else {
       throw RecordError(.badRequest, "An event stream takes neither resultType nor wait")
@@ -28,12 +29,17 @@ extension Gateway {
     let events = StoreEvents(request, ofStore: store, forwarding: forwarding, place: exchange.place, recheck: recheck)
     let first = try await forwarding.forward(events.request(after: after), body: [])
     guard (200..<300).contains(first.reply.status) else {
-      return HTTPResponse(status: first.reply.status, headers: [("Content-Type", first.reply.contentType ?? ErrorAnswer.jsonHeader.value)], body: .bytes(first.body))
+      return HTTPResponse(
+        status: first.reply.status,
+        headers: [("Content-Type", first.reply.contentType ?? ErrorAnswer.jsonHeader.value)], body: .bytes(first.body))
     }
-    guard await !state.waiters.isFull else { throw RecordError(.throttled, "Too many requests wait for changes", retryAfter: 5) }
+    guard await !state.waiters.isFull else {
+      throw RecordError(.throttled, "Too many requests wait for changes", retryAfter: 5)
+    }
     await events.begin(with: first.body)
     return HTTPResponse(
-      status: 200, headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")],
+      status: 200,
+      headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")],
       body: .stream(AsyncStream(unfolding: { await events.next() }, onCancel: { Task { await events.end() } })))
   }
 }
@@ -59,7 +65,10 @@ actor StoreEvents {
   private var registration: ChangeWaiters.Registration?
   private var hasEnded = false
 
-  init(_ request: DatabaseRequest, ofStore store: String, forwarding: Forwarding, place: RequestPlaces.Place?, recheck: @escaping Recheck) {
+  init(
+    _ request: DatabaseRequest, ofStore store: String, forwarding: Forwarding, place: RequestPlaces.Place?,
+    recheck: @escaping Recheck
+  ) {
     self.store = store
     self.place = place
     original = request

@@ -46,7 +46,9 @@ struct UploadBook: Sendable {
     var row = rows[user] ?? Row()
     row.hours.removeAll { $0.hour <= now / 3600 - memory }
     guard row.activeCount < limits.countPerUser else { return .slots }
-    if let limit = limits.byteCountPerUser, row.hours.reduce(0, { $0 + $1.byteCount }) >= limit, let oldest = row.hours.first {
+    if let limit = limits.byteCountPerUser, row.hours.reduce(0, { $0 + $1.byteCount }) >= limit,
+      let oldest = row.hours.first
+    {
       return .bytes(retryAfter: Int(max(1, (oldest.hour + memory) * 3600 - now)))
     }
     row.activeCount += 1
@@ -61,7 +63,11 @@ struct UploadBook: Sendable {
     row.activeCount -= 1
     let hour = now / 3600
     if byteCount > 0 {
-      if row.hours.last?.hour == hour { row.hours[row.hours.count - 1].byteCount += byteCount } else { row.hours.append((hour, byteCount)) }
+      if row.hours.last?.hour == hour {
+        row.hours[row.hours.count - 1].byteCount += byteCount
+      } else {
+        row.hours.append((hour, byteCount))
+      }
     }
     rows[user] = row.activeCount == 0 && row.hours.isEmpty ? nil : row
   }

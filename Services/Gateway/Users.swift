@@ -115,21 +115,28 @@ struct People: Sendable {
 
   let share: ShareCalls
 
-  func user(_ name: String) async throws(RecordError) -> LookUpUser.Reply { try await share.call(LookUpUser(userRecordName: name)) }
+  func user(_ name: String) async throws(RecordError) -> LookUpUser.Reply {
+    try await share.call(LookUpUser(userRecordName: name))
+  }
 
   /// `users/discover`: the users that can be found. The protocol leaves the others out.
   func discover(_ request: HTTPRequest, caller: String) async throws(RecordError) -> [UInt8] {
     // The GET form searches the caller's address book; the server has none.
     if request.method == .get { return UserAnswer.discovered([]) }
-    return UserAnswer.discovered(try await find(try Self.lookups(request.body, list: "lookupInfos", by: ["userRecordName", "emailAddress", "phoneNumber"]), caller))
+    return UserAnswer.discovered(
+      try await find(
+        try Self.lookups(request.body, list: "lookupInfos", by: ["userRecordName", "emailAddress", "phoneNumber"]),
+        caller))
   }
 
   /// `users/lookup/email`, `users/lookup/id`, and `users/lookup/contacts`, which is always empty: there is no address
   /// book.
   func lookUp(_ request: HTTPRequest, caller: String) async throws(RecordError) -> [UInt8] {
     switch request.pathSegments.last {
-    case "email": UserAnswer.lookedUp(try await find(try Self.lookups(request.body, list: "users", by: ["emailAddress"]), caller))
-    case "id": UserAnswer.lookedUp(try await find(try Self.lookups(request.body, list: "users", by: ["userRecordName"]), caller))
+    case "email":
+      UserAnswer.lookedUp(try await find(try Self.lookups(request.body, list: "users", by: ["emailAddress"]), caller))
+    case "id":
+      UserAnswer.lookedUp(try await find(try Self.lookups(request.body, list: "users", by: ["userRecordName"]), caller))
     default: UserAnswer.lookedUp([])
     }
   }
@@ -144,9 +151,13 @@ struct People: Sendable {
   /// left out.
   static func lookups(_ body: [UInt8], list: String, by keys: [String]) throws(RecordError) -> [DiscoverUsers.Lookup] {
     let document = try JSONValue.request(body)
-    guard let items = document[list], items.kind == .array else { throw RecordError(.badRequest, "\(list) is missing or not an array") }
+    guard let items = document[list], items.kind == .array else {
+      throw RecordError(.badRequest, "\(list) is missing or not an array")
+    }
     let elements = items.elements
-    guard elements.count <= lookupLimit else { throw RecordError(.badRequest, "\(list) has \(elements.count) items, the limit is \(lookupLimit)") }
+    guard elements.count <= lookupLimit else {
+      throw RecordError(.badRequest, "\(list) has \(elements.count) items, the limit is \(lookupLimit)")
+    }
     var lookups: [DiscoverUsers.Lookup] = []
     for element in elements {
       guard let key = keys.first(where: { element[$0]?.isNull == false }) else { continue }

@@ -53,7 +53,8 @@ final class Courier: PingReceiver {
     guard let id else { return .retired }
     let ping = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        let (displaced, isAnswered, ping) = state.withLock { state -> (CheckedContinuation<Ping?, Never>?, Bool, Ping?) in
+        let (displaced, isAnswered, ping) = state.withLock {
+          state -> (CheckedContinuation<Ping?, Never>?, Bool, Ping?) in
           let displaced = state.waiter?.continuation
           state.waiter = nil
           if let ping = state.pending.take(1).first {

@@ -23,8 +23,10 @@ final class DeliveryReports: Sendable {
     let pushes = ConflatedPush<Key, NotificationsDelivered.Delivery>(
       limit: Self.limit,
       send: { [weak bus] peer, deliveries in
-        _ = try await bus?.call(NotificationsDelivered(deliveries: deliveries), to: .peer(peer.name), within: Self.deadline)
-      }, key: { Key(courier: $0.courier, key: $0.key) }, merge: { earlier, later in later.sequence >= earlier.sequence ? later : earlier })
+        _ = try await bus?.call(
+          NotificationsDelivered(deliveries: deliveries), to: .peer(peer.name), within: Self.deadline)
+      }, key: { Key(courier: $0.courier, key: $0.key) },
+      merge: { earlier, later in later.sequence >= earlier.sequence ? later : earlier })
     self.pushes.withLock { $0 = pushes }
     for await peers in bus.peerChanges() { pushes.subscribers(peers.filter { $0.role == .notifier }) }
     pushes.close()

@@ -25,7 +25,8 @@ final class EventStream: HTTPBodySource, PingReceiver {
   private static let greeting = Array(": connected\n\n".utf8)
   private static let heartbeat = Array(": \n\n".utf8)
 
-  init(question: Authenticator.Question, metrics: NotifierMetrics, onDetach: @escaping @Sendable (EventStream) -> Void) {
+  init(question: Authenticator.Question, metrics: NotifierMetrics, onDetach: @escaping @Sendable (EventStream) -> Void)
+  {
     self.question = question
     self.metrics = metrics
     self.onDetach = onDetach

@@ -33,7 +33,7 @@ public final class Notifier: Sendable {
     public init() {}
   }
 
-  private struct State {
+  struct State {
     var streams: [ObjectIdentifier: (stream: EventStream, id: PingBoard.ListenerID, user: String)] = [:]
     /// Includes streams that are being opened.
     var streamCounts: [String: Int] = [:]
@@ -43,7 +43,7 @@ public final class Notifier: Sendable {
     var isRecheckDue = false
   }
 
-  private struct CourierEntry {
+  struct CourierEntry {
     let courier: Courier
     let id: PingBoard.ListenerID
     let token: CourierToken
@@ -54,14 +54,14 @@ public final class Notifier: Sendable {
   }
 
   let metrics: NotifierMetrics
-  private let limits: Limits
-  private let timing: Timing
-  private let wallClock: any WallClock
+  let limits: Limits
+  let timing: Timing
+  let wallClock: any WallClock
   let random: any RandomSource
-  private let log: Log
-  private let switchboard: Switchboard
+  let log: Log
+  let switchboard: Switchboard
   let deliveries = DeliveryReports()
-  private let state = Mutex(State())
+  let state = Mutex(State())
   let authenticator: Authenticator
   /// Set once the bus exists.
   private let directoryBox = Mutex<Directory?>(nil)
@@ -85,7 +85,10 @@ public final class Notifier: Sendable {
     authenticator = Authenticator(timing: timing)
     metrics.collect("held_connections", "Connected devices, by kind.") { [weak self] in
       let (streams, couriers) = self?.counts ?? (0, 0)
-      return [Metrics.Sample(Double(streams), labels: [("kind", "events")]), Metrics.Sample(Double(couriers), labels: [("kind", "courier")])]
+      return [
+        Metrics.Sample(Double(streams), labels: [("kind", "events")]),
+        Metrics.Sample(Double(couriers), labels: [("kind", "courier")]),
+      ]
     }
   }
 
@@ -102,22 +105,31 @@ public final class Notifier: Sendable {
   var executor: (any TaskExecutor)? { directoryBox.withLock { $0?.executor } }
 
   private func directory() throws(RecordError) -> Directory {
-    guard let directory = directoryBox.withLock({ $0 }) else { throw RecordError(.tryAgainLater, "The notifier is starting.", retryAfter: 1) }
+    guard let directory = directoryBox.withLock({ $0 }) else {
+      throw RecordError(.tryAgainLater, "The notifier is starting.", retryAfter: 1)
+    }
     return directory
   }
 
   /// The user of the credentials, with the origins that the API token allows.
   /// - Throws: `authenticationFailed`, `authenticationRequired`, `notFound`, `tryAgainLater`.
-  private func user(of question: Authenticator.Question) async throws(RecordError) -> (userRecordName: String, allowedOrigins: [String]) {
-    guard question.apiToken != nil || question.userToken != nil else { throw RecordError(.authenticationFailed, "The request has no credentials.") }
+  func user(of question: Authenticator.Question) async throws(RecordError) -> (
+    userRecordName: String, allowedOrigins: [String]
+  ) {
+    guard question.apiToken != nil || question.userToken != nil else {
+      throw RecordError(.authenticationFailed, "The request has no credentials.")
+    }
     let reply = try await authenticator.answer(to: question, from: try directory().share)
     switch reply.refusal {
-    case .apiToken: throw RecordError(.authenticationFailed, "The API token is not valid for this container and environment.")
+    case .apiToken:
+      throw RecordError(.authenticationFailed, "The API token is not valid for this container and environment.")
     case .userToken: throw RecordError(.authenticationRequired, "The web-auth token is no longer valid.")
     case .container: throw RecordError(.notFound, "The container does not exist.")
     case nil: break
     }
-    guard let user = reply.userRecordName else { throw RecordError(.authenticationRequired, "Only signed-in users get pings.") }
+    guard let user = reply.userRecordName else {
+      throw RecordError(.authenticationRequired, "Only signed-in users get pings.")
+    }
     return (user, reply.allowedOrigins)
   }
 
@@ -128,7 +140,9 @@ public final class Notifier: Sendable {
     for change in changes {
       let count = switchboard.deliver(change)
       RequestTrace.$id.withValue(change.traceID) {
-        log.debug("ping", ["zone": .text(change.zoneName), "sequence": .integer(change.sequence), "devices": .integer(Int64(count))])
+        log.debug(
+          "ping",
+          ["zone": .text(change.zoneName), "sequence": .integer(change.sequence), "devices": .integer(Int64(count))])
       }
     }
   }
@@ -158,13 +172,18 @@ public final class Notifier: Sendable {
   /// - Throws: `BusError.refused` for a text that is no courier's token.
   func open(_ message: OpenCourier) async throws -> Bool {
     let now = timing.now()
-    guard let token = try await token(of: message.courier) else { throw BusError(.refused, "no courier has this token") }
+    guard let token = try await token(of: message.courier) else {
+      throw BusError(.refused, "no courier has this token")
+    }
     do throws(RecordError) {
       var (courier, id) = try courier(message.courier, token, now)
       while !courier.touch(now: now) { (courier, id) = try self.courier(message.courier, token, now) }
       let scope = PingBoard.Scope(container: message.container, environment: message.environment)
-      if let grant = message.grant, scope != PingBoard.Scope(container: token.container, environment: token.environment) {
-        let grant = VerifyGrant(container: scope.container, environment: scope.environment, userRecordName: token.userRecordName, grant: grant)
+      if let grant = message.grant, scope != PingBoard.Scope(container: token.container, environment: token.environment)
+      {
+        let grant = VerifyGrant(
+          container: scope.container, environment: scope.environment, userRecordName: token.userRecordName, grant: grant
+        )
         state.withLock { state in
           state.couriers[message.courier]?.grants[scope] = grant
           state.couriers[message.courier]?.lost.remove(scope)
@@ -184,8 +203,12 @@ public final class Notifier: Sendable {
   // MARK: Devices
 
   /// `GET /mirror/1/{container}/{environment}/pings`
-  func openStream(_ request: HTTPRequest, container: String, environment: String) async throws(RecordError) -> HTTPResponse {
-    guard let container = ContainerID(rawValue: container) else { throw RecordError(.badRequest, "The container's identifier is malformed.") }
+  func openStream(_ request: HTTPRequest, container: String, environment: String) async throws(RecordError)
+    -> HTTPResponse
+  {
+    guard let container = ContainerID(rawValue: container) else {
+      throw RecordError(.badRequest, "The container's identifier is malformed.")
+    }
     guard let environment = Environment(rawValue: environment) else {
       throw RecordError(.badRequest, "The environment is neither development nor production.")
     }
@@ -193,10 +216,14 @@ public final class Notifier: Sendable {
     let question = Authenticator.Question(request, container, environment)
     let (user, origins) = try await user(of: question)
     let origin = request.header("origin")
-    guard CORS.allows(origin, allowed: origins) else { throw RecordError(.authenticationFailed, "The API token does not allow the page's origin.") }
+    guard CORS.allows(origin, allowed: origins) else {
+      throw RecordError(.authenticationFailed, "The API token does not allow the page's origin.")
+    }
     try state.withLock { state throws(RecordError) in
       let count = state.streamCounts[user, default: 0]
-      guard count < limits.streamsPerUser else { throw RecordError(.throttled, "The user has \(count) event streams; close one first.", retryAfter: 60) }
+      guard count < limits.streamsPerUser else {
+        throw RecordError(.throttled, "The user has \(count) event streams; close one first.", retryAfter: 60)
+      }
       state.streamCounts[user] = count + 1
     }
     let stream = EventStream(question: question, metrics: metrics) { [weak self] in self?.closed($0) }
@@ -210,7 +237,8 @@ public final class Notifier: Sendable {
     if isDraining { stream.end() }
     return HTTPResponse(
       status: 200,
-      headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")] + CORS.headers(origin: origin, allowed: origins),
+      headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")]
+        + CORS.headers(origin: origin, allowed: origins),
       body: .source(stream))
   }
 
@@ -219,7 +247,9 @@ public final class Notifier: Sendable {
     var devices: [String] = []
     for (name, value) in request.query where name == "device" && !devices.contains(value) {
       guard devices.count < PingBoard.Listener.listLimit else {
-        throw RecordError(.badRequest, "device: a stream has at most \(PingBoard.Listener.listLimit) devices; open another one for further ones.")
+        throw RecordError(
+          .badRequest,
+          "device: a stream has at most \(PingBoard.Listener.listLimit) devices; open another one for further ones.")
       }
       devices.append(value)
     }
@@ -229,7 +259,9 @@ public final class Notifier: Sendable {
   private func closed(_ stream: EventStream) {
     let entry = state.withLock { state in
       let entry = state.streams.removeValue(forKey: ObjectIdentifier(stream))
-      if let user = entry?.user, let count = state.streamCounts[user] { state.streamCounts[user] = count > 1 ? count - 1 : nil }
+      if let user = entry?.user, let count = state.streamCounts[user] {
+        state.streamCounts[user] = count > 1 ? count - 1 : nil
+      }
       return entry
     }
     if let entry { switchboard.disconnect(entry.id) }
@@ -261,7 +293,9 @@ public final class Notifier: Sendable {
       deliveries.tell(NotificationsDelivered.Delivery(courier: text, key: ping.key, sequence: ping.sequence))
     }
     return HTTPResponse(
-      status: 200, headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []), body: .bytes(ping?.json ?? []))
+      status: 200,
+      headers: [ErrorAnswer.jsonHeader, ("Cache-Control", "no-store")] + CORS.headers(origin: nil, allowed: []),
+      body: .bytes(ping?.json ?? []))
   }
 
   /// Withdraws containers other than the token's from a courier when the credentials for them no longer hold.
@@ -282,7 +316,9 @@ public final class Notifier: Sendable {
 
   /// True when the courier may deliver the ping, which may have come just before its container was withdrawn.
   private func mayDeliver(_ ping: Ping, by text: String) -> Bool {
-    state.withLock { state in !(state.couriers[text]?.lost.contains { ping.isOf($0.container, $0.environment) } ?? false) }
+    state.withLock { state in
+      !(state.couriers[text]?.lost.contains { ping.isOf($0.container, $0.environment) } ?? false)
+    }
   }
 
   /// A courier's verified token. It is verified once while its courier is known: an installation's signing key never
@@ -298,7 +334,9 @@ public final class Notifier: Sendable {
 
   /// - Throws: `notFound` when the credentials that the courier was made with no longer hold.
   private func requireGrant(of token: CourierToken) async throws(RecordError) {
-    let grant = VerifyGrant(container: token.container, environment: token.environment, userRecordName: token.userRecordName, grant: token.grant)
+    let grant = VerifyGrant(
+      container: token.container, environment: token.environment, userRecordName: token.userRecordName,
+      grant: token.grant)
     guard await authenticator.holds(grant, from: try directory().share) else { throw Self.noCourier }
   }
 
@@ -310,90 +348,19 @@ public final class Notifier: Sendable {
       if let known = state.couriers[text] { return (known.courier, known.id) }
       let count = state.courierCounts[token.userRecordName, default: 0]
       guard count < limits.couriersPerUser else {
-        throw RecordError(.throttled, "The user has \(count) couriers; the notifier forgets a courier that nobody polls.", retryAfter: 60)
+        throw RecordError(
+          .throttled, "The user has \(count) couriers; the notifier forgets a courier that nobody polls.",
+          retryAfter: 60)
       }
       state.courierCounts[token.userRecordName] = count + 1
       let courier = Courier(metrics: metrics, now: now)
       let scope = PingBoard.Scope(container: token.container, environment: token.environment)
-      let id = switchboard.connect(PingBoard.Listener(.courier, scope: scope, userRecordName: token.userRecordName, devices: [token.clientID]), courier)
+      let id = switchboard.connect(
+        PingBoard.Listener(.courier, scope: scope, userRecordName: token.userRecordName, devices: [token.clientID]),
+        courier)
       if state.isDraining { courier.release() }
       state.couriers[text] = CourierEntry(courier: courier, id: id, token: token)
       return (courier, id)
     }
-  }
-
-  // MARK: Due work
-
-  /// Runs until the task is cancelled: ends polls at their deadlines, forgets idle couriers, sends heartbeats, and
-  /// checks streams' credentials when the directory has changed.
-  func run() async {
-    // A task of its own, so that heartbeats and polls don't wait for the directory.
-    let (rechecks, recheck) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    await withTaskGroup(of: Void.self) { group in
-      group.addTask {
-        await self.tick { recheck.yield() }
-        recheck.finish()
-      }
-      group.addTask { for await _ in rechecks { await self.recheckStreams() } }
-    }
-  }
-
-  private func tick(recheck: () -> Void) async {
-    var tick = 0
-    let beats = max(1, Int(limits.heartbeat / limits.tick))
-    let rechecks = max(1, Int(limits.recheck / limits.tick))
-    while true {
-      do { try await timing.sleep(limits.tick) } catch { return }
-      tick += 1
-      let now = timing.now()
-      let (streams, couriers, isRecheckDue) = state.withLock { state in
-        defer { state.isRecheckDue = false }
-        return (state.streams.values.map { $0 }, state.couriers.map { (text: $0.key, courier: $0.value.courier) }, state.isRecheckDue)
-      }
-      // A part of the streams at each tick, so that ten thousand heartbeats are not sent at once.
-      for entry in streams where entry.id % beats == tick % beats { entry.stream.beat() }
-      let idle = now - limits.courierIdle
-      for entry in couriers where entry.courier.expire(at: now, idleSince: idle) { forget(entry.text, ifIdleSince: idle) }
-      if isRecheckDue || tick % rechecks == 0 { recheck() }
-    }
-  }
-
-  /// Checks and forgets in one step: a poll that comes now either keeps the courier or finds another.
-  private func forget(_ text: String, ifIdleSince instant: ContinuousClock.Instant) {
-    let id = state.withLock { state -> PingBoard.ListenerID? in
-      guard let entry = state.couriers[text], entry.courier.retire(ifIdleSince: instant) else { return nil }
-      state.couriers[text] = nil
-      let user = entry.token.userRecordName
-      if let count = state.courierCounts[user] { state.courierCounts[user] = count > 1 ? count - 1 : nil }
-      return entry.id
-    }
-    if let id { switchboard.disconnect(id) }
-  }
-
-  /// Ends the streams whose credentials no longer hold. While the directory is away all streams go on.
-  private func recheckStreams() async {
-    for stream in state.withLock({ $0.streams.values.map(\.stream) }) {
-      do {
-        _ = try await user(of: stream.question)
-      } catch {
-        guard error.code == .tryAgainLater else {
-          stream.end()
-          continue
-        }
-        // The other streams' checks would fail in the same way.
-        state.withLock { $0.isRecheckDue = true }
-        return
-      }
-    }
-  }
-
-  /// Ends all streams and answers all polls, now and from now on.
-  func releaseAll() {
-    let (streams, couriers) = state.withLock { state in
-      state.isDraining = true
-      return (state.streams.values.map(\.stream), state.couriers.values.map(\.courier))
-    }
-    for stream in streams { stream.end() }
-    for courier in couriers { courier.release() }
   }
 }

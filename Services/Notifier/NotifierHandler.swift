@@ -10,7 +10,8 @@ extension Authenticator.Question {
   /// The credentials of a request: `ckAPIToken` and `ckWebAuthToken`, or a bearer token.
   init(_ request: HTTPRequest, _ container: ContainerID, _ environment: Environment) {
     let credentials = Credentials(of: request)
-    self.init(container: container, environment: environment, apiToken: credentials.apiToken, userToken: credentials.userToken)
+    self.init(
+      container: container, environment: environment, apiToken: credentials.apiToken, userToken: credentials.userToken)
   }
 }
 
@@ -18,7 +19,8 @@ extension Authenticator.Question {
 struct NotifierHandler: HTTPHandler {
   let notifier: Notifier
 
-  private static let preflight = CORS.preflight(methods: "GET, OPTIONS", headers: "content-type, authorization, last-event-id, cache-control")
+  private static let preflight = CORS.preflight(
+    methods: "GET, OPTIONS", headers: "content-type, authorization, last-event-id, cache-control")
 
   func executor(for request: HTTPRequest) -> (any TaskExecutor)? { notifier.executor }
 
@@ -31,10 +33,16 @@ struct NotifierHandler: HTTPHandler {
     let route = isStream ? "pings" : isCourier ? "courier" : "unknown"
     do throws(RecordError) {
       guard isStream || isCourier else {
-        throw RecordError(.notFound, "The notifier serves only /mirror/1/{container}/{environment}/pings and /courier/1/{token}.")
+        throw RecordError(
+          .notFound, "The notifier serves only /mirror/1/{container}/{environment}/pings and /courier/1/{token}.")
       }
-      guard request.method == .get else { throw RecordError(.badRequest, "The notifier answers only GET.", httpStatus: 405) }
-      let response = isStream ? try await notifier.openStream(request, container: path[2], environment: path[3]) : try await notifier.poll(path[2])
+      guard request.method == .get else {
+        throw RecordError(.badRequest, "The notifier answers only GET.", httpStatus: 405)
+      }
+      let response =
+        isStream
+        ? try await notifier.openStream(request, container: path[2], environment: path[3])
+        : try await notifier.poll(path[2])
       notifier.metrics.count(route: route, status: response.status)
       return response
     } catch {

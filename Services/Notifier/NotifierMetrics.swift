@@ -21,15 +21,20 @@ struct NotifierMetrics: Sendable {
 
   init(_ metrics: Metrics) {
     sent = metrics.counters("pings_sent_total", "Pings handed to a connection, by kind.", labels: ["kind"])
-    coalesced = metrics.counter("pings_coalesced_total", "Pings merged with an unsent ping of the same zone or subscription.")
+    coalesced = metrics.counter(
+      "pings_coalesced_total", "Pings merged with an unsent ping of the same zone or subscription.")
     dropped = metrics.counter("pings_dropped_total", "Pings dropped because too many waited for a device.")
     changes = metrics.counter("zone_changes_total", "Changed zones that workers reported.")
-    notifications = metrics.counters("notifications_total", "Subscriptions' notifications from workers, by outcome.", labels: ["outcome"])
-    requests = metrics.counters("http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
+    notifications = metrics.counters(
+      "notifications_total", "Subscriptions' notifications from workers, by outcome.", labels: ["outcome"])
+    requests = metrics.counters(
+      "http_requests_total", "Requests answered, by route and status code.", labels: ["route", "code"])
     refused = metrics.counters("pings_refused_total", "Refused connections, by error code.", labels: ["code"])
   }
 
-  func count(route: String, status: Int) { known.value(of: Ending(route: route, status: status)) { requests[route, String(status)] }.increment() }
+  func count(route: String, status: Int) {
+    known.value(of: Ending(route: route, status: status)) { requests[route, String(status)] }.increment()
+  }
 
   func count(_ receiverCount: Int?) {
     switch receiverCount {

@@ -9,16 +9,28 @@ extension Notifier {
   /// The options of `aquifer-notifier` besides those of every process.
   public static let options: [Option] =
     [
-      Option("http", .address, default: "127.0.0.1:8081", help: "The address where devices connect, for event streams and the web courier. Port 0: any free port."),
-      Option("public-url", .url, help: "The notifier's URL for devices, if it differs from the address it listens on; the ready file shows it."),
+      Option(
+        "http", .address, default: "127.0.0.1:8081",
+        help: "The address where devices connect, for event streams and the web courier. Port 0: any free port."),
+      Option(
+        "public-url", .url,
+        help: "The notifier's URL for devices, if it differs from the address it listens on; the ready file shows it."),
       Option(
         "connections", .integer(1...1_000_000), default: "20000",
-        help: "The limit of connected devices; the notifier answers more with TRY_AGAIN_LATER. Memory and open files may lower the limit."),
-      Option("courier-hold", .seconds(0.1...300), default: "50", help: "The time that the notifier holds a web courier's poll before it answers without a notification."),
+        help:
+          "The limit of connected devices; the notifier answers more with TRY_AGAIN_LATER. Memory and open files may lower the limit."
+      ),
+      Option(
+        "courier-hold", .seconds(0.1...300), default: "50",
+        help: "The time that the notifier holds a web courier's poll before it answers without a notification."),
       Option(
         "user-devices", .integer(1...1_000_000), default: "256",
-        help: "The limit of one user's open event streams, and of their web couriers; the notifier answers more with THROTTLED."),
-      Option("heartbeat", .seconds(0.1...3600), default: "25", help: "The pause between two keep-alive comments of a silent event stream."),
+        help:
+          "The limit of one user's open event streams, and of their web couriers; the notifier answers more with THROTTLED."
+      ),
+      Option(
+        "heartbeat", .seconds(0.1...3600), default: "25",
+        help: "The pause between two keep-alive comments of a silent event stream."),
     ] + ClientListening.options
 
   /// Makes the notifier from the process's options.
@@ -27,10 +39,14 @@ extension Notifier {
     var limits = Limits()
     if let hold = context.options.duration("courier-hold") { limits.courierHold = hold }
     if let heartbeat = context.options.duration("heartbeat") { limits.heartbeat = heartbeat }
-    if let count = context.options.integer("user-devices") { (limits.streamsPerUser, limits.couriersPerUser) = (count, count) }
+    if let count = context.options.integer("user-devices") {
+      (limits.streamsPerUser, limits.couriersPerUser) = (count, count)
+    }
     adjust(&limits)
     limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4, limits.recheck / 4)
-    self.init(limits: limits, metrics: context.metrics, timing: context.timing, wallClock: context.clock, random: context.random, log: context.log)
+    self.init(
+      limits: limits, metrics: context.metrics, timing: context.timing, wallClock: context.clock,
+      random: context.random, log: context.log)
   }
 
   /// The most memory of a held connection with its stream or poll.
@@ -64,7 +80,8 @@ extension Notifier {
     let options = context.options
     var configuration = try ClientListening.configuration(context)
     configuration.connectionLimit = min(
-      options.integer("connections") ?? configuration.connectionLimit, Self.connectionLimit(memoryByteCount: MemoryLimit(options, role: context.role).byteCount))
+      options.integer("connections") ?? configuration.connectionLimit,
+      Self.connectionLimit(memoryByteCount: MemoryLimit(options, role: context.role).byteCount))
     // No call has a body, and small buffers make ten thousand held connections cheap.
     configuration.bodyByteLimit = 64 * 1024
     configuration.headerByteLimit = 8 * 1024
@@ -77,7 +94,8 @@ extension Notifier {
     context.metrics.addClients(of: server)
     context.log.connectionLimit(of: server, wanted: configuration.connectionLimit)
     return RunningNotifier(
-      notifier: self, server: server, url: ClientListening.url(configuration, port: server.port), publicURL: options.url("public-url"),
+      notifier: self, server: server, url: ClientListening.url(configuration, port: server.port),
+      publicURL: options.url("public-url"),
       housekeeping: Task { await self.run() }, telling: Task { await self.deliveries.run(on: bus) })
   }
 }

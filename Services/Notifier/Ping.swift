@@ -56,15 +56,18 @@ package struct Ping: Sendable {
   /// The notification of a subscription. Those about a zone merge by subscription and zone; the others never merge.
   init(_ notification: SubscriptionNotification) {
     let parts =
-      notification.zone.map { [notification.scope.rawValue, notification.subscriptionID, $0.ownerName, $0.zoneName] } ?? [notification.notificationID]
-    key = Self.key(notification.zone == nil ? "record" : "subscription", notification.container, notification.environment, parts)
+      notification.zone.map { [notification.scope.rawValue, notification.subscriptionID, $0.ownerName, $0.zoneName] }
+      ?? [notification.notificationID]
+    key = Self.key(
+      notification.zone == nil ? "record" : "subscription", notification.container, notification.environment, parts)
     sequence = notification.sequence
     isSupersedable = false
     // A shared database has no other pings for couriers, and those of the private database stay.
     superseding =
       switch notification.scope {
       case .shared: nil
-      case .private: Self.key("zone", notification.container, notification.environment, [notification.userRecordName, ""])
+      case .private:
+        Self.key("zone", notification.container, notification.environment, [notification.userRecordName, ""])
       case .public: Self.key("zone", notification.container, notification.environment, [DatabaseID.publicOwner, ""])
       }
     json = notification.json
@@ -72,13 +75,17 @@ package struct Ping: Sendable {
 
   /// True for a ping about the container's environment.
   func isOf(_ container: ContainerID, _ environment: Environment) -> Bool {
-    key.split(separator: Self.separator, maxSplits: 3).dropFirst().prefix(2).elementsEqual([container.rawValue[...], environment.rawValue[...]])
+    key.split(separator: Self.separator, maxSplits: 3).dropFirst().prefix(2).elementsEqual([
+      container.rawValue[...], environment.rawValue[...],
+    ])
   }
 
   /// No part of a key contains this character.
   private static let separator: Character = "\u{1f}"
 
-  private static func key(_ kind: String, _ container: ContainerID, _ environment: Environment, _ parts: [String]) -> String {
+  private static func key(_ kind: String, _ container: ContainerID, _ environment: Environment, _ parts: [String])
+    -> String
+  {
     ([kind, container.rawValue, environment.rawValue] + parts).joined(separator: String(separator))
   }
 }

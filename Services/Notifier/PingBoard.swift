@@ -73,7 +73,9 @@ struct PingBoard: Sendable {
   /// they are.
   mutating func extend(_ id: ListenerID, with scope: Scope, device: String) {
     guard var listener = listeners[id] else { return }
-    if !listener.devices.contains(device), listener.devices.count < Listener.listLimit { listener.devices.append(device) }
+    if !listener.devices.contains(device), listener.devices.count < Listener.listLimit {
+      listener.devices.append(device)
+    }
     if !listener.scopes.contains(scope), listener.scopes.count < Listener.listLimit {
       listener.scopes.append(scope)
       Self.insert(id, User(scope: scope, userRecordName: listener.userRecordName), &byUser)
@@ -138,7 +140,8 @@ struct PingBoard: Sendable {
     for user in Set(change.audience) {
       let isOwner = user == change.database.owner
       let found = others(
-        than: change.origin, byUser[User(scope: scope, userRecordName: user)] ?? [], withoutCouriers: isOwner ? isSubscribed : change.tellsHomes ?? false)
+        than: change.origin, byUser[User(scope: scope, userRecordName: user)] ?? [],
+        withoutCouriers: isOwner ? isSubscribed : change.tellsHomes ?? false)
       if isOwner { owners = found } else if !found.isEmpty { participants.append(found) }
     }
     let shared = participants.count == 1 ? participants[0] : participants.flatMap(\.self).sorted()
@@ -153,12 +156,15 @@ struct PingBoard: Sendable {
   func listeners(to notification: SubscriptionNotification) -> [ListenerID] {
     let scope = Scope(container: notification.container, environment: notification.environment)
     let told = others(
-      than: notification.originDevice.map { ($0, nil) }, byUser[User(scope: scope, userRecordName: notification.userRecordName)] ?? [], withoutCouriers: false)
+      than: notification.originDevice.map { ($0, nil) },
+      byUser[User(scope: scope, userRecordName: notification.userRecordName)] ?? [], withoutCouriers: false)
     return notification.isForCouriersOnly == true ? told.filter { listeners[$0]?.kind == .courier } : told
   }
 
   /// - Parameter origin: a device and its user; nil as its user: the device of that name of any user.
-  private func others(than origin: (device: String, user: String?)?, _ ids: [ListenerID], withoutCouriers: Bool) -> [ListenerID] {
+  private func others(than origin: (device: String, user: String?)?, _ ids: [ListenerID], withoutCouriers: Bool)
+    -> [ListenerID]
+  {
     if origin == nil, !withoutCouriers { return ids }
     return ids.filter { id in
       guard let listener = listeners[id] else { return false }

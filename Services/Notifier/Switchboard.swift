@@ -36,7 +36,9 @@ final class Switchboard: Sendable {
     state.withLock { $0.board.extend(id, with: scope, device: device) }
   }
 
-  func withdraw(_ scope: PingBoard.Scope, from id: PingBoard.ListenerID) { state.withLock { $0.board.withdraw(scope, from: id) } }
+  func withdraw(_ scope: PingBoard.Scope, from id: PingBoard.ListenerID) {
+    state.withLock { $0.board.withdraw(scope, from: id) }
+  }
 
   func disconnect(_ id: PingBoard.ListenerID) {
     state.withLock { state in

@@ -88,7 +88,9 @@ actor Announcer {
   private func followPeers() async {
     guard let bus, let versions else { return }
     for await peers in bus.peerChanges() {
-      for newcomer in versions.subscribers(peers.filter { $0.role == .gateway || $0.role == .notifier }) { versions.push(version, to: newcomer) }
+      for newcomer in versions.subscribers(peers.filter { $0.role == .gateway || $0.role == .notifier }) {
+        versions.push(version, to: newcomer)
+      }
     }
   }
 }

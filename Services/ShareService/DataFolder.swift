@@ -29,9 +29,14 @@ struct DataFolder {
   /// gives its other files the same permissions.
   func protectDirectory() throws(InstallationProblem) {
     let file = open(directoryPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-    guard file >= 0 else { throw InstallationProblem("\(directoryPath) can't be written (\(Self.reason)): check the folder's owner and its free space.") }
+    guard file >= 0 else {
+      throw InstallationProblem(
+        "\(directoryPath) can't be written (\(Self.reason)): check the folder's owner and its free space.")
+    }
     defer { Glibc.close(file) }
-    guard fchmod(file, 0o600) == 0 else { throw InstallationProblem("\(directoryPath) belongs to somebody else (\(Self.reason)): check its owner.") }
+    guard fchmod(file, 0o600) == 0 else {
+      throw InstallationProblem("\(directoryPath) belongs to somebody else (\(Self.reason)): check its owner.")
+    }
   }
 
   /// The token that operators present: the given one, or the folder's, which is made at the first start.
@@ -47,7 +52,8 @@ struct DataFolder {
     }
     let token = random.hex(byteCount: 32)
     guard Self.write(token + "\n", to: operatorTokenPath) else {
-      throw InstallationProblem("\(operatorTokenPath) can't be written (\(Self.reason)): check the folder's owner and its free space.")
+      throw InstallationProblem(
+        "\(operatorTokenPath) can't be written (\(Self.reason)): check the folder's owner and its free space.")
     }
     return token
   }
@@ -55,7 +61,8 @@ struct DataFolder {
   private static func check(_ text: String, from source: String) throws(InstallationProblem) -> String {
     let token = text.trimmingCharacters(in: [" ", "\t", "\r", "\n"])
     guard token.utf8.count >= minimumTokenCharacterCount else {
-      throw InstallationProblem("\(source) has \(token.utf8.count) characters: an operator token has at least \(minimumTokenCharacterCount).")
+      throw InstallationProblem(
+        "\(source) has \(token.utf8.count) characters: an operator token has at least \(minimumTokenCharacterCount).")
     }
     return token
   }

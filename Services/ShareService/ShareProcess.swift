@@ -9,29 +9,41 @@ extension ShareService {
     Option("data", .path, isRequired: true, help: "The data folder; created if it is missing."),
     Option(
       "shards", .integer(DirectoryFormat.shardCountRange),
-      help: "The number of shards for the users' data, fixed when the installation is created (default \(DirectoryFormat.defaultShardCount))."),
-    Option("operator-token", .secret, help: "The token that operators present (default: the one in <data>/operator-token, created at the first start)."),
+      help:
+        "The number of shards for the users' data, fixed when the installation is created (default \(DirectoryFormat.defaultShardCount))."
+    ),
+    Option(
+      "operator-token", .secret,
+      help: "The token that operators present (default: the one in <data>/operator-token, created at the first start)."),
     Option(
       "token-rotation", .seconds(0...86_400), default: "300",
-      help: "The age at which an answer brings the successor of a sign-in's token (X-Apple-CloudKit-Web-Auth-Token); 0: every answer does."),
+      help:
+        "The age at which an answer brings the successor of a sign-in's token (X-Apple-CloudKit-Web-Auth-Token); 0: every answer does."
+    ),
     Option(
       "token-grace", .seconds(0...86_400), default: "300",
-      help: "The time that a sign-in's token stays valid after an answer brought its successor; with 0, and rotation 0, each token is valid for one answer."),
+      help:
+        "The time that a sign-in's token stays valid after an answer brought its successor; with 0, and rotation 0, each token is valid for one answer."
+    ),
   ]
 
   /// Makes the service from the process's options.
   public convenience init(_ context: ServiceContext) throws {
     var configuration = Configuration(
-      dataPath: context.options.requiredText("data"), shardCount: context.options.integer("shards"), operatorToken: context.options.text("operator-token"))
+      dataPath: context.options.requiredText("data"), shardCount: context.options.integer("shards"),
+      operatorToken: context.options.text("operator-token"))
     configuration.tokenRotation = context.options.duration("token-rotation")
     configuration.tokenGrace = context.options.duration("token-grace")
     try self.init(configuration, clock: context.clock, random: context.random, log: context.log)
     context.metrics.addDisk(of: configuration.dataPath)
-    context.metrics.collect("shared_zones", "Users' accesses to others' zones: active ones, and ended ones that the directory remembers.") { [directory] in
+    context.metrics.collect(
+      "shared_zones", "Users' accesses to others' zones: active ones, and ended ones that the directory remembers."
+    ) { [directory] in
       // Dropped because a scrape reports only known values; the health check tells that the directory can't be read.
       guard let counts = try? await directory.sharedZoneCounts() else { return [] }
       return [
-        Metrics.Sample(Double(counts.active), labels: [("state", "active")]), Metrics.Sample(Double(counts.ended), labels: [("state", "ended")]),
+        Metrics.Sample(Double(counts.active), labels: [("state", "active")]),
+        Metrics.Sample(Double(counts.ended), labels: [("state", "ended")]),
       ]
     }
     context.metrics.collect("departing_users", "Deleted users with data that are still being removed.") { [directory] in
@@ -40,7 +52,10 @@ extension ShareService {
       return [Metrics.Sample(Double(count))]
     }
     for kind in StorageJob.Kind.allCases {
-      context.metrics.collect("\(kind.rawValue)_last_success_timestamp_seconds", "End of the last \(kind.rawValue) without problems, in seconds since 1970.") {
+      context.metrics.collect(
+        "\(kind.rawValue)_last_success_timestamp_seconds",
+        "End of the last \(kind.rawValue) without problems, in seconds since 1970."
+      ) {
         [jobs] in await jobs.successTimes[kind].map { [Metrics.Sample(Double($0))] } ?? []
       }
     }
@@ -70,12 +85,14 @@ extension ShareService {
       let held = map.holders.count { $0 != nil }
       readings[version.name] = Double(map.version)
       readings.samples[shards.name] = [
-        Metrics.Sample(Double(held), labels: [("state", "held")]), Metrics.Sample(Double(map.holders.count - held), labels: [("state", "unheld")]),
+        Metrics.Sample(Double(held), labels: [("state", "held")]),
+        Metrics.Sample(Double(map.holders.count - held), labels: [("state", "unheld")]),
       ]
       readings.samples[members.name] = Role.allCases.flatMap { role in
         [true, false].map { isReady in
           Metrics.Sample(
-            Double(map.members.count { $0.role == role && $0.isReady == isReady }), labels: [("role", role.rawValue), ("ready", isReady ? "yes" : "no")])
+            Double(map.members.count { $0.role == role && $0.isReady == isReady }),
+            labels: [("role", role.rawValue), ("ready", isReady ? "yes" : "no")])
         }
       }
       return readings

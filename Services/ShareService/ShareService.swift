@@ -27,7 +27,9 @@ public final class ShareService: Sendable {
     }
 
     var sessions: SessionPolicy {
-      func milliseconds(_ duration: Duration) -> Int64 { duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000 }
+      func milliseconds(_ duration: Duration) -> Int64 {
+        duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
+      }
       var policy = SessionPolicy()
       if let tokenRotation { policy.rotation = milliseconds(tokenRotation) }
       if let tokenGrace { policy.grace = milliseconds(tokenGrace) }
@@ -54,7 +56,8 @@ public final class ShareService: Sendable {
     try folder.protectDirectory()
     directory = try Directory(
       path: folder.directoryPath, shardCount: configuration.shardCount,
-      operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) }, sessions: configuration.sessions, clock: clock,
+      operatorToken: { try folder.operatorToken(given: configuration.operatorToken, random: random) },
+      sessions: configuration.sessions, clock: clock,
       random: random)
     jobs = StorageJobs(directory: directory, clock: clock, random: random, log: log)
     removals = UserRemovals(directory: directory, clock: clock, log: log)
@@ -70,16 +73,28 @@ public final class ShareService: Sendable {
   /// Registers the directory's handlers; to be called before the bus is made that `run` uses.
   public func register(in handlers: inout BusHandlers) {
     let (directory, announcer, log) = (directory, announcer, log)
-    handlers.on(Authenticate.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.authenticate(message) }) }
-    handlers.on(LookUpUser.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.lookUp(message) }) }
+    handlers.on(Authenticate.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.authenticate(message) })
+    }
+    handlers.on(LookUpUser.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.lookUp(message) })
+    }
     handlers.on(FetchStanding.self) { message, _, _ in
       Answer(
         FetchStanding.Reply(
-          standing: try await Self.answering(log) { try await directory.standing(ofUser: message.userRecordName, message.container, message.environment) }))
+          standing: try await Self.answering(log) {
+            try await directory.standing(ofUser: message.userRecordName, message.container, message.environment)
+          }))
     }
-    handlers.on(LookUpApp.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.app(of: message.container) }) }
-    handlers.on(DiscoverUsers.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.discover(message) }) }
-    handlers.on(IdentifyUsers.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.identify(message) }) }
+    handlers.on(LookUpApp.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.app(of: message.container) })
+    }
+    handlers.on(DiscoverUsers.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.discover(message) })
+    }
+    handlers.on(IdentifyUsers.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.identify(message) })
+    }
     handlers.on(NoteSharedZones.self) { message, _, _ in
       try await Self.answering(log) { try await directory.note(message.zones) }
       return Answer(Acknowledgement())
@@ -88,38 +103,63 @@ public final class ShareService: Sendable {
       Answer(BeginComparison.Reply(number: try await Self.answering(log) { try await directory.beginComparison() }))
     }
     handlers.on(CompareSharedZones.self) { message, _, _ in
-      Answer(CompareSharedZones.Reply(correctedCount: try await Self.answering(log) { try await directory.compare(message) }))
+      Answer(
+        CompareSharedZones.Reply(correctedCount: try await Self.answering(log) { try await directory.compare(message) })
+      )
     }
-    handlers.on(FetchSharedZones.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.sharedZones(message) }) }
-    handlers.on(ClaimFolder.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.claim(message) }) }
-    handlers.on(FetchShardEpochs.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.shardEpochs(message) }) }
+    handlers.on(FetchSharedZones.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.sharedZones(message) })
+    }
+    handlers.on(ClaimFolder.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.claim(message) })
+    }
+    handlers.on(FetchShardEpochs.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.shardEpochs(message) })
+    }
     handlers.on(NoteShardEpochs.self) { message, _, _ in
       try await Self.answering(log) { try await directory.note(message) }
       return Answer(Acknowledgement())
     }
-    handlers.on(SignIn.self) { [signIns] message, _, _ in Answer(try await Self.answering(log) { try await signIns.signIn(message) }) }
-    handlers.on(CheckPassword.self) { [signIns] message, _, _ in Answer(try await Self.answering(log) { try await signIns.check(message) }) }
-    handlers.on(RotateSession.self) { message, _, _ in
-      Answer(RotateSession.Reply(successor: try await Self.answering(log) { try await directory.rotate(message.token) }))
+    handlers.on(SignIn.self) { [signIns] message, _, _ in
+      Answer(try await Self.answering(log) { try await signIns.signIn(message) })
     }
-    handlers.on(VerifyGrant.self) { message, _, _ in Answer(VerifyGrant.Reply(holds: try await Self.answering(log) { try await directory.holds(message) })) }
+    handlers.on(CheckPassword.self) { [signIns] message, _, _ in
+      Answer(try await Self.answering(log) { try await signIns.check(message) })
+    }
+    handlers.on(RotateSession.self) { message, _, _ in
+      Answer(
+        RotateSession.Reply(successor: try await Self.answering(log) { try await directory.rotate(message.token) }))
+    }
+    handlers.on(VerifyGrant.self) { message, _, _ in
+      Answer(VerifyGrant.Reply(holds: try await Self.answering(log) { try await directory.holds(message) }))
+    }
     handlers.on(ClaimSignature.self) { [signatures] message, _, _ in
       Answer(ClaimSignature.Reply(isFresh: try await Self.answering(log) { try await signatures.claim(message) }))
     }
-    handlers.on(FetchSchema.self) { message, _, _ in Answer(try await Self.answering(log) { try await directory.fetchSchema(message) }) }
+    handlers.on(FetchSchema.self) { message, _, _ in
+      Answer(try await Self.answering(log) { try await directory.fetchSchema(message) })
+    }
     handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: directory.signingKey)) }
     handlers.on(ExtendSchema.self) { message, _, _ in
-      let isChanged = try await Self.answering(log) { try await directory.extendDevelopment(message.container, with: message.fields) }
-      if isChanged { await announcer.announceSoon(EnvironmentKey(container: message.container, environment: .development).description) }
+      let isChanged = try await Self.answering(log) {
+        try await directory.extendDevelopment(message.container, with: message.fields)
+      }
+      if isChanged {
+        await announcer.announceSoon(
+          EnvironmentKey(container: message.container, environment: .development).description)
+      }
       return Answer(Acknowledgement())
     }
     let operators = OperatorAPI(
-      directory: directory, jobs: jobs, removals: removals, passwords: passwords, random: random, log: log, publish: { await announcer.announce($0) },
+      directory: directory, jobs: jobs, removals: removals, passwords: passwords, random: random, log: log,
+      publish: { await announcer.announce($0) },
       report: { [cluster] subject, query in await cluster.reports?.answer(subject, query) },
       command: { [cluster] subject, query in await cluster.reports?.carryOut(subject, query) })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)
-      return Answer(OperatorRequest.Reply(status: answer.status, contentType: answer.contentType, retryAfter: answer.retryAfter), body: answer.body)
+      return Answer(
+        OperatorRequest.Reply(status: answer.status, contentType: answer.contentType, retryAfter: answer.retryAfter),
+        body: answer.body)
     }
   }
 
@@ -137,8 +177,10 @@ public final class ShareService: Sendable {
     // The version starts at the current time: processes that kept running may know higher versions than a directory
     // restored from a backup.
     let publisher = ClusterMapPublisher(
-      bus: bus, shardCount: directory.shardCount, persisted: stored.map, startVersion: stored.version, leastVersion: clock.now,
-      persist: { try await directory.store($0) }, report: { log.warning("cluster map not kept", ["reason": .text($0)]) })
+      bus: bus, shardCount: directory.shardCount, persisted: stored.map, startVersion: stored.version,
+      leastVersion: clock.now,
+      persist: { try await directory.store($0) }, report: { log.warning("cluster map not kept", ["reason": .text($0)]) }
+    )
     await announcer.attach(bus)
     await jobs.attach(bus) { publisher.current }
     await removals.attach(bus) { publisher.current }
@@ -168,7 +210,9 @@ public final class ShareService: Sendable {
   }
 
   /// The service boundary: turns the directory's errors into codes that callers know.
-  private static func answering<Reply: Sendable>(_ log: Log, _ body: () async throws -> Reply) async throws(BusError) -> Reply {
+  private static func answering<Reply: Sendable>(_ log: Log, _ body: () async throws -> Reply) async throws(BusError)
+    -> Reply
+  {
     do {
       return try await body()
     } catch let error as RecordError {

@@ -31,18 +31,23 @@ public final class AssetFile: Sendable {
     if fstat(descriptor, &status) != 0 { problem = Folder.failure("look at asset", path) }
     let length = Int64(status.st_size)
     do {
-      let head = problem == nil && length >= SealedFile.headByteCount ? try Self.bytes(of: descriptor, path, at: 0, count: SealedFile.headByteCount) : []
+      let head =
+        problem == nil && length >= SealedFile.headByteCount
+        ? try Self.bytes(of: descriptor, path, at: 0, count: SealedFile.headByteCount) : []
       sealed = try SealedFile(head: head, keys: keys)
     } catch SealingError.missingKey(let id) {
       sealed = nil
-      problem = .missingKey("\(path) is sealed with the encryption key \(id), which is not in the key file (--encryption-key)")
+      problem = .missingKey(
+        "\(path) is sealed with the encryption key \(id), which is not in the key file (--encryption-key)")
     } catch {
       sealed = nil
       problem = error as? AssetError ?? .io("\(path): \(error)")
     }
     let content = sealed == nil ? length : SealedFile.contentByteCount(ofFile: length)
     byteCount = content ?? 0
-    if content == nil { problem = .corrupt("\(path) has \(length) bytes, but no sealed file has that length; restore it from a backup") }
+    if content == nil {
+      problem = .corrupt("\(path) has \(length) bytes, but no sealed file has that length; restore it from a backup")
+    }
     if let problem { throw problem }
     guard status.st_mode & S_IFMT == S_IFREG else { return nil }
   }
@@ -89,7 +94,9 @@ public final class AssetFile: Sendable {
       offset += Int64(piece.count)
     }
     // The hash begins in the folder's name, which is its first two digits.
-    guard path.filter({ $0 != "/" }).hasSuffix(Hex.encode(hash.finish())) else { throw .corrupt("\(path) does not match the hash in its name; restore it from a backup") }
+    guard path.filter({ $0 != "/" }).hasSuffix(Hex.encode(hash.finish())) else {
+      throw .corrupt("\(path) does not match the hash in its name; restore it from a backup")
+    }
   }
 
   private static let comparedByteCount = 1 << 20
@@ -105,11 +112,14 @@ public final class AssetFile: Sendable {
   }
 
   /// Reads exactly `count` bytes.
-  private static func bytes(of descriptor: Int32, _ path: String, at offset: Int64, count: Int) throws(AssetError) -> [UInt8] {
+  private static func bytes(of descriptor: Int32, _ path: String, at offset: Int64, count: Int) throws(AssetError)
+    -> [UInt8]
+  {
     var failure: AssetError?
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
       while filled < count {
-        let length = pread(descriptor, buffer.baseAddress?.advanced(by: filled), count - filled, off_t(offset) + off_t(filled))
+        let length = pread(
+          descriptor, buffer.baseAddress?.advanced(by: filled), count - filled, off_t(offset) + off_t(filled))
         if length < 0 && errno == EINTR { continue }
         if length <= 0 {
           failure = length == 0 ? .corrupt("\(path) became shorter") : Folder.failure("read asset", path)

@@ -87,7 +87,9 @@ public struct AssetStore: Sendable {
   /// The path of the content's newest file in the spool.
   private func spooled(_ asset: Asset) throws(AssetError) -> String? {
     let name = Hex.encode(asset.hash)
-    for bucket in try buckets().reversed() where form(of: spoolPath(bucket, name), asset) != nil { return spoolPath(bucket, name) }
+    for bucket in try buckets().reversed() where form(of: spoolPath(bucket, name), asset) != nil {
+      return spoolPath(bucket, name)
+    }
     return nil
   }
 
@@ -147,7 +149,9 @@ public struct AssetStore: Sendable {
       let folder = Folder.parent(of: path)
       if folders.insert(folder).inserted { try Folder.make(folder) }
       // A file that is missing here was missing before the upgrade.
-      guard link(directory + "/" + asset.unshardedPath, path) == 0 || errno == EEXIST || errno == ENOENT else { throw Folder.failure("link file", path) }
+      guard link(directory + "/" + asset.unshardedPath, path) == 0 || errno == EEXIST || errno == ENOENT else {
+        throw Folder.failure("link file", path)
+      }
     }
     for folder in folders.sorted() { try Folder.sync(folder) }
   }
@@ -160,12 +164,17 @@ public struct AssetStore: Sendable {
     guard asset.hash.count == SHA256.byteCount else { throw .io("an asset's hash has \(asset.hash.count) bytes") }
     var path = path(of: asset, shard: shard)
     if access(path, F_OK) != 0, let spooled = try spooled(asset) { path = spooled }
-    guard let file = try AssetFile(path: path, keys: keys) else { throw .io("\(path) is missing; restore it from a backup") }
+    guard let file = try AssetFile(path: path, keys: keys) else {
+      throw .io("\(path) is missing; restore it from a backup")
+    }
     guard file.byteCount == asset.byteCount else {
-      throw .corrupt("\(path) has \(file.byteCount) bytes of content instead of \(asset.byteCount); restore it from a backup")
+      throw .corrupt(
+        "\(path) has \(file.byteCount) bytes of content instead of \(asset.byteCount); restore it from a backup")
     }
     let content = try file.readAll()
-    guard SHA256.hash(content) == asset.hash else { throw .corrupt("\(path) does not match the hash in its name; restore it from a backup") }
+    guard SHA256.hash(content) == asset.hash else {
+      throw .corrupt("\(path) does not match the hash in its name; restore it from a backup")
+    }
     return content
   }
 
@@ -196,7 +205,9 @@ public struct AssetStore: Sendable {
         try Folder.remove(folder + "/" + name)
         count += 1
       }
-      guard rmdir(folder) == 0 || errno == ENOENT || errno == ENOTEMPTY else { throw Folder.failure("remove folder", folder) }
+      guard rmdir(folder) == 0 || errno == ENOENT || errno == ENOTEMPTY else {
+        throw Folder.failure("remove folder", folder)
+      }
     }
     return count
   }
@@ -212,5 +223,7 @@ public struct AssetStore: Sendable {
   func spoolPath(_ bucket: Int64, _ name: String) -> String { "\(spoolFolder(bucket))/\(name)" }
 
   /// The hours that the spool has folders for, ascending.
-  private func buckets() throws(AssetError) -> [Int64] { try Folder.names(in: directory + "/uploads").compactMap { Int64($0) }.sorted() }
+  private func buckets() throws(AssetError) -> [Int64] {
+    try Folder.names(in: directory + "/uploads").compactMap { Int64($0) }.sorted()
+  }
 }

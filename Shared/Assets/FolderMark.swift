@@ -10,7 +10,9 @@ public struct InstallationID: Hashable, Sendable, CustomStringConvertible {
   public var description: String { text }
 
   /// - Parameter signingKey: the key that the directory keeps and that was made with the installation.
-  public init(signingKey: [UInt8]) { text = Hex.encode(Array(SHA256.hash(Array("aquifer installation".utf8) + signingKey).prefix(8))) }
+  public init(signingKey: [UInt8]) {
+    text = Hex.encode(Array(SHA256.hash(Array("aquifer installation".utf8) + signingKey).prefix(8)))
+  }
 
   /// Fails unless the text has 16 hexadecimal digits.
   public init?(text: String) {
@@ -51,13 +53,16 @@ public struct FolderMark: Hashable, Sendable {
   /// One line of constant length. It is replaced in place, within one sector, which needs no space on a full disk.
   var line: String {
     let digits = String(epoch)
-    return "aquifer \(installation.text) \(String(repeating: "0", count: max(19 - digits.utf8.count, 0)))\(digits) \(nonce) \(next)\n"
+    return
+      "aquifer \(installation.text) \(String(repeating: "0", count: max(19 - digits.utf8.count, 0)))\(digits) \(nonce) \(next)\n"
   }
 
   /// Fails unless the text begins with such a line.
   init?(line: String) {
-    let words = line.split(separator: "\n", omittingEmptySubsequences: false).first?.split(separator: " ").map(String.init) ?? []
-    guard words.count == 5, words[0] == "aquifer", let installation = InstallationID(text: words[1]), let epoch = Int64(words[2]), epoch >= 0,
+    let words =
+      line.split(separator: "\n", omittingEmptySubsequences: false).first?.split(separator: " ").map(String.init) ?? []
+    guard words.count == 5, words[0] == "aquifer", let installation = InstallationID(text: words[1]),
+      let epoch = Int64(words[2]), epoch >= 0,
       words[3].utf8.count == Self.nonceLength, words[4].utf8.count == Self.nonceLength
     else { return nil }
     self.init(installation: installation, epoch: epoch, nonce: words[3], next: words[4])
@@ -116,7 +121,9 @@ public final class FolderMarkFile {
     let bytes = Array(mark.line.utf8)
     errno = obstacle
     if obstacle != 0 { throw Folder.failure("write", path) }
-    guard pwrite(descriptor, bytes, bytes.count, 0) == bytes.count, fsync(descriptor) == 0 else { throw Folder.failure("write", path) }
+    guard pwrite(descriptor, bytes, bytes.count, 0) == bytes.count, fsync(descriptor) == 0 else {
+      throw Folder.failure("write", path)
+    }
     try Folder.sync(Folder.parent(of: path))
   }
 }

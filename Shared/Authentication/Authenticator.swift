@@ -25,7 +25,9 @@ public final class Authenticator: Sendable {
     public let userToken: String?
     public let keyID: String?
 
-    public init(container: ContainerID?, environment: Environment?, apiToken: String?, userToken: String?, keyID: String? = nil) {
+    public init(
+      container: ContainerID?, environment: Environment?, apiToken: String?, userToken: String?, keyID: String? = nil
+    ) {
       self.container = container
       self.environment = environment
       self.apiToken = apiToken
@@ -76,7 +78,8 @@ public final class Authenticator: Sendable {
     let (known, asked) = state.withLock { ($0.entries[question], $0.generation) }
     if let known, start < known.expiry { return known.reply }
     let message = Authenticate(
-      container: question.container, environment: question.environment, apiToken: question.apiToken, userToken: question.userToken, keyID: question.keyID)
+      container: question.container, environment: question.environment, apiToken: question.apiToken,
+      userToken: question.userToken, keyID: question.keyID)
     let reply: Authenticate.Reply
     do throws(RecordError) {
       reply = try await known == nil ? share.call(message) : share.callOnce(message)
@@ -90,7 +93,8 @@ public final class Authenticator: Sendable {
   }
 
   /// - Parameter start: the time of the question. All times of the reply count from there.
-  private func keep(_ reply: Authenticate.Reply, for question: Question, asked: Int, at start: ContinuousClock.Instant) {
+  private func keep(_ reply: Authenticate.Reply, for question: Question, asked: Int, at start: ContinuousClock.Instant)
+  {
     let expiry = start + .seconds(reply.lifetimeSeconds)
     state.withLock { state in
       guard asked == state.generation else { return }
@@ -104,7 +108,8 @@ public final class Authenticator: Sendable {
       }
       let lastUse = reply.session.map { start + .milliseconds($0.validity) } ?? expiry + Self.staleLimit
       let rotation = reply.session.map { start + .milliseconds($0.rotationDelay) }
-      state.entries[question] = Entry(reply: reply, expiry: expiry, lastUse: lastUse, rotation: rotation, successor: nil, number: state.nextNumber)
+      state.entries[question] = Entry(
+        reply: reply, expiry: expiry, lastUse: lastUse, rotation: rotation, successor: nil, number: state.nextNumber)
       state.nextNumber += 1
     }
   }

@@ -16,7 +16,9 @@ public enum CORS {
   /// - Parameter allowed: the origins of the API token; empty allows any, also while the token is not known yet.
   public static func headers(origin: String?, allowed: [String]) -> [(name: String, value: String)] {
     guard allows(origin, allowed: allowed) else { return [("Vary", "Origin")] }
-    guard let origin, !allowed.isEmpty else { return [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", exposed)] }
+    guard let origin, !allowed.isEmpty else {
+      return [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", exposed)]
+    }
     return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), ("Access-Control-Expose-Headers", exposed)]
   }
 
@@ -25,6 +27,8 @@ public enum CORS {
   public static func preflight(methods: String, headers: String) -> HTTPResponse {
     HTTPResponse(
       status: 204,
-      headers: Self.headers(origin: nil, allowed: []) + [("Access-Control-Allow-Methods", methods), ("Access-Control-Allow-Headers", headers)])
+      headers: Self.headers(origin: nil, allowed: []) + [
+        ("Access-Control-Allow-Methods", methods), ("Access-Control-Allow-Headers", headers),
+      ])
   }
 }

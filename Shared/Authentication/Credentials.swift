@@ -24,7 +24,8 @@ public struct Credentials: Hashable, Sendable {
     let webToken = given("ckWebAuthToken") ?? given("ckSession")
     let bearerToken = webToken == nil ? request.header("authorization").flatMap(Self.bearerToken) : nil
     self.init(
-      apiToken: given("ckAPIToken"), userToken: webToken ?? bearerToken, isBearer: bearerToken != nil, signature: RequestSignature(of: request))
+      apiToken: given("ckAPIToken"), userToken: webToken ?? bearerToken, isBearer: bearerToken != nil,
+      signature: RequestSignature(of: request))
   }
 
   /// The token of `Bearer <token>`; nil for other schemes.

@@ -27,7 +27,9 @@ public struct RequestSignature: Hashable, Sendable {
   /// True when the key ID has the form of one.
   public var isPlausible: Bool {
     keyID.utf8.count == Self.keyIDCharacterCount
-      && keyID.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0) }
+      && keyID.utf8.allSatisfy {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0)
+      }
   }
 
   /// Identifies a valid signature, so that the caller can check that it is not used twice.
@@ -43,7 +45,8 @@ public struct RequestSignature: Hashable, Sendable {
   /// - Parameter now: milliseconds since 1970.
   /// - Returns: nil when either is invalid.
   public func proof(for request: HTTPRequest, by key: P256PublicKey, now: Int64) -> Proof? {
-    guard let signed = MirrorDate.milliseconds(date), (now - Self.window...now + Self.window).contains(signed), let der = Base64.decode(signature),
+    guard let signed = MirrorDate.milliseconds(date), (now - Self.window...now + Self.window).contains(signed),
+      let der = Base64.decode(signature),
       let signature = P256Signature(der: der)
     else { return nil }
     let hashes = [Base64.encode(SHA256.hash(request.body))] + (request.body.isEmpty ? [""] : [])
@@ -52,7 +55,9 @@ public struct RequestSignature: Hashable, Sendable {
     return Proof(digest: SHA256.hash(Array(keyID.utf8) + signature.r), expiry: signed + 2 * Self.window)
   }
 
-  private func message(hash: String, _ request: HTTPRequest) -> [UInt8] { Array("\(date):\(hash):\(Self.pathAndQuery(of: request.target))".utf8) }
+  private func message(hash: String, _ request: HTTPRequest) -> [UInt8] {
+    Array("\(date):\(hash):\(Self.pathAndQuery(of: request.target))".utf8)
+  }
 
   /// The path and query from the request line, undecoded, without the scheme and host that some clients send.
   private static func pathAndQuery(of target: String) -> Substring {

@@ -21,18 +21,23 @@ public struct ShareCalls: Sendable {
   /// executed.
   /// - Parameter limit: the time for the call and its retries; nil for the limit of the initializer.
   /// - Throws: the service's refusal, or `tryAgainLater` when the time is over.
-  public func call<M: Message>(_ message: M, body: [UInt8] = [], within limit: Duration? = nil) async throws(RecordError) -> Answer<M.Reply> {
+  public func call<M: Message>(_ message: M, body: [UInt8] = [], within limit: Duration? = nil)
+    async throws(RecordError) -> Answer<M.Reply>
+  {
     let start = timing.now()
     var plan = RetryPlan(limit: limit ?? self.limit)
     while true {
       do {
-        return try await bus.call(message, body: body, to: .role(.share), within: plan.attemptBudget(after: timing.now() - start))
+        return try await bus.call(
+          message, body: body, to: .role(.share), within: plan.attemptBudget(after: timing.now() - start))
       } catch {
         switch plan.step(after: error, elapsed: timing.now() - start) {
         case .retry(let pause):
           guard M.isRepeatable || Self.wasNotExecuted(error) else {
             throw RecordError(
-              .tryAgainLater, "The share service did not answer; check whether the change was made before you repeat it", retryAfter: RetryPlan.retryAfterSeconds)
+              .tryAgainLater,
+              "The share service did not answer; check whether the change was made before you repeat it",
+              retryAfter: RetryPlan.retryAfterSeconds)
           }
           try await RetryPlan.pause(pause, timing)
         case .fail(let failure): throw failure
@@ -41,7 +46,9 @@ public struct ShareCalls: Sendable {
     }
   }
 
-  public func call<M: Message>(_ message: M, within limit: Duration? = nil) async throws(RecordError) -> M.Reply { try await call(message, within: limit).reply }
+  public func call<M: Message>(_ message: M, within limit: Duration? = nil) async throws(RecordError) -> M.Reply {
+    try await call(message, within: limit).reply
+  }
 
   /// Calls once, without retries.
   /// - Throws: the service's refusal, or `tryAgainLater` for a transient failure.
@@ -52,7 +59,8 @@ public struct ShareCalls: Sendable {
     } catch {
       switch plan.step(after: error, elapsed: .zero) {
       case .fail(let failure): throw failure
-      case .retry: throw RecordError(.tryAgainLater, "The share service did not answer", retryAfter: RetryPlan.retryAfterSeconds)
+      case .retry:
+        throw RecordError(.tryAgainLater, "The share service did not answer", retryAfter: RetryPlan.retryAfterSeconds)
       }
     }
   }

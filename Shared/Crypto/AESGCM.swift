@@ -15,7 +15,9 @@ enum AESGCM {
 
   /// Fetched once: the lookup costs more than a short message.
   nonisolated(unsafe) private static let algorithm: OpaquePointer = {
-    guard let algorithm = EVP_CIPHER_fetch(nil, "AES-256-GCM", nil) else { fatalError("libcrypto offers no AES-256-GCM") }
+    guard let algorithm = EVP_CIPHER_fetch(nil, "AES-256-GCM", nil) else {
+      fatalError("libcrypto offers no AES-256-GCM")
+    }
     return algorithm
   }()
 
@@ -23,7 +25,9 @@ enum AESGCM {
   /// - Parameters:
   /// - context: bytes that `open` has to repeat. The message does not contain them.
   ///   - key: 32 bytes.
-  static func seal(_ content: UnsafeRawBufferPointer, in context: [UInt8], key: [UInt8], appendingTo message: inout [UInt8]) {
+  static func seal(
+    _ content: UnsafeRawBufferPointer, in context: [UInt8], key: [UInt8], appendingTo message: inout [UInt8]
+  ) {
     precondition(key.count == keyByteCount, "a key of \(key.count) bytes")
     let nonce = SecureRandom.bytes(nonceByteCount)
     let start = message.count
@@ -47,7 +51,9 @@ enum AESGCM {
     var tag = Array(message[nonceByteCount..<overhead])
     var isAuthentic = false
     let result = [UInt8](unsafeUninitializedCapacity: content.count) { buffer, count in
-      isAuthentic = run(content, to: buffer.baseAddress, nonce: Array(message[..<nonceByteCount]), context, key, encrypts: false) { cipher in
+      isAuthentic = run(
+        content, to: buffer.baseAddress, nonce: Array(message[..<nonceByteCount]), context, key, encrypts: false
+      ) { cipher in
         EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, Int32(tagByteCount), &tag) == 1
       }
       count = isAuthentic ? content.count : 0
@@ -57,7 +63,8 @@ enum AESGCM {
 
   /// - Parameter tag: reads the tag from the cipher when encrypting, and sets it when decrypting.
   private static func run(
-    _ content: UnsafeRawBufferPointer, to output: UnsafeMutablePointer<UInt8>?, nonce: [UInt8], _ context: [UInt8], _ key: [UInt8], encrypts: Bool,
+    _ content: UnsafeRawBufferPointer, to output: UnsafeMutablePointer<UInt8>?, nonce: [UInt8], _ context: [UInt8],
+    _ key: [UInt8], encrypts: Bool,
     tag: (OpaquePointer) -> Bool
   ) -> Bool {
     // The result alone reports the failure. The error queue belongs to the thread and must not leak into other calls.

@@ -44,14 +44,20 @@ public struct KeyRing: Sendable {
       let word = line.filter { $0 != " " && $0 != "\t" }
       if word.isEmpty || word.hasPrefix("#") { continue }
       guard let bytes = Hex.decode(word), bytes.count == AESGCM.keyByteCount else {
-        throw KeyFileError(reason: "line \(index + 1) is not a key: a key has \(2 * AESGCM.keyByteCount) hexadecimal digits")
+        throw KeyFileError(
+          reason: "line \(index + 1) is not a key: a key has \(2 * AESGCM.keyByteCount) hexadecimal digits")
       }
-      guard !keys.contains(where: { $0.bytes == bytes }) else { throw KeyFileError(reason: "line \(index + 1) repeats an earlier key") }
-      guard let id = ID(bytes: Array(SHA256.hash(Array("aquifer encryption key".utf8) + bytes).prefix(ID.byteCount))) else { continue }
+      guard !keys.contains(where: { $0.bytes == bytes }) else {
+        throw KeyFileError(reason: "line \(index + 1) repeats an earlier key")
+      }
+      guard let id = ID(bytes: Array(SHA256.hash(Array("aquifer encryption key".utf8) + bytes).prefix(ID.byteCount)))
+      else { continue }
       keys.append(Key(id: id, bytes: bytes))
     }
     guard !keys.isEmpty else { throw KeyFileError(reason: "it has no key") }
-    guard Set(keys.map(\.id)).count == keys.count else { throw KeyFileError(reason: "two of its keys have the same identifier; make another key") }
+    guard Set(keys.map(\.id)).count == keys.count else {
+      throw KeyFileError(reason: "two of its keys have the same identifier; make another key")
+    }
     self.keys = keys
   }
 
@@ -75,7 +81,9 @@ public struct KeyRing: Sendable {
   public static func isSealed(_ blob: UnsafeRawBufferPointer) -> Bool { blob.first == mark }
 
   /// The length of a stored blob's content, sealed or not.
-  public static func contentByteCount(of blob: UnsafeRawBufferPointer) -> Int { isSealed(blob) ? max(blob.count - overhead, 0) : blob.count }
+  public static func contentByteCount(of blob: UnsafeRawBufferPointer) -> Int {
+    isSealed(blob) ? max(blob.count - overhead, 0) : blob.count
+  }
 
   /// Seals with the newest key.
   /// - Precondition: the ring has a key (`canSeal`).

@@ -78,7 +78,9 @@ public struct P256Signature: Hashable, Sendable {
       var position = bytes.baseAddress
       guard let signature = d2i_ECDSA_SIG(nil, &position, bytes.count) else { return nil }
       defer { ECDSA_SIG_free(signature) }
-      guard position == bytes.baseAddress.map({ $0 + bytes.count }), let r = ECDSA_SIG_get0_r(signature) else { return nil }
+      guard position == bytes.baseAddress.map({ $0 + bytes.count }), let r = ECDSA_SIG_get0_r(signature) else {
+        return nil
+      }
       var number = [UInt8](repeating: 0, count: Int(Self.numberByteCount))
       return BN_bn2binpad(r, &number, Self.numberByteCount) == Self.numberByteCount ? number : nil
     }

@@ -12,9 +12,11 @@ public struct PasswordHash: Hashable, Sendable {
 
   /// libsodium's costs for sign-ins: 2 passes over 64 MiB, about a tenth of a second.
   public static let interactive = PasswordHash(
-    passCount: UInt64(crypto_pwhash_argon2id_OPSLIMIT_INTERACTIVE), byteCount: Int(crypto_pwhash_argon2id_MEMLIMIT_INTERACTIVE))
+    passCount: UInt64(crypto_pwhash_argon2id_OPSLIMIT_INTERACTIVE),
+    byteCount: Int(crypto_pwhash_argon2id_MEMLIMIT_INTERACTIVE))
   /// The lowest costs that libsodium allows, for tests.
-  public static let cheapest = PasswordHash(passCount: UInt64(crypto_pwhash_argon2id_OPSLIMIT_MIN), byteCount: Int(crypto_pwhash_argon2id_MEMLIMIT_MIN))
+  public static let cheapest = PasswordHash(
+    passCount: UInt64(crypto_pwhash_argon2id_OPSLIMIT_MIN), byteCount: Int(crypto_pwhash_argon2id_MEMLIMIT_MIN))
 
   /// Initializes libsodium for the process, once.
   private static let isReady = sodium_init() >= 0
@@ -25,7 +27,9 @@ public struct PasswordHash: Hashable, Sendable {
     precondition(Self.isReady, "libsodium can't be used on this machine")
     var text = [CChar](repeating: 0, count: Int(crypto_pwhash_STRBYTES))
     let code = password.withUnsafeBytes { bytes in
-      withCharacters(bytes) { crypto_pwhash_str_alg(&text, $0, UInt64(bytes.count), passCount, byteCount, crypto_pwhash_ALG_ARGON2ID13) }
+      withCharacters(bytes) {
+        crypto_pwhash_str_alg(&text, $0, UInt64(bytes.count), passCount, byteCount, crypto_pwhash_ALG_ARGON2ID13)
+      }
     }
     return code == 0 ? String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
   }
@@ -38,13 +42,17 @@ public struct PasswordHash: Hashable, Sendable {
     return "$argon2id$v=19$m=\(byteCount / 1024),t=\(passCount),p=1$\(salt)$\(hash)"
   }
 
-  private static func unpadded(_ bytes: ArraySlice<UInt8>) -> String { String(Base64.encode(Array(bytes)).prefix { $0 != "=" }) }
+  private static func unpadded(_ bytes: ArraySlice<UInt8>) -> String {
+    String(Base64.encode(Array(bytes)).prefix { $0 != "=" })
+  }
 
   /// True when `text` was made of `password`. The text sets the costs, and the comparison takes constant time.
   /// - Returns: false, too, for a malformed text.
   public static func isMatch(_ password: [UInt8], _ text: String) -> Bool {
     precondition(isReady, "libsodium can't be used on this machine")
-    return password.withUnsafeBytes { bytes in withCharacters(bytes) { crypto_pwhash_str_verify(text, $0, UInt64(bytes.count)) == 0 } }
+    return password.withUnsafeBytes { bytes in
+      withCharacters(bytes) { crypto_pwhash_str_verify(text, $0, UInt64(bytes.count)) == 0 }
+    }
   }
 
   /// True when `text` was made with other costs than these.
@@ -52,7 +60,8 @@ public struct PasswordHash: Hashable, Sendable {
 }
 
 /// Passes an address to libsodium even for an empty array, which may have none.
-private func withCharacters<Result>(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafePointer<CChar>) -> Result) -> Result {
+private func withCharacters<Result>(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafePointer<CChar>) -> Result) -> Result
+{
   guard let address = bytes.bindMemory(to: CChar.self).baseAddress else {
     var nothing: CChar = 0
     return body(&nothing)

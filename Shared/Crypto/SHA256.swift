@@ -36,7 +36,9 @@ public enum SHA256 {
     private let context: OpaquePointer
 
     public init() {
-      guard let context = EVP_MD_CTX_new(), EVP_DigestInit_ex(context, SHA256.algorithm, nil) == 1 else { fatalError("libcrypto has no memory for a digest") }
+      guard let context = EVP_MD_CTX_new(), EVP_DigestInit_ex(context, SHA256.algorithm, nil) == 1 else {
+        fatalError("libcrypto has no memory for a digest")
+      }
       self.context = context
     }
 
@@ -82,7 +84,9 @@ public enum HMACSHA256 {
     ConstantTime.areEqual(code, Self.code(for: message, key: key))
   }
 
-  private static func authenticate(_ message: [UInt8], key: UnsafeRawBufferPointer, into buffer: UnsafeMutableBufferPointer<UInt8>) -> Bool {
+  private static func authenticate(
+    _ message: [UInt8], key: UnsafeRawBufferPointer, into buffer: UnsafeMutableBufferPointer<UInt8>
+  ) -> Bool {
     HMAC(SHA256.algorithm, key.baseAddress, Int32(key.count), message, message.count, buffer.baseAddress, nil) != nil
   }
 }

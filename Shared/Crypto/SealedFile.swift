@@ -36,7 +36,9 @@ public struct SealedFile: Sendable {
   /// - Throws: `missingKey` when the head names a key that the ring lacks.
   public init?(head: [UInt8], keys: KeyRing) throws(SealingError) {
     guard head.count == Self.headByteCount, Array(head.prefix(Self.mark.count)) == Self.mark else { return nil }
-    guard let key = KeyRing.ID(bytes: Array(head[Self.mark.count..<Self.mark.count + KeyRing.ID.byteCount])) else { return nil }
+    guard let key = KeyRing.ID(bytes: Array(head[Self.mark.count..<Self.mark.count + KeyRing.ID.byteCount])) else {
+      return nil
+    }
     let context = Array(head.prefix(head.count - AESGCM.overhead))
     do {
       _ = try Array(head.suffix(AESGCM.overhead)).open(in: context, keys, key)
@@ -52,7 +54,8 @@ public struct SealedFile: Sendable {
 
   /// The length of a sealed file in bytes, from the length of its content.
   public static func byteCount(ofContent count: Int64) -> Int64 {
-    Int64(headByteCount) + count + Int64(AESGCM.overhead) * max(1, (count + Int64(chunkContentByteCount) - 1) / Int64(chunkContentByteCount))
+    Int64(headByteCount) + count + Int64(AESGCM.overhead)
+      * max(1, (count + Int64(chunkContentByteCount) - 1) / Int64(chunkContentByteCount))
   }
 
   /// The content's length in bytes, from the length of its sealed file; nil when no sealed file has that length.
@@ -110,7 +113,8 @@ public struct FileSealer: Sendable {
     var start = 0
     // A chunk is sealed as the last one only once no content follows.
     while waiting.count - start > SealedFile.chunkContentByteCount {
-      file.seal(waiting[start..<start + SealedFile.chunkContentByteCount], index: index, isLast: false, appendingTo: &output)
+      file.seal(
+        waiting[start..<start + SealedFile.chunkContentByteCount], index: index, isLast: false, appendingTo: &output)
       start += SealedFile.chunkContentByteCount
       index += 1
     }
@@ -140,6 +144,8 @@ extension UnsafeRawBufferPointer {
 
 extension [UInt8] {
   fileprivate func open(in context: [UInt8], _ keys: KeyRing, _ id: KeyRing.ID) throws(SealingError) -> [UInt8] {
-    try withUnsafeBufferPointer { bytes throws(SealingError) in try keys.open(UnsafeRawBufferPointer(bytes), in: context, with: id) }
+    try withUnsafeBufferPointer { bytes throws(SealingError) in
+      try keys.open(UnsafeRawBufferPointer(bytes), in: context, with: id)
+    }
   }
 }

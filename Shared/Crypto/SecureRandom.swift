@@ -29,7 +29,9 @@ public enum SecureRandom {
     return [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
       guard count > 0 else { return }
       // Without entropy the process ends: guessable tokens are worse than no process.
-      guard RAND_bytes(buffer.baseAddress, Int32(count)) == 1 else { fatalError("the system has no randomness to offer") }
+      guard RAND_bytes(buffer.baseAddress, Int32(count)) == 1 else {
+        fatalError("the system has no randomness to offer")
+      }
       initialized = count
     }
   }

@@ -94,7 +94,8 @@ public final class HTTPClient: Sendable {
   ///   - bodyByteLimit: the most bytes in the body of one answer to `send`, without its content coding.
   ///   - acceptsGzip: whether servers may compress answers; their bodies are decoded.
   public init(
-    certificateAuthorityFile: String? = nil, localAddress: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024, acceptsGzip: Bool = false
+    certificateAuthorityFile: String? = nil, localAddress: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024,
+    acceptsGzip: Bool = false
   ) {
     self.acceptsGzip = acceptsGzip
     loop = TransferLoop(certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress)
@@ -112,7 +113,8 @@ public final class HTTPClient: Sendable {
     _ method: String, _ url: String, headers: [Header] = [], body: [UInt8]? = nil, timeout: Duration = .seconds(30)
   ) async throws(HTTPClientError) -> Response {
     let request = TransferRequest(
-      method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit, acceptsGzip: acceptsGzip)
+      method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit,
+      acceptsGzip: acceptsGzip)
     return try await run(Ticket()) { .start(request, .whole($0), $1) }
   }
 
@@ -124,11 +126,14 @@ public final class HTTPClient: Sendable {
   ///   - waitingChunkLimit: the number of pieces that may wait for a slow reader before the transfer fails with
   ///     `tooLarge`.
   public func stream(
-    _ url: String, headers: [Header] = [], timeout: Duration = .seconds(30), idleTimeout: Duration? = nil, waitingChunkLimit: Int = 4096
+    _ url: String, headers: [Header] = [], timeout: Duration = .seconds(30), idleTimeout: Duration? = nil,
+    waitingChunkLimit: Int = 4096
   ) async throws(HTTPClientError) -> Stream {
-    let (chunks, sink) = AsyncThrowingStream<[UInt8], any Error>.makeStream(bufferingPolicy: .bufferingOldest(waitingChunkLimit))
+    let (chunks, sink) = AsyncThrowingStream<[UInt8], any Error>.makeStream(
+      bufferingPolicy: .bufferingOldest(waitingChunkLimit))
     let request = TransferRequest(
-      method: "GET", url: url, headers: headers, body: nil, timeout: timeout, bodyByteLimit: .max, idleTimeout: idleTimeout)
+      method: "GET", url: url, headers: headers, body: nil, timeout: timeout, bodyByteLimit: .max,
+      idleTimeout: idleTimeout)
     let ticket = Ticket()
     // Retains the client, and with it the thread, until the stream has ended.
     sink.onTermination = { reason in

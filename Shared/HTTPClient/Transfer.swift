@@ -46,7 +46,10 @@ final class Transfer {
   var isWaitingForHead: Bool { !hasHead }
   private var isStream: Bool { if case .stream = sink { true } else { false } }
 
-  init(_ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, certificateAuthorityFile: String?, localAddress: String?) {
+  init(
+    _ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, certificateAuthorityFile: String?,
+    localAddress: String?
+  ) {
     guard let handle = curl_easy_init() else { preconditionFailure("libcurl has no memory for a transfer") }
     self.handle = handle
     self.sink = sink
@@ -99,7 +102,9 @@ final class Transfer {
       // A POST without a body still announces its length.
       if let body = request.body ?? (["POST", "PUT", "PATCH"].contains(request.method) ? [] : nil) {
         ccurl_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count))
-        body.withUnsafeBytes { bytes in _ = ccurl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, bytes.baseAddress ?? UnsafeRawPointer(handle)) }
+        body.withUnsafeBytes { bytes in
+          _ = ccurl_set_pointer(handle, CURLOPT_COPYPOSTFIELDS, bytes.baseAddress ?? UnsafeRawPointer(handle))
+        }
       }
       ccurl_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method)
     }
@@ -146,8 +151,12 @@ final class Transfer {
 
   /// Called once, with libcurl's result.
   func finish(_ result: CURLcode) {
-    guard result == CURLE_OK else { return fail(HTTPClientError(result, wasSent: ccurl_was_sent(handle), isTooLarge: isTooLarge)) }
-    guard hasHead else { return fail(HTTPClientError(kind: .lost, reason: "The server closed the connection without an answer.")) }
+    guard result == CURLE_OK else {
+      return fail(HTTPClientError(result, wasSent: ccurl_was_sent(handle), isTooLarge: isTooLarge))
+    }
+    guard hasHead else {
+      return fail(HTTPClientError(kind: .lost, reason: "The server closed the connection without an answer."))
+    }
     switch sink {
     case .whole(let answer): answer.resume(returning: .success(HTTPClient.Response(head: head, body: body)))
     case .stream(_, let chunks): chunks.finish()
@@ -173,12 +182,14 @@ extension HTTPClientError {
     let reason = String(cString: curl_easy_strerror(result))
     defer { security = Security(result) }
     switch result {
-    case _ where isTooLarge: self.init(kind: .tooLarge, reason: "The answer is larger than the limit, or its reader too slow.")
+    case _ where isTooLarge:
+      self.init(kind: .tooLarge, reason: "The answer is larger than the limit, or its reader too slow.")
     case CURLE_OPERATION_TIMEDOUT: self.init(kind: .timedOut, reason: reason)
     // libcurl reports an answer that is no HTTP as an unsupported protocol as well.
     case _ where wasSent: self.init(kind: .lost, reason: reason)
     case CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT: self.init(kind: .badURL, reason: reason)
-    case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT, CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE:
+    case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT, CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION,
+      CURLE_SSL_CACERT_BADFILE:
       self.init(kind: .unreachable, reason: reason)
     default: self.init(kind: .lost, reason: reason)
     }
@@ -206,13 +217,17 @@ extension Duration {
 
 // libcurl calls these on the loop's thread, from within `curl_multi_perform`.
 
-private func bodyReceiver(_ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?) -> Int {
+private func bodyReceiver(
+  _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
   guard let context else { return 0 }
   let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
   return transfer.receive(received(bytes, size * count)) ? size * count : 0
 }
 
-private func headerReceiver(_ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?) -> Int {
+private func headerReceiver(
+  _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
   guard let context else { return 0 }
   Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().receiveHeader(received(bytes, size * count))
   return size * count

@@ -57,7 +57,10 @@ final class TransferLoop: Sendable {
       for command in takeCommands() {
         switch command {
         case .start(let request, let sink, let ticket):
-          start(Transfer(request, sink, ticket, certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress), &transfers)
+          start(
+            Transfer(
+              request, sink, ticket, certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress),
+            &transfers)
         case .cancel(let ticket): end(ticket, .cancelled, &transfers)
         case .stop: isStopping = true
         }
@@ -85,7 +88,9 @@ final class TransferLoop: Sendable {
   private func start(_ transfer: Transfer, _ transfers: inout [ObjectIdentifier: Transfer]) {
     if transfer.ticket.isCancelled.load(ordering: .sequentiallyConsistent) { return transfer.fail(.cancelled) }
     let added = curl_multi_add_handle(multi, transfer.handle)
-    guard added == CURLM_OK else { return transfer.fail(HTTPClientError(kind: .lost, reason: String(cString: curl_multi_strerror(added)))) }
+    guard added == CURLM_OK else {
+      return transfer.fail(HTTPClientError(kind: .lost, reason: String(cString: curl_multi_strerror(added))))
+    }
     transfers[ObjectIdentifier(transfer.ticket)] = transfer
   }
 
@@ -102,7 +107,11 @@ final class TransferLoop: Sendable {
     let now = ContinuousClock.now
     var sleep = Duration.milliseconds(Self.longestSleep)
     for transfer in transfers.values where transfer.isWaitingForHead {
-      if transfer.headDeadline <= now { end(transfer.ticket, .headTimedOut, &transfers) } else { sleep = min(sleep, transfer.headDeadline - now) }
+      if transfer.headDeadline <= now {
+        end(transfer.ticket, .headTimedOut, &transfers)
+      } else {
+        sleep = min(sleep, transfer.headDeadline - now)
+      }
     }
     return Int32(sleep / .milliseconds(1)) + 1
   }

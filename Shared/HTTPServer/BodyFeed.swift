@@ -42,7 +42,8 @@ final class BodyFeed: Sendable {
   /// The library's response, which reads from this feed and retains it; nil when the library has no memory.
   func response() -> OpaquePointer? {
     let retained = Unmanaged.passRetained(self)
-    let response = MHD_create_response_from_callback(UInt64.max, Self.blockByteCount, readFeed, retained.toOpaque(), releaseFeed)
+    let response = MHD_create_response_from_callback(
+      UInt64.max, Self.blockByteCount, readFeed, retained.toOpaque(), releaseFeed)
     if response == nil {
       retained.release()
       close()
@@ -117,7 +118,9 @@ final class BodyFeed: Sendable {
     state.isSignalled = false
     let count = min(state.piece.count - state.sentOfPiece, buffer.count)
     guard count > 0 else { return state.hasEnded ? endOfStream : nil }
-    state.piece.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[state.sentOfPiece..<state.sentOfPiece + count])) }
+    state.piece.withUnsafeBytes {
+      buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[state.sentOfPiece..<state.sentOfPiece + count]))
+    }
     state.sentOfPiece += count
     if state.sentOfPiece == state.piece.count {
       state.piece = []
@@ -142,9 +145,12 @@ final class BodyFeed: Sendable {
   static let endWithError = -2
 }
 
-private func readFeed(_ context: UnsafeMutableRawPointer?, _ position: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ byteCount: Int) -> Int {
+private func readFeed(
+  _ context: UnsafeMutableRawPointer?, _ position: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ byteCount: Int
+) -> Int {
   guard let context else { return BodyFeed.endWithError }
-  return Unmanaged<BodyFeed>.fromOpaque(context).takeUnretainedValue().read(into: UnsafeMutableRawBufferPointer(start: buffer, count: byteCount))
+  return Unmanaged<BodyFeed>.fromOpaque(context).takeUnretainedValue().read(
+    into: UnsafeMutableRawBufferPointer(start: buffer, count: byteCount))
 }
 
 private func releaseFeed(_ context: UnsafeMutableRawPointer?) {

@@ -80,7 +80,9 @@ final class ClientBook: Sendable {
   func mayKnock(_ network: ClientNetwork, at now: Int64) -> Bool {
     guard let limit = limits.connections else { return true }
     return state.withLock { state in
-      guard let index = state.accounts.index(forKey: .network(network)), state.accounts.values[index].connections >= limit else { return true }
+      guard let index = state.accounts.index(forKey: .network(network)),
+        state.accounts.values[index].connections >= limit
+      else { return true }
       if now - state.accounts.values[index].surplus.since >= 1000 { state.accounts.values[index].surplus = (0, now) }
       state.accounts.values[index].surplus.count += 1
       guard state.accounts.values[index].surplus.count > Self.answeredSurplus else { return true }
@@ -111,7 +113,9 @@ final class ClientBook: Sendable {
     state.withLock { state in
       var refusal: ClientRefusal?
       if state.bodies + count > limits.bodies.total { refusal = .allBodies }
-      for payer in payers where (state.accounts[payer]?.bodies ?? 0) + count > limits.bodies.client { refusal = .clientBodies }
+      for payer in payers where (state.accounts[payer]?.bodies ?? 0) + count > limits.bodies.client {
+        refusal = .clientBodies
+      }
       if let refusal {
         state.refused[refusal, default: 0] += 1
         return refusal
@@ -134,7 +138,8 @@ final class ClientBook: Sendable {
   func takeAnswer(_ count: Int, _ payer: Payer) -> Result<AnswerRoom, ClientRefusal> {
     let refusal: ClientRefusal? = state.withLock { state in
       let own = (state.accounts[payer]?.answers ?? 0) + count
-      let refusal: ClientRefusal? = own > limits.answers.client ? .clientAnswers : state.answers + count > limits.answers.total ? .allAnswers : nil
+      let refusal: ClientRefusal? =
+        own > limits.answers.client ? .clientAnswers : state.answers + count > limits.answers.total ? .allAnswers : nil
       if let refusal {
         state.refused[refusal, default: 0] += 1
         return refusal

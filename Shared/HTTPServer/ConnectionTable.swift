@@ -39,7 +39,8 @@ final class ConnectionTable: Sendable {
     guard epoll >= 0, wake >= 0 else {
       let code = errno
       closeDescriptors()
-      throw HTTPServer.StartError(description: "The HTTP server is out of file descriptors; raise the limit on open files.", errno: code)
+      throw HTTPServer.StartError(
+        description: "The HTTP server is out of file descriptors; raise the limit on open files.", errno: code)
     }
     watch(wake, events: EPOLLIN.rawValue, id: Self.wakeID)
     var thread = pthread_t()
@@ -47,7 +48,8 @@ final class ConnectionTable: Sendable {
     guard pthread_create(&thread, nil, watcherThread, retained.toOpaque()) == 0 else {
       retained.release()
       closeDescriptors()
-      throw HTTPServer.StartError(description: "The HTTP server could not start a thread; raise the limit on threads.", errno: EAGAIN)
+      throw HTTPServer.StartError(
+        description: "The HTTP server could not start a thread; raise the limit on threads.", errno: EAGAIN)
     }
     state.withLock { $0.thread = thread }
   }
@@ -187,7 +189,9 @@ extension ConnectionTable {
     guard surplus > 0 else { return }
     // Connections that were shut down but are not gone yet count as freed places.
     let leaving = state.links.values.count { $0.isPressedOut }
-    let idle = state.links.values.filter { $0.idleSince <= now - pressureIdleMilliseconds }.sorted { $0.idleSince < $1.idleSince }
+    let idle = state.links.values.filter { $0.idleSince <= now - pressureIdleMilliseconds }.sorted {
+      $0.idleSince < $1.idleSince
+    }
     for link in idle.prefix(max(surplus - leaving, 0)) {
       link.pressOut()
       _ = shutdown(link.fd, Int32(SHUT_RDWR))

@@ -19,14 +19,17 @@ final class ContentFeed: Sendable {
   /// The library's response, which reads from the content and retains it; nil when the library has no memory.
   static func response(_ content: any HTTPContent, _ offset: UInt64, _ byteCount: UInt64) -> OpaquePointer? {
     let retained = Unmanaged.passRetained(ContentFeed(content, offset: offset))
-    let response = MHD_create_response_from_callback(byteCount, blockByteCount, readContent, retained.toOpaque(), releaseContent)
+    let response = MHD_create_response_from_callback(
+      byteCount, blockByteCount, readContent, retained.toOpaque(), releaseContent)
     if response == nil { retained.release() }
     return response
   }
 
   /// - Returns: the number of bytes written, or the library's mark for a failure.
   fileprivate func read(at position: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
-    guard let bytes = content.read(at: offset + position, limit: buffer.count), !bytes.isEmpty, bytes.count <= buffer.count else {
+    guard let bytes = content.read(at: offset + position, limit: buffer.count), !bytes.isEmpty,
+      bytes.count <= buffer.count
+    else {
       return BodyFeed.endWithError
     }
     buffer.copyBytes(from: bytes)
@@ -34,7 +37,9 @@ final class ContentFeed: Sendable {
   }
 }
 
-private func readContent(_ context: UnsafeMutableRawPointer?, _ position: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ byteCount: Int) -> Int {
+private func readContent(
+  _ context: UnsafeMutableRawPointer?, _ position: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ byteCount: Int
+) -> Int {
   guard let context else { return BodyFeed.endWithError }
   return Unmanaged<ContentFeed>.fromOpaque(context).takeUnretainedValue().read(
     at: position, into: UnsafeMutableRawBufferPointer(start: buffer, count: byteCount))

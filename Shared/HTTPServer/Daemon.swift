@@ -28,8 +28,12 @@ final class ServerCore: Sendable {
     clients = ClientBook(
       ClientBook.Limits(
         connections: perClient == 0 ? nil : perClient,
-        bodies: (max(configuration.totalBodyByteLimit / 6, 2 * configuration.bodyByteLimit), configuration.totalBodyByteLimit),
-        answers: (max(configuration.totalAnswerByteLimit / 6, configuration.answerByteLimit), configuration.totalAnswerByteLimit)))
+        bodies: (
+          max(configuration.totalBodyByteLimit / 6, 2 * configuration.bodyByteLimit), configuration.totalBodyByteLimit
+        ),
+        answers: (
+          max(configuration.totalAnswerByteLimit / 6, configuration.answerByteLimit), configuration.totalAnswerByteLimit
+        )))
   }
 
   /// The most connections to serve: the configured number, or fewer if the limit on open files requires it.
@@ -74,7 +78,9 @@ final class Daemon: Sendable {
     options.connection_memory = max(configuration.headerByteLimit, 1024)
     options.certificate = configuration.certificate == nil ? nil : certificateCallback
     let retained = Unmanaged.passRetained(core)
-    let daemon = aquifer_mhd_start(&options, retained.toOpaque(), acceptCallback, accessCallback, completedCallback, connectionCallback, targetCallback, unescapeCallback)
+    let daemon = aquifer_mhd_start(
+      &options, retained.toOpaque(), acceptCallback, accessCallback, completedCallback, connectionCallback,
+      targetCallback, unescapeCallback)
     guard let daemon else {
       retained.release()
       return nil
@@ -115,20 +121,25 @@ private func object<T: AnyObject>(_ pointer: UnsafeMutableRawPointer?, as: T.Typ
 }
 
 /// Called for an accepted connection before the library sets it up. Returns NO to drop it.
-private func acceptCallback(_ cls: UnsafeMutableRawPointer?, _ address: UnsafePointer<sockaddr>?, _ length: socklen_t) -> MHD_Result {
+private func acceptCallback(_ cls: UnsafeMutableRawPointer?, _ address: UnsafePointer<sockaddr>?, _ length: socklen_t)
+  -> MHD_Result
+{
   guard let core = object(cls, as: ServerCore.self) else { return .NO }
   let text = addressText(address)
-  return core.configuration.isTrustedProxy(text) || core.clients.mayKnock(ClientNetwork(text), at: monotonicMilliseconds()) ? .YES : .NO
+  return core.configuration.isTrustedProxy(text)
+    || core.clients.mayKnock(ClientNetwork(text), at: monotonicMilliseconds()) ? .YES : .NO
 }
 
 /// Called when a connection begins, and again just before its descriptor is closed.
 private func connectionCallback(
-  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_ConnectionNotificationCode
+  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?,
+  _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_ConnectionNotificationCode
 ) {
   guard let core = object(cls, as: ServerCore.self), let connection, let context else { return }
   switch code {
   case .CONNECTION_NOTIFY_STARTED:
-    let link = Link(fd: aquifer_mhd_fd(connection), remoteAddress: addressText(aquifer_mhd_peer_address(connection)), core)
+    let link = Link(
+      fd: aquifer_mhd_fd(connection), remoteAddress: addressText(aquifer_mhd_peer_address(connection)), core)
     context.pointee = Unmanaged.passRetained(link).toOpaque()
     core.connections.insert(link)
     link.count()
@@ -144,8 +155,10 @@ private func connectionCallback(
 /// Called when a TLS handshake needs the certificate.
 /// - Returns: 0, or -1 to end the handshake.
 private func certificateCallback(
-  _ session: gnutls_session_t?, _ authorities: UnsafePointer<gnutls_datum_t>?, _ authorityCount: Int32, _ algorithms: UnsafePointer<gnutls_pk_algorithm_t>?,
-  _ algorithmCount: Int32, _ chain: UnsafeMutablePointer<UnsafeMutablePointer<gnutls_pcert_st>?>?, _ count: UnsafeMutablePointer<UInt32>?,
+  _ session: gnutls_session_t?, _ authorities: UnsafePointer<gnutls_datum_t>?, _ authorityCount: Int32,
+  _ algorithms: UnsafePointer<gnutls_pk_algorithm_t>?,
+  _ algorithmCount: Int32, _ chain: UnsafeMutablePointer<UnsafeMutablePointer<gnutls_pcert_st>?>?,
+  _ count: UnsafeMutablePointer<UInt32>?,
   _ key: UnsafeMutablePointer<gnutls_privkey_t?>?
 ) -> Int32 {
   guard let session, let connection = aquifer_mhd_connection_of_session(session), let chain, let count, let key,
@@ -156,21 +169,28 @@ private func certificateCallback(
 }
 
 /// Called after the request line was read. Keeps the target, because the library splits its own copy.
-private func targetCallback(_ cls: UnsafeMutableRawPointer?, _ uri: UnsafePointer<CChar>?, _ connection: OpaquePointer?) -> UnsafeMutableRawPointer? {
-  guard let connection, let uri, let link = object(aquifer_mhd_socket_context(connection), as: Link.self) else { return nil }
+private func targetCallback(_ cls: UnsafeMutableRawPointer?, _ uri: UnsafePointer<CChar>?, _ connection: OpaquePointer?)
+  -> UnsafeMutableRawPointer?
+{
+  guard let connection, let uri, let link = object(aquifer_mhd_socket_context(connection), as: Link.self) else {
+    return nil
+  }
   link.setTarget(String(validatingCString: uri))
   return nil
 }
 
 /// Leaves the text undecoded, because `RequestTarget` decodes strictly.
-private func unescapeCallback(_ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ text: UnsafeMutablePointer<CChar>?) -> Int {
+private func unescapeCallback(
+  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ text: UnsafeMutablePointer<CChar>?
+) -> Int {
   text.map { strlen($0) } ?? 0
 }
 
 /// Called when the headers are complete (first call of a request), for a piece of the body, at the body's end, and
 /// after a resume.
 private func accessCallback(
-  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ url: UnsafePointer<CChar>?, _ method: UnsafePointer<CChar>?,
+  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ url: UnsafePointer<CChar>?,
+  _ method: UnsafePointer<CChar>?,
   _ version: UnsafePointer<CChar>?, _ data: UnsafePointer<CChar>?, _ byteCount: UnsafeMutablePointer<Int>?,
   _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?
 ) -> MHD_Result {
@@ -181,15 +201,19 @@ private func accessCallback(
     byteCount.pointee = 0
     return exchange.receive(piece) ? .YES : .NO
   }
-  guard let link = object(aquifer_mhd_socket_context(connection), as: Link.self), let method, let version else { return .NO }
+  guard let link = object(aquifer_mhd_socket_context(connection), as: Link.self), let method, let version else {
+    return .NO
+  }
   let exchange = HTTPExchange(link, ConnectionHandle(pointer: connection), core)
   context.pointee = Unmanaged.passRetained(exchange).toOpaque()
-  return exchange.begin(method: String(cString: method), isHTTP10: strcmp(version, MHD_HTTP_VERSION_1_0) == 0) ? .YES : .NO
+  return exchange.begin(method: String(cString: method), isHTTP10: strcmp(version, MHD_HTTP_VERSION_1_0) == 0)
+    ? .YES : .NO
 }
 
 /// Called once a request is over, whether it succeeded or not.
 private func completedCallback(
-  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_RequestTerminationCode
+  _ cls: UnsafeMutableRawPointer?, _ connection: OpaquePointer?,
+  _ context: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_RequestTerminationCode
 ) {
   guard let context, let pointer = context.pointee else { return }
   context.pointee = nil

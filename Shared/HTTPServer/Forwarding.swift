@@ -30,11 +30,16 @@ extension HTTPServer.Configuration {
   }
 
   private func origin(_ headers: [(name: String, value: String)]) -> String? {
-    let scheme = Self.elements(of: "x-forwarded-proto", headers).last.map { $0.lowercased() }.flatMap { ["http", "https"].contains($0) ? $0 : nil }
+    let scheme = Self.elements(of: "x-forwarded-proto", headers).last.map { $0.lowercased() }.flatMap {
+      ["http", "https"].contains($0) ? $0 : nil
+    }
     let host = Self.elements(of: "x-forwarded-host", headers).last.flatMap { Self.isHost($0) ? String($0) : nil }
     guard scheme != nil || host != nil else { return nil }
     // A proxy that passes the client's `Host` header on need not repeat it.
-    guard let host = host ?? headers.first(where: { $0.name == "host" }).flatMap({ Self.isHost($0.value[...]) ? $0.value : nil }) else { return nil }
+    guard
+      let host = host
+        ?? headers.first(where: { $0.name == "host" }).flatMap({ Self.isHost($0.value[...]) ? $0.value : nil })
+    else { return nil }
     return "\(scheme ?? (certificate == nil ? "http" : "https"))://\(host)"
   }
 
@@ -62,7 +67,9 @@ extension HTTPServer.Configuration {
     !text.isEmpty && text.utf8.count <= 255
       && text.utf8.allSatisfy { byte in
         switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"):
+          true
         default: ".-_:[]".utf8.contains(byte)
         }
       }

@@ -20,7 +20,10 @@ extension HTTPExchange {
     case .refuse(let answer):
       _ = link.begin(self, expectsBody: false)
       return answer
-    case .collect(let limit, _): if length > limit ?? core.configuration.bodyByteLimit { throw Self.tooLarge(limit ?? core.configuration.bodyByteLimit) }
+    case .collect(let limit, _):
+      if length > limit ?? core.configuration.bodyByteLimit {
+        throw Self.tooLarge(limit ?? core.configuration.bodyByteLimit)
+      }
     case .ask: if length > core.configuration.bodyByteLimit { throw Self.tooLarge(core.configuration.bodyByteLimit) }
     case .stream(let sink):
       if length > sink.byteLimit {
@@ -81,9 +84,13 @@ extension HTTPExchange {
     }
   }
 
-  private static func tooLarge(_ limit: Int) -> Refusal { Refusal(413, "The request body has more than \(limit) bytes.") }
+  private static func tooLarge(_ limit: Int) -> Refusal {
+    Refusal(413, "The request body has more than \(limit) bytes.")
+  }
 
-  private func tooLarge(_ limit: Int) -> HTTPResponse { core.handler.refusal(status: 413, reason: Self.tooLarge(limit).reason) }
+  private func tooLarge(_ limit: Int) -> HTTPResponse {
+    core.handler.refusal(status: 413, reason: Self.tooLarge(limit).reason)
+  }
 
   /// Takes a piece of the body.
   /// - Returns: false to close the connection.
@@ -114,7 +121,9 @@ extension HTTPExchange {
       // announcing bodies.
       if let refusal = core.clients.takeBody(total - state.reservedByteCount, payers(state)) {
         core.configuration.observe(refusal, link.remoteAddress)
-        return refuseRest(core.handler.refusal(status: refusal == .clientBodies ? 429 : 503, reason: "The server holds too many request bodies."), &state)
+        return refuseRest(
+          core.handler.refusal(
+            status: refusal == .clientBodies ? 429 : 503, reason: "The server holds too many request bodies."), &state)
       }
       state.reservedByteCount = total
     }

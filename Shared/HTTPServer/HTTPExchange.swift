@@ -74,8 +74,12 @@ final class HTTPExchange: Sendable {
       expectsBody = framing != .none
       if link.isSurplus { throw Refusal(503, "The server has too many connections.") }
       guard let target else { throw Refusal(400, "The request target is not UTF-8.") }
-      guard let method = HTTPMethod(rawValue: method) else { throw Refusal(501, "The server does not know the method.") }
-      let head = RequestHead(method: method == .head ? .get : method, isHead: method == .head, target: target, parts: try RequestTarget(target), headers: headers)
+      guard let method = HTTPMethod(rawValue: method) else {
+        throw Refusal(501, "The server does not know the method.")
+      }
+      let head = RequestHead(
+        method: method == .head ? .get : method, isHead: method == .head, target: target,
+        parts: try RequestTarget(target), headers: headers)
       try countForwarded(head)
       guard let answer = try admit(head, framing) else { return true }
       if expectsBody { link.setLingers() }
@@ -89,7 +93,9 @@ final class HTTPExchange: Sendable {
 
   /// Counts the request for the client that a trusted proxy names. The proxy's connections themselves are not counted.
   private func countForwarded(_ head: RequestHead) throws(Refusal) {
-    guard let address = core.configuration.forwarding(of: head.headers, from: link.remoteAddress)?.clientAddress else { return }
+    guard let address = core.configuration.forwarding(of: head.headers, from: link.remoteAddress)?.clientAddress else {
+      return
+    }
     let network = ClientNetwork(address)
     let isCounted = core.clients.connect(network)
     state.withLock { state in
@@ -134,7 +140,9 @@ final class HTTPExchange: Sendable {
   /// Starts the handler, and suspends the connection unless the answer is there at once.
   private func start() -> Bool {
     link.stopPace()
-    guard let (request, isHead) = takeRequest() else { return queue(refusal(Refusal(503, "The server is stopping."), closes: true)) }
+    guard let (request, isHead) = takeRequest() else {
+      return queue(refusal(Refusal(503, "The server is stopping."), closes: true))
+    }
     let task =
       if let executor = core.handler.executor(for: request) {
         Task.immediate(executorPreference: executor) { await self.work(request, isHead: isHead) }
@@ -242,7 +250,9 @@ final class HTTPExchange: Sendable {
 
   private func prepared(_ answer: HTTPResponse, isHead: Bool = false, closes: Bool = false) -> PreparedResponse {
     let network: ClientNetwork = state.withLock { $0.client ?? link.network }
-    return PreparedResponse(answer, for: connection, core, payer: answer.party.map { .party($0) } ?? .network(network), isHead: isHead, closes: closes)
+    return PreparedResponse(
+      answer, for: connection, core, payer: answer.party.map { .party($0) } ?? .network(network), isHead: isHead,
+      closes: closes)
   }
 
   private func refusal(_ refusal: Refusal, closes: Bool) -> PreparedResponse {

@@ -34,7 +34,8 @@ public struct HTTPRequest: Sendable {
   public let forwardedOrigin: String?
 
   public init(
-    method: HTTPMethod, target: String, pathSegments: [String], query: [(name: String, value: String)], headers: [(name: String, value: String)],
+    method: HTTPMethod, target: String, pathSegments: [String], query: [(name: String, value: String)],
+    headers: [(name: String, value: String)],
     body: [UInt8], sink: (any HTTPBodySink)? = nil, remoteAddress: String, forwardedOrigin: String? = nil
   ) {
     self.method = method

@@ -80,7 +80,8 @@ public final class HTTPServer: Sendable {
     let listener = try ListenSocket(configuration)
     port = listener.port
     do throws(StartError) {
-      core = ServerCore(configuration, handler, try ConnectionTable(configuration, limit: ServerCore.connectionLimit(configuration)))
+      core = ServerCore(
+        configuration, handler, try ConnectionTable(configuration, limit: ServerCore.connectionLimit(configuration)))
     } catch {
       listener.close()
       throw error
@@ -88,7 +89,9 @@ public final class HTTPServer: Sendable {
     guard let daemon = Daemon(core, listener, configuration) else {
       listener.close()
       core.connections.stop()
-      throw StartError(description: "The HTTP server could not start its threads; check the limits on threads and open files.", errno: 0)
+      throw StartError(
+        description: "The HTTP server could not start its threads; check the limits on threads and open files.",
+        errno: 0)
     }
     self.daemon = daemon
   }
@@ -111,7 +114,9 @@ public final class HTTPServer: Sendable {
   public var pressedOutCount: Int { core.connections.pressedOutCount }
 
   /// Bytes of request and answer bodies since the start.
-  public var traffic: (received: Int, sent: Int) { (core.receivedByteCount.load(ordering: .relaxed), core.sentByteCount.load(ordering: .relaxed)) }
+  public var traffic: (received: Int, sent: Int) {
+    (core.receivedByteCount.load(ordering: .relaxed), core.sentByteCount.load(ordering: .relaxed))
+  }
 
   /// Ends service gracefully. It accepts no connections, answers open requests with `Connection: close`, closes idle
   /// connections, tells the handler to release held requests, and ends open-ended bodies. It returns when no connection
@@ -127,7 +132,8 @@ public final class HTTPServer: Sendable {
       for link in links { link.drain() }
       if ContinuousClock.now >= deadline { break }
       // Polled, because an idle connection and one that is sending headers look alike until the headers are complete.
-      guard (try? await Task.sleep(for: .milliseconds(5))) != nil else { break }  // Dropped because a cancelled drain ends like a late one.
+      // Dropped because a cancelled drain ends like a late one.
+      guard (try? await Task.sleep(for: .milliseconds(5))) != nil else { break }
     }
     for link in core.connections.links { link.abandon() }
   }

@@ -27,7 +27,9 @@ enum HeaderBytes {
   static func hasControl(_ bytes: Bytes, tabsCount: Bool = true) -> Bool {
     var position = 0
     if let start = UnsafeRawPointer(bytes.baseAddress) {
-      while position + 8 <= bytes.count, !hasControl(start.loadUnaligned(fromByteOffset: position, as: UInt64.self)) { position += 8 }
+      while position + 8 <= bytes.count, !hasControl(start.loadUnaligned(fromByteOffset: position, as: UInt64.self)) {
+        position += 8
+      }
     }
     return bytes[position...].contains { ($0 < 0x20 && (tabsCount || $0 != 0x09)) || $0 == 0x7f }
   }

@@ -42,7 +42,9 @@ struct HeaderPolicy {
   }
 
   private mutating func takeContentLength(_ value: UnsafeBufferPointer<UInt8>) {
-    guard (1...Self.maximumContentLengthDigitCount).contains(value.count), value.allSatisfy({ (0x30...0x39).contains($0) }) else {
+    guard (1...Self.maximumContentLengthDigitCount).contains(value.count),
+      value.allSatisfy({ (0x30...0x39).contains($0) })
+    else {
       problem = "Content-Length is not a number of at most \(Self.maximumContentLengthDigitCount) digits."
       return
     }
@@ -55,7 +57,9 @@ struct HeaderPolicy {
     if let problem { throw Refusal(400, problem) }
     if !isHTTP10, !seen.contains(.host) { throw Refusal(400, "An HTTP/1.1 request needs a Host header.") }
     if seen.contains(.transferEncoding) {
-      if contentLength != nil { throw Refusal(400, "A request has either Content-Length or Transfer-Encoding, not both.") }
+      if contentLength != nil {
+        throw Refusal(400, "A request has either Content-Length or Transfer-Encoding, not both.")
+      }
       if isHTTP10 { throw Refusal(400, "HTTP/1.0 has no Transfer-Encoding.") }
       return .chunked
     }

@@ -119,7 +119,10 @@ final class Link: Sendable {
   func received(_ count: Int) {
     let configuration = core.configuration
     let stretch = paceByteCount.add(count, ordering: .relaxed).newValue
-    if Int64(stretch) * 1000 >= Int64(configuration.slowestBodyBytesPerSecond) * configuration.paceStretch.milliseconds { startPace() }
+    if Int64(stretch) * 1000 >= Int64(configuration.slowestBodyBytesPerSecond) * configuration.paceStretch.milliseconds
+    {
+      startPace()
+    }
   }
 
   /// Begins a stretch of time in which a body must bring its quota of bytes, or its end.
@@ -145,7 +148,8 @@ final class Link: Sendable {
     let configuration = core.configuration
     let now = monotonicMilliseconds()
     idle.store(now, ordering: .relaxed)
-    deadline.store(now + configuration.idleLimit.milliseconds + configuration.headerDeadline.milliseconds, ordering: .relaxed)
+    deadline.store(
+      now + configuration.idleLimit.milliseconds + configuration.headerDeadline.milliseconds, ordering: .relaxed)
     state.withLock { $0.exchange = nil }
   }
 

@@ -12,15 +12,19 @@ struct ListenSocket {
   init(_ configuration: HTTPServer.Configuration) throws(HTTPServer.StartError) {
     let address = configuration.address == "localhost" ? "127.0.0.1" : configuration.address
     let isIPv6 = address.contains(":")
-    let fd = socket(isIPv6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+    let fd = socket(
+      isIPv6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
     guard fd >= 0 else { throw Self.failure("open a socket for", configuration) }
     do throws(HTTPServer.StartError) {
       var on: Int32 = 1
       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
-      guard isIPv6 ? Self.bindIPv6(fd, address, configuration.port) : Self.bindIPv4(fd, address, configuration.port) else {
+      guard isIPv6 ? Self.bindIPv6(fd, address, configuration.port) : Self.bindIPv4(fd, address, configuration.port)
+      else {
         throw Self.failure("listen on", configuration)
       }
-      guard listen(fd, Int32(clamping: configuration.listenBacklog)) == 0 else { throw Self.failure("listen on", configuration) }
+      guard listen(fd, Int32(clamping: configuration.listenBacklog)) == 0 else {
+        throw Self.failure("listen on", configuration)
+      }
       port = Self.boundPort(fd, isIPv6: isIPv6)
       self.fd = fd
     } catch {
@@ -39,7 +43,9 @@ struct ListenSocket {
       errno = EINVAL
       return false
     }
-    return withUnsafeBytes(of: &name) { bind(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) == 0 }
+    return withUnsafeBytes(of: &name) {
+      bind(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) == 0
+    }
   }
 
   private static func bindIPv6(_ fd: Int32, _ address: String, _ port: UInt16) -> Bool {
@@ -50,7 +56,9 @@ struct ListenSocket {
       errno = EINVAL
       return false
     }
-    return withUnsafeBytes(of: &name) { bind(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) == 0 }
+    return withUnsafeBytes(of: &name) {
+      bind(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) == 0
+    }
   }
 
   private static func boundPort(_ fd: Int32, isIPv6: Bool) -> UInt16 {
@@ -74,7 +82,8 @@ struct ListenSocket {
       case EINVAL: "the address is not an IP address"
       default: String(cString: strerror(code))
       }
-    return HTTPServer.StartError(description: "Can't \(what) \(configuration.address):\(configuration.port): \(hint).", errno: code)
+    return HTTPServer.StartError(
+      description: "Can't \(what) \(configuration.address):\(configuration.port): \(hint).", errno: code)
   }
 }
 

@@ -48,7 +48,9 @@ public struct NetworkList: Hashable, Sendable {
     let parts = text.split(separator: "/", omittingEmptySubsequences: false)
     guard parts.count <= 2, let first = parts.first, let address = bytes(String(first)) else { return nil }
     guard parts.count == 2 else { return Network(address: address, prefixBitCount: address.count * 8) }
-    guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(parts[1]), count <= address.count * 8 else { return nil }
+    guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(parts[1]),
+      count <= address.count * 8
+    else { return nil }
     return Network(address: address, prefixBitCount: count)
   }
 

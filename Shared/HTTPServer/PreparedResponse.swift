@@ -22,7 +22,10 @@ struct PreparedResponse: @unchecked Sendable {
   ///   - isHead: whether to omit the body. The library would send the last chunk of an open-ended body, and the client
   ///     would read it as the next answer.
   ///   - closes: whether to close the connection after the answer.
-  init(_ response: HTTPResponse, for connection: ConnectionHandle, _ core: ServerCore, payer: ClientBook.Payer, isHead: Bool = false, closes: Bool = false) {
+  init(
+    _ response: HTTPResponse, for connection: ConnectionHandle, _ core: ServerCore, payer: ClientBook.Payer,
+    isHead: Bool = false, closes: Bool = false
+  ) {
     var response = response
     var room: AnswerRoom?
     if !(200...599).contains(response.status) || !response.headers.allSatisfy(Self.isValid) {
@@ -34,11 +37,13 @@ struct PreparedResponse: @unchecked Sendable {
       case .success(let taken): room = taken
       case .failure(let refusal):
         core.configuration.observe(refusal, "")
-        response = core.handler.refusal(status: refusal == .clientAnswers ? 429 : 503, reason: "Too many answers wait for their clients.")
+        response = core.handler.refusal(
+          status: refusal == .clientAnswers ? 429 : 503, reason: "Too many answers wait for their clients.")
       }
     }
     switch response.body {
-    case .bytes(let bytes): self.init(Self.buffer(bytes, room), response, byteCount: isHead ? 0 : bytes.count, closes: closes)
+    case .bytes(let bytes):
+      self.init(Self.buffer(bytes, room), response, byteCount: isHead ? 0 : bytes.count, closes: closes)
     case .source(let source) where isHead:
       source.detach()
       self.init(Self.buffer([]), response, closes: closes)
@@ -50,18 +55,24 @@ struct PreparedResponse: @unchecked Sendable {
       let feed = BodyFeed(StreamPump(stream), connection, core)
       self.init(feed.response(), response, feed: feed, closes: closes)
     case .content(let content, let offset, let byteCount):
-      self.init(ContentFeed.response(content, offset, byteCount), response, byteCount: isHead ? 0 : Int(clamping: byteCount), closes: closes)
+      self.init(
+        ContentFeed.response(content, offset, byteCount), response, byteCount: isHead ? 0 : Int(clamping: byteCount),
+        closes: closes)
     }
   }
 
-  private init(_ pointer: OpaquePointer?, _ response: HTTPResponse, byteCount: Int = 0, feed: BodyFeed? = nil, closes: Bool) {
+  private init(
+    _ pointer: OpaquePointer?, _ response: HTTPResponse, byteCount: Int = 0, feed: BodyFeed? = nil, closes: Bool
+  ) {
     self.pointer = pointer
     self.byteCount = byteCount
     self.status = UInt32(clamping: response.status)
     self.closes = closes
     self.feed = feed
     guard let pointer else { return }
-    for header in response.headers where !Self.isOurs(header.name) { _ = MHD_add_response_header(pointer, header.name, header.value) }
+    for header in response.headers where !Self.isOurs(header.name) {
+      _ = MHD_add_response_header(pointer, header.name, header.value)
+    }
   }
 
   /// Hands the answer to the library. Called on the connection's thread.
@@ -92,12 +103,15 @@ struct PreparedResponse: @unchecked Sendable {
 
   private static func buffer(_ bytes: [UInt8], _ room: AnswerRoom? = nil) -> OpaquePointer? {
     if bytes.count <= copiedByteCount {
-      return bytes.withUnsafeBytes { MHD_create_response_from_buffer($0.count, UnsafeMutableRawPointer(mutating: $0.baseAddress), .RESPMEM_MUST_COPY) }
+      return bytes.withUnsafeBytes {
+        MHD_create_response_from_buffer($0.count, UnsafeMutableRawPointer(mutating: $0.baseAddress), .RESPMEM_MUST_COPY)
+      }
     }
     // The array's storage stays in place as long as it is referenced and unchanged, so the library sends from it.
     let retained = Unmanaged.passRetained(RetainedBytes(bytes, room))
     let address = bytes.withUnsafeBytes { UnsafeMutableRawPointer(mutating: $0.baseAddress) }
-    let response = MHD_create_response_from_buffer_with_free_callback_cls(bytes.count, address, releaseBytes, retained.toOpaque())
+    let response = MHD_create_response_from_buffer_with_free_callback_cls(
+      bytes.count, address, releaseBytes, retained.toOpaque())
     if response == nil { retained.release() }
     return response
   }

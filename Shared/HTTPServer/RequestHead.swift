@@ -11,10 +11,13 @@ struct RequestHead {
   let headers: [(name: String, value: String)]
 
   /// The complete request.
-  func request(body: [UInt8], sink: (any HTTPBodySink)?, on link: Link, _ configuration: HTTPServer.Configuration) -> HTTPRequest {
+  func request(body: [UInt8], sink: (any HTTPBodySink)?, on link: Link, _ configuration: HTTPServer.Configuration)
+    -> HTTPRequest
+  {
     let forwarding = configuration.forwarding(of: headers, from: link.remoteAddress)
     return HTTPRequest(
-      method: method, target: target, pathSegments: parts.pathSegments, query: parts.query, headers: headers, body: body, sink: sink,
+      method: method, target: target, pathSegments: parts.pathSegments, query: parts.query, headers: headers,
+      body: body, sink: sink,
       remoteAddress: forwarding?.clientAddress ?? link.remoteAddress, forwardedOrigin: forwarding?.origin)
   }
 }
@@ -39,11 +42,13 @@ func readHeaders(_ connection: ConnectionHandle) -> (headers: [(name: String, va
           }
           return nameByteCount
         }
-        let bytes = UnsafeBufferPointer(start: UnsafeRawPointer(value)?.assumingMemoryBound(to: UInt8.self), count: value == nil ? 0 : valueByteCount)
+        let bytes = UnsafeBufferPointer(
+          start: UnsafeRawPointer(value)?.assumingMemoryBound(to: UInt8.self), count: value == nil ? 0 : valueByteCount)
         reading.pointee.policy.take(name: lowerCase, value: bytes)
         var end = bytes.count
         while end > 0, bytes[end - 1] == UInt8(ascii: " ") || bytes[end - 1] == UInt8(ascii: "\t") { end -= 1 }
-        reading.pointee.headers.append((lowerCase, String(decoding: UnsafeBufferPointer(rebasing: bytes[..<end]), as: UTF8.self)))
+        reading.pointee.headers.append(
+          (lowerCase, String(decoding: UnsafeBufferPointer(rebasing: bytes[..<end]), as: UTF8.self)))
         return .YES
       }, pointer)
   }

@@ -15,7 +15,9 @@ package struct RequestTarget {
     (pathSegments, query) = try parts.get()
   }
 
-  private static func parts(_ target: Bytes) throws(Refusal) -> (pathSegments: [String], query: [(name: String, value: String)]) {
+  private static func parts(_ target: Bytes) throws(Refusal) -> (
+    pathSegments: [String], query: [(name: String, value: String)]
+  ) {
     if HeaderBytes.hasControl(target) || target.position(of: UInt8(ascii: " ")) != nil {
       throw Refusal(400, "The request target has a control character or a space.")
     }
@@ -55,7 +57,11 @@ package struct RequestTarget {
       if parameter.isEmpty { continue }
       let equals = parameter.position(of: UInt8(ascii: "="))
       let name = try decoded(equals.map(parameter.before) ?? parameter, what: "query")
-      parameters.append((name, try equals.map { position throws(Refusal) in try decoded(parameter.behind(position), what: "query") } ?? ""))
+      parameters.append(
+        (
+          name,
+          try equals.map { position throws(Refusal) in try decoded(parameter.behind(position), what: "query") } ?? ""
+        ))
     }
     return parameters
   }
@@ -79,7 +85,9 @@ package struct RequestTarget {
       bytes.append(high << 4 | low)
     }
     guard !bytes.contains(0) else { throw Refusal(400, "The \(what) has an encoded NUL.") }
-    guard let decoded = String(validating: bytes, as: UTF8.self) else { throw Refusal(400, "The \(what) does not decode to UTF-8.") }
+    guard let decoded = String(validating: bytes, as: UTF8.self) else {
+      throw Refusal(400, "The \(what) does not decode to UTF-8.")
+    }
     return decoded
   }
 

@@ -43,7 +43,8 @@ public final class TLSCertificate: Sendable {
   /// - Throws: `Problem` when a file is unreadable or malformed, when key and certificate do not match, or when the
   ///   certificate is not valid now.
   public init(
-    certificate: String, key: String, lookInterval: Duration = .seconds(1), seconds: @escaping @Sendable () -> Int64 = TLSCertificate.systemSeconds,
+    certificate: String, key: String, lookInterval: Duration = .seconds(1),
+    seconds: @escaping @Sendable () -> Int64 = TLSCertificate.systemSeconds,
     observe: @escaping @Sendable (Renewal) -> Void = { _ in }
   ) throws(Problem) {
     certificatePath = certificate
@@ -90,7 +91,9 @@ public final class TLSCertificate: Sendable {
   }
 
   private static func load(_ certificate: String, _ key: String, at now: Int64) throws(Problem) -> TLSCredentials {
-    try TLSCredentials(chain: try content(of: certificate, "certificate"), key: try content(of: key, "key"), paths: (certificate, key), now: now)
+    try TLSCredentials(
+      chain: try content(of: certificate, "certificate"), key: try content(of: key, "key"), paths: (certificate, key),
+      now: now)
   }
 
   // MARK: Files
@@ -107,7 +110,9 @@ public final class TLSCertificate: Sendable {
     paths.compactMap { path in
       var status = stat()
       guard stat(path, &status) == 0 else { return nil }
-      return FileStamp(file: UInt64(status.st_ino), byteCount: Int64(status.st_size), seconds: status.st_mtim.tv_sec, nanoseconds: status.st_mtim.tv_nsec)
+      return FileStamp(
+        file: UInt64(status.st_ino), byteCount: Int64(status.st_size), seconds: status.st_mtim.tv_sec,
+        nanoseconds: status.st_mtim.tv_nsec)
     }
   }
 
@@ -115,13 +120,17 @@ public final class TLSCertificate: Sendable {
 
   private static func content(of path: String, _ what: String) throws(Problem) -> [UInt8] {
     let fd = open(path, O_RDONLY | O_CLOEXEC)
-    guard fd >= 0 else { throw Problem(description: "The TLS \(what) file \(path) can't be read: \(String(cString: strerror(errno))).") }
+    guard fd >= 0 else {
+      throw Problem(description: "The TLS \(what) file \(path) can't be read: \(String(cString: strerror(errno))).")
+    }
     defer { close(fd) }
     var bytes = [UInt8](repeating: 0, count: fileByteLimit)
     var filled = 0
     while filled < bytes.count {
       let count = bytes[filled...].withUnsafeMutableBytes { read(fd, $0.baseAddress, $0.count) }
-      if count < 0 { throw Problem(description: "The TLS \(what) file \(path) can't be read: \(String(cString: strerror(errno))).") }
+      if count < 0 {
+        throw Problem(description: "The TLS \(what) file \(path) can't be read: \(String(cString: strerror(errno))).")
+      }
       if count == 0 { break }
       filled += count
     }

@@ -52,7 +52,9 @@ extension HistoryTransaction {
   /// Reads the bytes that `encoded` wrote.
   /// - Throws: `StoredFormatError` for a format of a later release and for bytes that `encoded` does not write.
   public init(decoding blob: [UInt8]) throws(StoredFormatError) {
-    self = try blob.withUnsafeBufferPointer { blob throws(StoredFormatError) in try HistoryTransaction(decoding: UnsafeRawBufferPointer(blob)) }
+    self = try blob.withUnsafeBufferPointer { blob throws(StoredFormatError) in
+      try HistoryTransaction(decoding: UnsafeRawBufferPointer(blob))
+    }
   }
 
   /// Reads a transaction straight from a database's memory, and keeps no reference to that memory.
@@ -74,15 +76,19 @@ extension HistoryTransaction {
 
   private init(_ cursor: inout MessagePackCursor, hasEdit: Bool) throws(MessagePackError) {
     self.init(
-      transactionID: try cursor.string(), timestamp: try cursor.integer(), author: try cursor.optionalString(), contextName: try cursor.optionalString(),
+      transactionID: try cursor.string(), timestamp: try cursor.integer(), author: try cursor.optionalString(),
+      contextName: try cursor.optionalString(),
       bundleID: try cursor.optionalString(), processID: try cursor.optionalString(), changes: [])
     if hasEdit { edit = Edit(base: try cursor.integer(), time: try cursor.integer()) }
     changes.reserveCapacity(cursor.remainingCount / 6)
     while cursor.remainingCount > 0 {
-      guard let changeType = HistoryChange.ChangeType(rawValue: try cursor.count()) else { throw MessagePackError("a change is of an unknown type") }
+      guard let changeType = HistoryChange.ChangeType(rawValue: try cursor.count()) else {
+        throw MessagePackError("a change is of an unknown type")
+      }
       changes.append(
         HistoryChange(
-          changeType: changeType, entity: try cursor.string(), objectID: try cursor.string(), attributes: try cursor.attributes(),
+          changeType: changeType, entity: try cursor.string(), objectID: try cursor.string(),
+          attributes: try cursor.attributes(),
           relationships: try cursor.relationships(), tombstone: try cursor.attributes()))
     }
   }
@@ -150,13 +156,17 @@ extension MessagePackCursor {
     try array { cursor throws(MessagePackError) in
       var attributes: [NamedValue<AttributeValue>] = []
       attributes.reserveCapacity(cursor.remainingCount / 3)
-      while cursor.remainingCount > 0 { attributes.append(NamedValue(name: try cursor.string(), value: try cursor.value(depth: 0))) }
+      while cursor.remainingCount > 0 {
+        attributes.append(NamedValue(name: try cursor.string(), value: try cursor.value(depth: 0)))
+      }
       return attributes
     }
   }
 
   private mutating func value(depth: Int) throws(MessagePackError) -> AttributeValue {
-    guard let tag = AttributeTag(rawValue: try integer()) else { throw MessagePackError("an attribute is of an unknown type") }
+    guard let tag = AttributeTag(rawValue: try integer()) else {
+      throw MessagePackError("an attribute is of an unknown type")
+    }
     switch tag {
     case .null: return .null
     case .integer: return .integer(try integer())
@@ -170,10 +180,14 @@ extension MessagePackCursor {
     case .binary: return .binary(try bytes())
     case .asset: return .asset(Asset(hash: try bytes(), byteCount: try integer()))
     case .composite:
-      guard depth < compositeDepthLimit else { throw MessagePackError("composites nest deeper than \(compositeDepthLimit) levels") }
+      guard depth < compositeDepthLimit else {
+        throw MessagePackError("composites nest deeper than \(compositeDepthLimit) levels")
+      }
       let count = try count(upTo: remainingCount)
       var elements: [AttributeValue.CompositeElement] = []
-      for _ in 0..<count { elements.append(AttributeValue.CompositeElement(name: try string(), value: try value(depth: depth + 1))) }
+      for _ in 0..<count {
+        elements.append(AttributeValue.CompositeElement(name: try string(), value: try value(depth: depth + 1)))
+      }
       return .composite(elements)
     }
   }
@@ -220,13 +234,17 @@ extension MessagePackCursor {
   fileprivate mutating func relationships() throws(MessagePackError) -> [NamedValue<RelationshipValue>] {
     try array { cursor throws(MessagePackError) in
       var relationships: [NamedValue<RelationshipValue>] = []
-      while cursor.remainingCount > 0 { relationships.append(NamedValue(name: try cursor.string(), value: try cursor.relationship())) }
+      while cursor.remainingCount > 0 {
+        relationships.append(NamedValue(name: try cursor.string(), value: try cursor.relationship()))
+      }
       return relationships
     }
   }
 
   private mutating func relationship() throws(MessagePackError) -> RelationshipValue {
-    guard let tag = RelationshipTag(rawValue: try integer()) else { throw MessagePackError("a relationship is of an unknown kind") }
+    guard let tag = RelationshipTag(rawValue: try integer()) else {
+      throw MessagePackError("a relationship is of an unknown kind")
+    }
     switch tag {
     case .toOne: return .toOne(try optionalString())
     case .toMany: return .toMany(try strings())

@@ -29,11 +29,15 @@ public struct FieldIndex: Hashable, Sendable {
   }
 
   /// All records of a type.
-  public init(recordsOfType recordType: String) { self.init(recordType: recordType, key: .system(.recordName), kind: .type) }
+  public init(recordsOfType recordType: String) {
+    self.init(recordType: recordType, key: .system(.recordName), kind: .type)
+  }
 
   /// All of `fields` together, in any order.
   public init(uniqueFields fields: [String], ofRecordType recordType: String) {
-    self.init(recordType: recordType, key: .field(Set(fields).sorted().joined(separator: String(UniqueKey.separator))), kind: .unique)
+    self.init(
+      recordType: recordType, key: .field(Set(fields).sorted().joined(separator: String(UniqueKey.separator))),
+      kind: .unique)
   }
 
   /// The one key that every record has in an index of kind `type`.
@@ -54,7 +58,9 @@ public struct FieldIndex: Hashable, Sendable {
       return [PlaceKey.key(of: place)]
     case .unique:
       guard case .field(let names) = key else { return [] }
-      return UniqueKey.key(of: record, fields: names.split(separator: UniqueKey.separator).map(String.init)).map { [$0] } ?? []
+      return UniqueKey.key(of: record, fields: names.split(separator: UniqueKey.separator).map(String.init)).map {
+        [$0]
+      } ?? []
     }
   }
 

@@ -24,7 +24,9 @@ public struct IndexRange: Hashable, Sendable {
 
   public var isSingleKey: Bool { upper.count == lower.count + 1 && upper.last == 0 && upper.starts(with: lower) }
 
-  public func contains(_ key: [UInt8]) -> Bool { !key.lexicographicallyPrecedes(lower) && key.lexicographicallyPrecedes(upper) }
+  public func contains(_ key: [UInt8]) -> Bool {
+    !key.lexicographicallyPrecedes(lower) && key.lexicographicallyPrecedes(upper)
+  }
 
   public func intersection(_ other: IndexRange) -> IndexRange {
     IndexRange(
@@ -88,7 +90,9 @@ public enum IndexKey {
   public static let overflowRange = IndexRange(key: overflow)
 
   /// The key range of values equal to `value`; nil for a type without an order.
-  public static func equal(_ value: FieldValue) -> IndexRange? { scalar(value, mark: value.type.rawValue).map { IndexRange(key: $0) } }
+  public static func equal(_ value: FieldValue) -> IndexRange? {
+    scalar(value, mark: value.type.rawValue).map { IndexRange(key: $0) }
+  }
 
   /// The key range of list elements equal to `value`; nil for a type without an order.
   public static func equalElement(_ value: FieldValue) -> IndexRange? { element(value).map { IndexRange(key: $0) } }
@@ -108,6 +112,7 @@ public enum IndexKey {
   public static func begins(_ prefix: String, asElement: Bool) -> IndexRange {
     let bytes = Array(prefix.utf8)
     let mark = FieldType.string.rawValue | (asElement ? elementMark : 0)
-    return bytes.count > textByteLimit ? IndexRange(key: [mark] + bytes.prefix(textByteLimit)) : IndexRange(prefix: [mark] + bytes)
+    return bytes.count > textByteLimit
+      ? IndexRange(key: [mark] + bytes.prefix(textByteLimit)) : IndexRange(prefix: [mark] + bytes)
   }
 }

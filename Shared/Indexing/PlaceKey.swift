@@ -81,12 +81,15 @@ public enum PlaceKey {
     var size: UInt64 { 1 << UInt64(32 - level) }
 
     func meets(_ rows: (UInt32, UInt32), _ columns: (UInt32, UInt32)) -> Bool {
-      row <= rows.1 && UInt64(row) + size > UInt64(rows.0) && column <= columns.1 && UInt64(column) + size > UInt64(columns.0)
+      row <= rows.1 && UInt64(row) + size > UInt64(rows.0) && column <= columns.1
+        && UInt64(column) + size > UInt64(columns.0)
     }
 
     var quarters: [Square] {
       let half = UInt32(size / 2)
-      return [(0, 0), (0, half), (half, 0), (half, half)].map { Square(row: row + $0.0, column: column + $0.1, level: level + 1) }
+      return [(0, 0), (0, half), (half, 0), (half, half)].map {
+        Square(row: row + $0.0, column: column + $0.1, level: level + 1)
+      }
     }
 
     var range: IndexRange {
@@ -94,7 +97,8 @@ public enum PlaceKey {
       let (next, overflow) = first.addingReportingOverflow(size &* size)
       // Level 0 is the whole map, whose size overflows as well.
       return IndexRange(
-        lower: IndexKey.number64(first, mark), upper: overflow || level == 0 ? [mark + 1] : IndexKey.number64(next, mark))
+        lower: IndexKey.number64(first, mark),
+        upper: overflow || level == 0 ? [mark + 1] : IndexKey.number64(next, mark))
     }
   }
 
@@ -110,7 +114,11 @@ public enum PlaceKey {
     }
     let ranges = squares.map(\.range).sorted { $0.lower.lexicographicallyPrecedes($1.lower) }
     return ranges.reduce(into: []) { joined, range in
-      if let last = joined.last, last.upper == range.lower { joined[joined.count - 1].upper = range.upper } else { joined.append(range) }
+      if let last = joined.last, last.upper == range.lower {
+        joined[joined.count - 1].upper = range.upper
+      } else {
+        joined.append(range)
+      }
     }
   }
 }

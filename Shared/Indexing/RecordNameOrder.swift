@@ -14,7 +14,8 @@ public enum RecordNameOrder {
       let isDash = position == 8 || position == 13 || position == 18 || position == 23
       switch byte {
       case UInt8(ascii: "-") where isDash: continue
-      case UInt8(ascii: "0")...UInt8(ascii: "9") where !isDash, UInt8(ascii: "A")...UInt8(ascii: "F") where !isDash: continue
+      case UInt8(ascii: "0")...UInt8(ascii: "9") where !isDash, UInt8(ascii: "A")...UInt8(ascii: "F") where !isDash:
+        continue
       default: return false
       }
     }

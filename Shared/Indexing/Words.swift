@@ -69,7 +69,8 @@ public enum Words {
 
   private static func isPartOfWords(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
-    case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter, .nonspacingMark, .spacingMark, .enclosingMark,
+    case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter, .nonspacingMark,
+      .spacingMark, .enclosingMark,
       .decimalNumber, .letterNumber, .otherNumber:
       true
     default: false
@@ -80,7 +81,9 @@ public enum Words {
   private static func standsAlone(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     // Thai, Lao; Myanmar, Khmer; Hiragana and Katakana.
-    case 0x0e01...0x0e30, 0x0e80...0x0eb0, 0x1000...0x102a, 0x1780...0x17b3, 0x3041...0x3096, 0x30a1...0x30fa, 0x31f0...0x31ff: true
+    case 0x0e01...0x0e30, 0x0e80...0x0eb0, 0x1000...0x102a, 0x1780...0x17b3, 0x3041...0x3096, 0x30a1...0x30fa,
+      0x31f0...0x31ff:
+      true
     default: scalar.properties.isIdeographic
     }
   }

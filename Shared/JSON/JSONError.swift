@@ -36,8 +36,11 @@ extension JSONError {
       self.init("the JSON is not valid UTF-8" + (offset.map { " at byte \($0)" } ?? ""), offset: offset)
     case .duplicate_key:
       let key = UnsafeBufferPointer(start: result.key, count: result.key_length)
-      self.init("the JSON has the key '\(String(decoding: key.prefix(Self.shownKeyByteCount), as: UTF8.self))' twice in one object")
-    case .malformed, .ok: self.init("the JSON is malformed: it ends early, or a comma, bracket, key or value is missing or too many")
+      self.init(
+        "the JSON has the key '\(String(decoding: key.prefix(Self.shownKeyByteCount), as: UTF8.self))' twice in one object"
+      )
+    case .malformed, .ok:
+      self.init("the JSON is malformed: it ends early, or a comma, bracket, key or value is missing or too many")
     }
   }
 

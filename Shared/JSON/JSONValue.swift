@@ -128,7 +128,9 @@ public struct JSONValue: Sendable {
   }
 
   /// Calls `body` with each key (a string value) and value of an object, in order. Does nothing for other kinds.
-  public func forEachMember<Failure: Error>(_ body: (_ key: JSONValue, _ value: JSONValue) throws(Failure) -> Void) throws(Failure) {
+  public func forEachMember<Failure: Error>(_ body: (_ key: JSONValue, _ value: JSONValue) throws(Failure) -> Void)
+    throws(Failure)
+  {
     let object = node
     guard object.kind == .object else { return }
     var position = index + 1

@@ -141,7 +141,8 @@ public struct JSONWriter {
         switch byte {
         case UInt8(ascii: "{"), UInt8(ascii: "["): open.append(byte)
         // In ASCII, both closing brackets come two after their opening ones.
-        case UInt8(ascii: "}"), UInt8(ascii: "]"): precondition(open.popLast() == byte - 2, "a container is closed that was not opened")
+        case UInt8(ascii: "}"), UInt8(ascii: "]"):
+          precondition(open.popLast() == byte - 2, "a container is closed that was not opened")
         default: break
         }
       }
@@ -177,7 +178,11 @@ extension JSONWriter {
     var text = text
     text.withUTF8 { text in
       let end = Self.firstSpecial(in: text, from: 0)
-      if end == text.count { appendPlain(text, isKey: isKey) } else { appendEscaped(text, firstSpecial: end, isKey: isKey) }
+      if end == text.count {
+        appendPlain(text, isKey: isKey)
+      } else {
+        appendEscaped(text, firstSpecial: end, isKey: isKey)
+      }
     }
     needsComma = !isKey
   }
@@ -233,7 +238,9 @@ extension JSONWriter {
       let marks = specialMarks(last >> UInt64(8 * (8 - restCount)) | 0x2020_2020_2020_2020 << UInt64(8 * restCount))
       return position + min(restCount, marks.trailingZeroBitCount / 8)
     }
-    while position < text.count, text[position] >= 0x20, text[position] != 0x22, text[position] != 0x5c { position += 1 }
+    while position < text.count, text[position] >= 0x20, text[position] != 0x22, text[position] != 0x5c {
+      position += 1
+    }
     return position
   }
 
@@ -245,7 +252,8 @@ extension JSONWriter {
     let backslashes = word ^ (ones &* 0x5c)
     // A byte's high bit becomes set when the byte underflows, so was below 0x20 or equal. Bytes that had the bit
     // already are UTF-8 and do not count. Borrows spread upwards only, so the lowest mark is always true.
-    return (((word &- ones &* 0x20) & ~word) | ((quotes &- ones) & ~quotes) | ((backslashes &- ones) & ~backslashes)) & 0x8080_8080_8080_8080
+    return (((word &- ones &* 0x20) & ~word) | ((quotes &- ones) & ~quotes) | ((backslashes &- ones) & ~backslashes))
+      & 0x8080_8080_8080_8080
   }
 
   private mutating func escape(_ byte: UInt8) {

@@ -38,7 +38,8 @@ extension MessagePackError {
 
   init(_ error: DecodingError) {
     switch error {
-    case .typeMismatch(_, let context), .dataCorrupted(let context): self.init(context.debugDescription, at: context.codingPath)
+    case .typeMismatch(_, let context), .dataCorrupted(let context):
+      self.init(context.debugDescription, at: context.codingPath)
     case .valueNotFound(_, let context): self.init("is null", at: context.codingPath)
     case .keyNotFound(let key, let context): self.init("is missing", at: context.codingPath + [key])
     @unknown default: self.init("the value can't be decoded")

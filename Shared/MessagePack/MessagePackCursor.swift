@@ -44,7 +44,9 @@ public struct MessagePackCursor: ~Copyable {
   ) throws(MessagePackError) -> Result {
     var cursor = MessagePackCursor(array)
     let result = try body(&cursor)
-    guard cursor.remainingCount == 0 else { throw MessagePackError("\(cursor.remainingCount) values too many in an array of \(cursor.objects.count)") }
+    guard cursor.remainingCount == 0 else {
+      throw MessagePackError("\(cursor.remainingCount) values too many in an array of \(cursor.objects.count)")
+    }
     return result
   }
 
@@ -113,7 +115,9 @@ public struct MessagePackCursor: ~Copyable {
   }
 
   /// Lends a cursor over the next value, which must be an array. Throws when `body` leaves values unread.
-  public mutating func array<Result>(_ body: (inout MessagePackCursor) throws(MessagePackError) -> Result) throws(MessagePackError) -> Result {
+  public mutating func array<Result>(_ body: (inout MessagePackCursor) throws(MessagePackError) -> Result)
+    throws(MessagePackError) -> Result
+  {
     let object = try next()
     guard object.type == MSGPACK_OBJECT_ARRAY else { throw mismatch("an array") }
     return try Self.readAll(of: object.via.array, body)
@@ -143,12 +147,14 @@ extension msgpack_object {
   var utf8: UnsafeBufferPointer<UInt8>? {
     guard type == MSGPACK_OBJECT_STR else { return nil }
     let text = via.str
-    return UnsafeBufferPointer(start: UnsafeRawPointer(text.ptr)?.assumingMemoryBound(to: UInt8.self), count: Int(text.size))
+    return UnsafeBufferPointer(
+      start: UnsafeRawPointer(text.ptr)?.assumingMemoryBound(to: UInt8.self), count: Int(text.size))
   }
 
   var bytes: UnsafeBufferPointer<UInt8>? {
     guard type == MSGPACK_OBJECT_BIN else { return nil }
     let bytes = via.bin
-    return UnsafeBufferPointer(start: UnsafeRawPointer(bytes.ptr)?.assumingMemoryBound(to: UInt8.self), count: Int(bytes.size))
+    return UnsafeBufferPointer(
+      start: UnsafeRawPointer(bytes.ptr)?.assumingMemoryBound(to: UInt8.self), count: Int(bytes.size))
   }
 }

@@ -10,7 +10,9 @@ public struct MessagePackDecoder: Sendable {
     try decode(type, from: MessagePackValue(parsing: bytes))
   }
 
-  public func decode<Value: Decodable>(_ type: Value.Type, from value: MessagePackValue) throws(MessagePackError) -> Value {
+  public func decode<Value: Decodable>(_ type: Value.Type, from value: MessagePackValue) throws(MessagePackError)
+    -> Value
+  {
     do {
       return try ValueDecoder(value, path: .root).decode(type)
     } catch let error as DecodingError {
@@ -59,8 +61,11 @@ extension MessagePackValue {
   }
 
   @inline(__always)
-  fileprivate func number<Number: FixedWidthInteger>(_ type: Number.Type, _ path: @autoclosure () -> CodingPath) throws -> Number {
-    let number: Number? = if let value = int64 { Number(exactly: value) } else { uint64.flatMap { Number(exactly: $0) } }
+  fileprivate func number<Number: FixedWidthInteger>(_ type: Number.Type, _ path: @autoclosure () -> CodingPath) throws
+    -> Number
+  {
+    let number: Number? =
+      if let value = int64 { Number(exactly: value) } else { uint64.flatMap { Number(exactly: $0) } }
     guard let number else { throw mismatch("an integer within \(type)", type, path()) }
     return number
   }
@@ -94,7 +99,9 @@ private struct KeyedInput<Key: CodingKey>: KeyedDecodingContainerProtocol {
   func contains(_ key: Key) -> Bool { value[key.stringValue] != nil }
 
   private func find(_ key: Key) throws -> MessagePackValue {
-    guard let member = value[key.stringValue] else { throw DecodingError.keyNotFound(key, .init(codingPath: codingPath, debugDescription: "")) }
+    guard let member = value[key.stringValue] else {
+      throw DecodingError.keyNotFound(key, .init(codingPath: codingPath, debugDescription: ""))
+    }
     return member
   }
 
@@ -118,11 +125,15 @@ private struct KeyedInput<Key: CodingKey>: KeyedDecodingContainerProtocol {
     try ValueDecoder(find(key), path: .member(path, key)).decode(type)
   }
 
-  func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type, forKey key: Key) throws -> KeyedDecodingContainer<Nested> {
+  func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type, forKey key: Key) throws -> KeyedDecodingContainer<
+    Nested
+  > {
     try superDecoder(forKey: key).container(keyedBy: type)
   }
 
-  func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer { try superDecoder(forKey: key).unkeyedContainer() }
+  func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+    try superDecoder(forKey: key).unkeyedContainer()
+  }
 
   func superDecoder() throws -> any Decoder {
     guard let member = value["super"] else { throw value.mismatch("a map with a superclass", Key.self, path) }
@@ -148,7 +159,9 @@ private struct UnkeyedInput: UnkeyedDecodingContainer {
   private var elementPath: CodingPath { .element(path, currentIndex) }
 
   private func peek() throws -> MessagePackValue {
-    guard !isAtEnd else { throw DecodingError.valueNotFound(Any.self, .init(codingPath: elementPath.keys, debugDescription: "")) }
+    guard !isAtEnd else {
+      throw DecodingError.valueNotFound(Any.self, .init(codingPath: elementPath.keys, debugDescription: ""))
+    }
     return value[currentIndex]
   }
 
@@ -165,9 +178,15 @@ private struct UnkeyedInput: UnkeyedDecodingContainer {
     return true
   }
 
-  mutating func decode(_ type: Bool.Type) throws -> Bool { let path = elementPath; return try take { try $0.bool(path) } }
-  mutating func decode(_ type: String.Type) throws -> String { let path = elementPath; return try take { try $0.string(path) } }
-  mutating func decode(_ type: Double.Type) throws -> Double { let path = elementPath; return try take { try $0.double(path) } }
+  mutating func decode(_ type: Bool.Type) throws -> Bool {
+    let path = elementPath; return try take { try $0.bool(path) }
+  }
+  mutating func decode(_ type: String.Type) throws -> String {
+    let path = elementPath; return try take { try $0.string(path) }
+  }
+  mutating func decode(_ type: Double.Type) throws -> Double {
+    let path = elementPath; return try take { try $0.double(path) }
+  }
   mutating func decode(_ type: Float.Type) throws -> Float { Float(try decode(Double.self)) }
   mutating func decode(_ type: Int.Type) throws -> Int { try number(type) }
   mutating func decode(_ type: Int8.Type) throws -> Int8 { try number(type) }
@@ -194,7 +213,9 @@ private struct UnkeyedInput: UnkeyedDecodingContainer {
     try superDecoder().container(keyedBy: type)
   }
 
-  mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer { try superDecoder().unkeyedContainer() }
+  mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
+    try superDecoder().unkeyedContainer()
+  }
 
   mutating func superDecoder() throws -> any Decoder {
     let path = elementPath

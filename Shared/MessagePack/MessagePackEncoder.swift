@@ -42,7 +42,8 @@ private final class Output {
   func addElement(to place: Int, path: CodingPath) throws {
     while let last = open.last, last.place > place { open.removeLast() }
     guard let last = open.indices.last, open[last].place == place else {
-      throw EncodingError.invalidValue(place, .init(codingPath: path.keys, debugDescription: "a container was written to after one around it"))
+      throw EncodingError.invalidValue(
+        place, .init(codingPath: path.keys, debugDescription: "a container was written to after one around it"))
     }
     open[last].count += 1
     writer.patchCount(open[last].count, at: place)
@@ -135,7 +136,9 @@ private struct KeyedOutput<Key: CodingKey>: KeyedEncodingContainerProtocol {
     try ValueEncoder(output, path: .member(path, key)).encode(value)
   }
 
-  mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type, forKey key: Key) -> KeyedEncodingContainer<Nested> {
+  mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type, forKey key: Key)
+    -> KeyedEncodingContainer<Nested>
+  {
     superEncoder(forKey: key).container(keyedBy: type)
   }
 

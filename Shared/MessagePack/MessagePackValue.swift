@@ -109,7 +109,9 @@ public struct MessagePackValue: Sendable {
     guard kind == .map else { return [] }
     return (0..<count).map { index in
       let pair = object.pointee.via.map.ptr + index
-      return (MessagePackValue(tree, UnsafePointer(key(of: pair))), MessagePackValue(tree, UnsafePointer(value(of: pair))))
+      return (
+        MessagePackValue(tree, UnsafePointer(key(of: pair))), MessagePackValue(tree, UnsafePointer(value(of: pair)))
+      )
     }
   }
 
@@ -130,7 +132,8 @@ private final class Tree: Sendable {
   nonisolated(unsafe) private let bytes: UnsafeMutableRawBufferPointer
 
   var root: UnsafeMutablePointer<msgpack_object> {
-    (UnsafeMutableRawPointer(unpacked) + (MemoryLayout<msgpack_unpacked>.offset(of: \.data) ?? 0)).assumingMemoryBound(to: msgpack_object.self)
+    (UnsafeMutableRawPointer(unpacked) + (MemoryLayout<msgpack_unpacked>.offset(of: \.data) ?? 0)).assumingMemoryBound(
+      to: msgpack_object.self)
   }
 
   init(_ source: [UInt8], maximumByteCount: Int) throws(MessagePackError) {
@@ -140,7 +143,8 @@ private final class Tree: Sendable {
     unpacked.initialize(to: msgpack_unpacked())
     msgpack_unpacked_init(unpacked)
     // When a class initializer throws after all members are set, the deinit runs, so nothing leaks.
-    try MessagePackError.unpack(UnsafeRawBufferPointer(bytes), into: &unpacked.pointee, maximumByteCount: maximumByteCount)
+    try MessagePackError.unpack(
+      UnsafeRawBufferPointer(bytes), into: &unpacked.pointee, maximumByteCount: maximumByteCount)
   }
 
   deinit {

@@ -20,7 +20,9 @@ public struct LinkRecord: Hashable, Sendable {
     init?(_ text: String) {
       // Compares bytes: characters cost many times more, and every link that is made or deleted passes here.
       let bytes = text.utf8
-      guard let mark = ReservedName.linkSeparator.asciiValue, let separator = bytes.firstIndex(of: mark), separator > bytes.startIndex else { return nil }
+      guard let mark = ReservedName.linkSeparator.asciiValue, let separator = bytes.firstIndex(of: mark),
+        separator > bytes.startIndex
+      else { return nil }
       let rest = bytes.index(after: separator)
       guard rest < bytes.endIndex, !bytes[rest...].contains(mark) else { return nil }
       first = String(text[..<separator])
@@ -107,30 +109,42 @@ public struct LinkResolver: Sendable {
   public func resolve(_ link: LinkRecord) -> MirroredLink? {
     switch link.form {
     case .legacy(let recordType):
-      guard let found = legacy[recordType], let target = model.entity(named: found.relationship.destinationName) else { return nil }
+      guard let found = legacy[recordType], let target = model.entity(named: found.relationship.destinationName) else {
+        return nil
+      }
       return canonical(found.entity, found.relationship, target, ends: link.ends)
     case .pair(let entityNames, let relationshipNames):
       guard let entity = model.entity(named: entityNames.first), let target = model.entity(named: entityNames.second),
         let relationship = entity.relationship(named: relationshipNames.first), relationship.link != nil,
-        relationship.inverse?.name == relationshipNames.second, target.relationship(named: relationshipNames.second)?.link != nil
+        relationship.inverse?.name == relationshipNames.second,
+        target.relationship(named: relationshipNames.second)?.link != nil
       else { return nil }
       return canonical(entity, relationship, target, ends: link.ends)
     }
   }
 
   private func canonical(
-    _ entity: EntityDescription, _ relationship: RelationshipDescription, _ target: EntityDescription, ends: LinkRecord.Pair
+    _ entity: EntityDescription, _ relationship: RelationshipDescription, _ target: EntityDescription,
+    ends: LinkRecord.Pair
   ) -> MirroredLink? {
     guard let link = relationship.link else { return nil }
     let key = link.key(source: ends.first, target: ends.second)
     if link.isSymmetric {
       let ordered = ends.first <= ends.second ? ends : ends.swapped
-      return MirroredLink(entity: entity, relationship: relationship, targetEntity: target, objectID: ordered.first, targetID: ordered.second, key: key)
+      return MirroredLink(
+        entity: entity, relationship: relationship, targetEntity: target, objectID: ordered.first,
+        targetID: ordered.second, key: key)
     }
     if link.isSourceFirst {
-      return MirroredLink(entity: entity, relationship: relationship, targetEntity: target, objectID: ends.first, targetID: ends.second, key: key)
+      return MirroredLink(
+        entity: entity, relationship: relationship, targetEntity: target, objectID: ends.first, targetID: ends.second,
+        key: key)
     }
-    guard let inverse = relationship.inverse, let reversed = target.relationship(named: inverse.name) else { return nil }
-    return MirroredLink(entity: target, relationship: reversed, targetEntity: entity, objectID: ends.second, targetID: ends.first, key: key)
+    guard let inverse = relationship.inverse, let reversed = target.relationship(named: inverse.name) else {
+      return nil
+    }
+    return MirroredLink(
+      entity: target, relationship: reversed, targetEntity: entity, objectID: ends.second, targetID: ends.first,
+      key: key)
   }
 }

@@ -14,7 +14,8 @@ public struct MirroringProblem: Error, Hashable, Sendable {
   public let cause: QuarantineCause
 
   public init(
-    recordName: String, entity: String, code: ServerErrorCode, cocoaErrorCode: CocoaErrorCode? = nil, reason: String, cause: QuarantineCause = .other
+    recordName: String, entity: String, code: ServerErrorCode, cocoaErrorCode: CocoaErrorCode? = nil, reason: String,
+    cause: QuarantineCause = .other
   ) {
     self.recordName = recordName
     self.entity = entity
@@ -25,14 +26,17 @@ public struct MirroringProblem: Error, Hashable, Sendable {
   }
 
   /// CKError's number; 28 (userDeletedZone) if the object's zone has ended.
-  public var ckErrorCode: Int { cause == .zoneEnded || cause == .zonePaused ? Self.userDeletedZone : code.row.ckErrorCode }
+  public var ckErrorCode: Int {
+    cause == .zoneEnded || cause == .zonePaused ? Self.userDeletedZone : code.row.ckErrorCode
+  }
 
   private static let userDeletedZone = 28
 
   /// Stored bytes that cannot be read. The log has the details, the client does not get them.
   public static func damaged(_ recordName: String, _ entity: String) -> MirroringProblem {
     MirroringProblem(
-      recordName: recordName, entity: entity, code: .internalError, reason: "the change needs stored data that can't be read", cause: .damaged)
+      recordName: recordName, entity: entity, code: .internalError,
+      reason: "the change needs stored data that can't be read", cause: .damaged)
   }
 }
 

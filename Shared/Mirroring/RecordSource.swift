@@ -24,7 +24,9 @@ public struct SourceRecord: Hashable, Sendable {
   }
 
   /// True if a writer other than the store changed the record after a sequence number.
-  func isNews(to store: Int64, after sequence: Int64) -> Bool { (origin == store ? sequenceOfOthers : self.sequence) > sequence }
+  func isNews(to store: Int64, after sequence: Int64) -> Bool {
+    (origin == store ? sequenceOfOthers : self.sequence) > sequence
+  }
 }
 
 /// A record's past since a sequence number, as far as the zone keeps it.
@@ -122,7 +124,10 @@ extension RecordSource {
   public func source(ofMoved recordName: String) throws -> (any RecordSource)? { nil }
 
   public func history(of recordName: String, since sequence: Int64) throws -> RecordHistory {
-    RecordHistory(ancestor: .unknown, states: try record(named: recordName).map { [RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted)] } ?? [])
+    RecordHistory(
+      ancestor: .unknown,
+      states: try record(named: recordName).map { [RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted)] }
+        ?? [])
   }
 
   public func company(ofDeleted recordName: String) throws -> DeletedCompany { DeletedCompany() }
@@ -134,7 +139,9 @@ extension RecordSource {
 /// The fields that a deleted record keeps, for clients that import the deletion.
 public enum Tombstone {
   /// The concrete entity of an object, and both ends of a link.
-  public static let keptFields = [ReservedName.entityName, ReservedName.linkEntityNames, ReservedName.linkRecordNames, ReservedName.linkRelationships]
+  public static let keptFields = [
+    ReservedName.entityName, ReservedName.linkEntityNames, ReservedName.linkRecordNames, ReservedName.linkRelationships,
+  ]
 
   /// The name of the zone to which the tombstone's record was moved; nil if the record was deleted or has come back.
   public static func movedTo(_ record: Record) -> String? { record.fields.string(ReservedName.movedTo) }

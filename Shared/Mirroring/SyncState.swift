@@ -41,7 +41,8 @@ public struct SyncFacts: Hashable, Sendable {
   public var store: StoreFacts
 
   public init(
-    stored: Stored, pendingTransactions: [Int64] = [], problem: MirroringProblem? = nil, isHeld: Bool = false, conflicts: [Int64] = [], store: StoreFacts
+    stored: Stored, pendingTransactions: [Int64] = [], problem: MirroringProblem? = nil, isHeld: Bool = false,
+    conflicts: [Int64] = [], store: StoreFacts
   ) {
     self.stored = stored
     self.pendingTransactions = pendingTransactions
@@ -52,7 +53,9 @@ public struct SyncFacts: Hashable, Sendable {
   }
 
   /// Neither the zone nor the store knows the object.
-  public var isUnknown: Bool { stored == .nothing && pendingTransactions.isEmpty && problem == nil && !isHeld && conflicts.isEmpty }
+  public var isUnknown: Bool {
+    stored == .nothing && pendingTransactions.isEmpty && problem == nil && !isHeld && conflicts.isEmpty
+  }
 
   public var state: SyncState {
     if isHeld { return .quarantined }
@@ -64,11 +67,17 @@ public struct SyncFacts: Hashable, Sendable {
   /// All reasons for the state, the most important one first.
   public var reasons: [Reason] {
     var reasons: [Reason] = []
-    if let problem { reasons.append(Reason(code: isHeld ? "quarantined" : "leftOut", text: "The latest export left it out: \(problem.reason)")) }
-    if !conflicts.isEmpty { reasons.append(Reason(code: "conflict", text: "\(Self.count(conflicts.count, "conflict")) of it to decide")) }
+    if let problem {
+      reasons.append(
+        Reason(code: isHeld ? "quarantined" : "leftOut", text: "The latest export left it out: \(problem.reason)"))
+    }
+    if !conflicts.isEmpty {
+      reasons.append(Reason(code: "conflict", text: "\(Self.count(conflicts.count, "conflict")) of it to decide"))
+    }
     if let first = pendingTransactions.first {
       let number = Self.count(pendingTransactions.count, "saved transaction")
-      reasons.append(Reason(code: "notExported", text: "\(number) with changes of it, from number \(first) on, not exported"))
+      reasons.append(
+        Reason(code: "notExported", text: "\(number) with changes of it, from number \(first) on, not exported"))
       reasons += store.obstacles
     }
     guard reasons.isEmpty else { return reasons }
@@ -96,7 +105,8 @@ public struct StoreFacts: Hashable, Sendable {
   public var throttledUntil: Int64?
 
   public init(
-    pendingCount: Int64, quarantinedCount: Int = 0, isExporting: Bool = false, isFailing: Bool = false, isModelKnown: Bool = true, throttledUntil: Int64? = nil
+    pendingCount: Int64, quarantinedCount: Int = 0, isExporting: Bool = false, isFailing: Bool = false,
+    isModelKnown: Bool = true, throttledUntil: Int64? = nil
   ) {
     self.pendingCount = pendingCount
     self.quarantinedCount = quarantinedCount
@@ -121,9 +131,19 @@ public struct StoreFacts: Hashable, Sendable {
 
   var obstacles: [SyncFacts.Reason] {
     switch activity {
-    case .modelUnknown: [.init(code: "modelUnknown", text: "The environment does not know the store's model: push it, then set the store up again")]
+    case .modelUnknown:
+      [
+        .init(
+          code: "modelUnknown",
+          text: "The environment does not know the store's model: push it, then set the store up again")
+      ]
     case .throttled: [.init(code: "throttled", text: "Exports of the store pause before they are tried again")]
-    case .failing: [.init(code: "failing", text: "Exports of the store fail, and the server tries them again; the latest event says why")]
+    case .failing:
+      [
+        .init(
+          code: "failing", text: "Exports of the store fail, and the server tries them again; the latest event says why"
+        )
+      ]
     case .exporting where isExporting: [.init(code: "exporting", text: "An export of the store is under way")]
     case .exporting: [.init(code: "waiting", text: "An export of the store is about to begin")]
     case .nothingPending, .quarantined: []

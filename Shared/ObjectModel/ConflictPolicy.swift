@@ -99,7 +99,9 @@ extension EntityDescription {
   /// nil if there is none or its name is unknown.
   func conflictPolicy(of attribute: AttributeDescription) -> ConflictPolicy? {
     if let own = attribute.attribute.userInfo[ReservedName.conflictPolicyKey] { return ConflictPolicy(rawValue: own) }
-    return ConflictPolicy(rawValue: inherited(ReservedName.conflictPolicyKey) ?? "").flatMap { $0.fits(attribute.type) ? $0 : nil }
+    return ConflictPolicy(rawValue: inherited(ReservedName.conflictPolicyKey) ?? "").flatMap {
+      $0.fits(attribute.type) ? $0 : nil
+    }
   }
 
   var deletePolicy: DeletePolicy? { inherited(ReservedName.deletePolicyKey).flatMap(DeletePolicy.init(rawValue:)) }

@@ -40,7 +40,8 @@ public final class EntityDescription: Sendable {
   public var isAbstract: Bool { entity.isAbstract }
 
   init(
-    entity: Entity, ordinal: Int, rootName: String, superentityNames: [String], kindNames: [String], attributes: [AttributeDescription],
+    entity: Entity, ordinal: Int, rootName: String, superentityNames: [String], kindNames: [String],
+    attributes: [AttributeDescription],
     relationships: [RelationshipDescription], declaredUserInfo: [[String: String]]
   ) {
     self.declaredUserInfo = declaredUserInfo
@@ -56,9 +57,12 @@ public final class EntityDescription: Sendable {
     mirroredToOnes = relationships.filter { if case .field = $0.storage { true } else { false } }
     mirroredLinks = relationships.filter { if case .link = $0.storage { true } else { false } }
     preservedAttributeNames = Set(
-      attributes.filter { $0.attribute.preservesValueOnDeletion && !$0.attribute.allowsExternalBinaryDataStorage }.map(\.name))
-    attributesByName = Dictionary(attributes.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
-    relationshipsByName = Dictionary(relationships.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
+      attributes.filter { $0.attribute.preservesValueOnDeletion && !$0.attribute.allowsExternalBinaryDataStorage }.map(
+        \.name))
+    attributesByName = Dictionary(
+      attributes.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
+    relationshipsByName = Dictionary(
+      relationships.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
   }
 
   public func attribute(named name: String) -> AttributeDescription? { attributesByName[name].map { attributes[$0] } }
@@ -76,11 +80,15 @@ public final class EntityDescription: Sendable {
 
   private static let nearCount = 4
 
-  public func relationship(named name: String) -> RelationshipDescription? { relationshipsByName[name].map { relationships[$0] } }
+  public func relationship(named name: String) -> RelationshipDescription? {
+    relationshipsByName[name].map { relationships[$0] }
+  }
 
   /// True if objects of this entity may be targets where `other` is the destination: the entity is `other` or one of
   /// its subentities.
-  public func isKind(of other: EntityDescription) -> Bool { name == other.name || superentityNames.contains(other.name) }
+  public func isKind(of other: EntityDescription) -> Bool {
+    name == other.name || superentityNames.contains(other.name)
+  }
 }
 
 extension Attribute {
@@ -116,7 +124,8 @@ public final class AttributeDescription: Sendable {
     declaringEntityName = entityName
     isMirrored =
       !attribute.isTransient && !attribute.isDerived && attribute.type.fieldType != nil
-      && !attribute.userInfo.isSet(ReservedName.ignoredPropertyKey) && !ReservedName.reservedAttributes.contains(attribute.name)
+      && !attribute.userInfo.isSet(ReservedName.ignoredPropertyKey)
+      && !ReservedName.reservedAttributes.contains(attribute.name)
     isEncrypted = attribute.allowsCloudEncryption || attribute.userInfo.isSet(ReservedName.encryptedAttributeKey)
     fieldName = ReservedName.fieldPrefix + attribute.name
     assetFieldName = attribute.type.isVariableLength ? fieldName + ReservedName.assetSuffix : nil
@@ -166,7 +175,8 @@ public final class RelationshipDescription: Sendable {
   public var isToMany: Bool { relationship.isToMany }
   /// A shared or moved graph ends at this relationship: either side may declare the boundary.
   public var isShareBoundary: Bool {
-    relationship.userInfo.isSet(ReservedName.shareBoundaryKey) || inverse?.relationship.userInfo.isSet(ReservedName.shareBoundaryKey) == true
+    relationship.userInfo.isSet(ReservedName.shareBoundaryKey)
+      || inverse?.relationship.userInfo.isSet(ReservedName.shareBoundaryKey) == true
   }
   public var isMirrored: Bool { if case .none = storage { false } else { true } }
   /// The link's description; nil unless the relationship is many-to-many.

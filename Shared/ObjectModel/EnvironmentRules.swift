@@ -32,7 +32,9 @@ public struct EnvironmentRules: Hashable, Sendable, Codable {
     /// The rule as `Tag(name)`, for lists and logs.
     public var text: String { "\(entity)(\(attributes.joined(separator: ", ")))" }
 
-    fileprivate func saysWhatIsUniqueLike(_ other: Unique) -> Bool { entity == other.entity && Set(attributes) == Set(other.attributes) }
+    fileprivate func saysWhatIsUniqueLike(_ other: Unique) -> Bool {
+      entity == other.entity && Set(attributes) == Set(other.attributes)
+    }
   }
 
   public var unique: [Unique]
@@ -48,7 +50,8 @@ public struct EnvironmentRules: Hashable, Sendable, Codable {
   /// These rules and those of `other`; where both have a rule for the same attributes of an entity, the policy of
   /// `other` holds.
   public func merging(_ other: EnvironmentRules) -> EnvironmentRules {
-    EnvironmentRules(unique: unique.filter { rule in !other.unique.contains { $0.saysWhatIsUniqueLike(rule) } } + other.unique)
+    EnvironmentRules(
+      unique: unique.filter { rule in !other.unique.contains { $0.saysWhatIsUniqueLike(rule) } } + other.unique)
   }
 
   /// Problems with the rules, one sentence each that names `entity.attribute`, and the model where there are several. A
@@ -57,7 +60,9 @@ public struct EnvironmentRules: Hashable, Sendable, Codable {
     var problems: [String] = []
     for (index, rule) in unique.enumerated() {
       problems += rule.problems(in: models)
-      if unique[..<index].contains(where: { $0.saysWhatIsUniqueLike(rule) }) { problems.append("\(rule.text) is declared twice.") }
+      if unique[..<index].contains(where: { $0.saysWhatIsUniqueLike(rule) }) {
+        problems.append("\(rule.text) is declared twice.")
+      }
     }
     return problems
   }
@@ -78,7 +83,9 @@ public struct NamedModel: Sendable {
   public static func all(of models: [String: ManagedObjectModel], latest: String?) -> [NamedModel] {
     let ordered = models.sorted { ($0.key != latest ? 1 : 0, $0.key) < ($1.key != latest ? 1 : 0, $1.key) }
     return ordered.map { hash, model in
-      NamedModel(name: models.count == 1 ? "model" : "model \(hash.prefix(12))…\(hash == latest ? " (the latest)" : "")", index: ModelIndex(model))
+      NamedModel(
+        name: models.count == 1 ? "model" : "model \(hash.prefix(12))…\(hash == latest ? " (the latest)" : "")",
+        index: ModelIndex(model))
     }
   }
 }
@@ -117,8 +124,10 @@ extension AttributeDescription {
     if !isMirrored { return "is not mirrored" }
     if isEncrypted { return "is encrypted, and encrypted values are not compared" }
     switch type {
-    case .boolean, .integer16, .integer32, .integer64, .float, .double, .decimal, .date, .uuid, .string, .uri: return nil
-    case .binary, .transformable, .composite, .undefined, .objectID: return "is of type \(type.rawValue), and values of that type are not compared"
+    case .boolean, .integer16, .integer32, .integer64, .float, .double, .decimal, .date, .uuid, .string, .uri:
+      return nil
+    case .binary, .transformable, .composite, .undefined, .objectID:
+      return "is of type \(type.rawValue), and values of that type are not compared"
     }
   }
 }

@@ -33,8 +33,10 @@ public struct Entity: Hashable, Sendable, Codable {
   public var renamingIdentifier: String?
 
   public init(
-    name: String, parentName: String? = nil, isAbstract: Bool = false, isSyncable: Bool = true, attributes: [Attribute] = [],
-    relationships: [Relationship] = [], uniquenessConstraints: [[String]] = [], fetchIndexes: [String] = [], userInfo: [String: String] = [:]
+    name: String, parentName: String? = nil, isAbstract: Bool = false, isSyncable: Bool = true,
+    attributes: [Attribute] = [],
+    relationships: [Relationship] = [], uniquenessConstraints: [[String]] = [], fetchIndexes: [String] = [],
+    userInfo: [String: String] = [:]
   ) {
     self.name = name
     self.parentName = parentName
@@ -88,9 +90,12 @@ public struct Attribute: Hashable, Sendable, Codable {
   public var renamingIdentifier: String?
 
   public init(
-    name: String, type: AttributeType, isOptional: Bool = true, isTransient: Bool = false, isDerived: Bool = false, defaultValue: String? = nil,
-    allowsCloudEncryption: Bool = false, allowsExternalBinaryDataStorage: Bool = false, preservesValueOnDeletion: Bool = false,
-    usesMergeableStorage: Bool = false, valueTransformerName: String? = nil, elements: [Attribute] = [], userInfo: [String: String] = [:]
+    name: String, type: AttributeType, isOptional: Bool = true, isTransient: Bool = false, isDerived: Bool = false,
+    defaultValue: String? = nil,
+    allowsCloudEncryption: Bool = false, allowsExternalBinaryDataStorage: Bool = false,
+    preservesValueOnDeletion: Bool = false,
+    usesMergeableStorage: Bool = false, valueTransformerName: String? = nil, elements: [Attribute] = [],
+    userInfo: [String: String] = [:]
   ) {
     self.name = name
     self.type = type
@@ -132,8 +137,10 @@ public struct Relationship: Hashable, Sendable, Codable {
   public var userInfo: [String: String]
 
   public init(
-    name: String, destinationName: String, inverseName: String?, inverseEntityName: String?, isToMany: Bool, minCount: Int = 0,
-    maxCount: Int? = nil, isOrdered: Bool = false, isOptional: Bool = true, isTransient: Bool = false, deleteRule: DeleteRule = .nullify, userInfo: [String: String] = [:]
+    name: String, destinationName: String, inverseName: String?, inverseEntityName: String?, isToMany: Bool,
+    minCount: Int = 0,
+    maxCount: Int? = nil, isOrdered: Bool = false, isOptional: Bool = true, isTransient: Bool = false,
+    deleteRule: DeleteRule = .nullify, userInfo: [String: String] = [:]
   ) {
     self.name = name
     self.destinationName = destinationName

@@ -15,9 +15,14 @@ extension ModelIndex {
     for entity in entities {
       text.add("entity", entity.name, entity.entity.parentName ?? "", entity.isAbstract)
       let own = entity.name
-      for attribute in entity.mirroredAttributes where attribute.declaringEntityName == own { add(attribute.attribute, attribute.isEncrypted, to: &text) }
-      for relationship in entity.relationships where relationship.declaringEntityName == own && relationship.isMirrored {
-        text.add("relationship", relationship.name, relationship.isToMany, relationship.destinationName, relationship.inverse?.name ?? "")
+      for attribute in entity.mirroredAttributes where attribute.declaringEntityName == own {
+        add(attribute.attribute, attribute.isEncrypted, to: &text)
+      }
+      for relationship in entity.relationships where relationship.declaringEntityName == own && relationship.isMirrored
+      {
+        text.add(
+          "relationship", relationship.name, relationship.isToMany, relationship.destinationName,
+          relationship.inverse?.name ?? "")
         text.add(relationship.inverse?.declaringEntityName ?? "", relationship.relationship.isOptional)
       }
     }
@@ -29,8 +34,12 @@ extension ModelIndex {
   }
 
   private func add(_ attribute: Attribute, _ isEncrypted: Bool, to text: inout CanonicalText) {
-    text.add("attribute", attribute.name, attribute.type.rawValue, attribute.isOptional, isEncrypted, attribute.defaultValue != nil)
-    text.add(attribute.defaultValue ?? "", attribute.preservesValueOnDeletion, attribute.allowsExternalBinaryDataStorage, attribute.elements.count)
+    text.add(
+      "attribute", attribute.name, attribute.type.rawValue, attribute.isOptional, isEncrypted,
+      attribute.defaultValue != nil)
+    text.add(
+      attribute.defaultValue ?? "", attribute.preservesValueOnDeletion, attribute.allowsExternalBinaryDataStorage,
+      attribute.elements.count)
     for element in attribute.elements { add(element, false, to: &text) }
     // Added only where it is set, so that models without it keep their hashes.
     if attribute.isExactDecimal { text.add(ReservedName.exactDecimalKey) }

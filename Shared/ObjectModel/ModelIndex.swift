@@ -20,7 +20,8 @@ public final class ModelIndex: Sendable {
     entities = resolver.entities.enumerated().map { resolver.description(of: $1, ordinal: $0) }
     hasEncryptedAttributes = entities.contains { $0.attributes.contains(where: \.isEncrypted) }
     entitiesByName = Dictionary(uniqueKeysWithValues: entities.map { ($0.name, $0) })
-    rootsByRecordType = Dictionary(uniqueKeysWithValues: entities.filter { $0.name == $0.rootName }.map { ($0.recordType, $0) })
+    rootsByRecordType = Dictionary(
+      uniqueKeysWithValues: entities.filter { $0.name == $0.rootName }.map { ($0.recordType, $0) })
   }
 
   public func entity(named name: String) -> EntityDescription? { entitiesByName[name] }
@@ -97,13 +98,18 @@ private struct Resolver {
     var relationships: [String: RelationshipDescription] = [:]
     // From the root down, so that an entity's own declaration wins (the validator refuses a model that has both).
     for declaring in chain.reversed() + [entity] {
-      for attribute in declaring.attributes { attributes[attribute.name] = AttributeDescription(attribute, declaredBy: declaring.name) }
-      for relationship in declaring.relationships { relationships[relationship.name] = describe(relationship, declaredBy: declaring.name) }
+      for attribute in declaring.attributes {
+        attributes[attribute.name] = AttributeDescription(attribute, declaredBy: declaring.name)
+      }
+      for relationship in declaring.relationships {
+        relationships[relationship.name] = describe(relationship, declaredBy: declaring.name)
+      }
     }
     return EntityDescription(
       entity: entity, ordinal: ordinal, rootName: chain.last?.name ?? entity.name, superentityNames: chain.map(\.name),
       kindNames: kinds[entity.name] ?? [entity.name], attributes: attributes.values.sorted { $0.name < $1.name },
-      relationships: relationships.values.sorted { $0.name < $1.name }, declaredUserInfo: [entity.userInfo] + chain.map(\.userInfo))
+      relationships: relationships.values.sorted { $0.name < $1.name },
+      declaredUserInfo: [entity.userInfo] + chain.map(\.userInfo))
   }
 
   private func describe(_ relationship: Relationship, declaredBy entityName: String) -> RelationshipDescription {
@@ -114,7 +120,9 @@ private struct Resolver {
   }
 
   private func inverse(of relationship: Relationship) -> RelationshipDescription.Inverse? {
-    guard let name = relationship.inverseName, let destination = byName[relationship.destinationName] else { return nil }
+    guard let name = relationship.inverseName, let destination = byName[relationship.destinationName] else {
+      return nil
+    }
     for candidate in [destination] + (chains[destination.name] ?? []) {
       if let found = candidate.relationships.first(where: { $0.name == name }) {
         return RelationshipDescription.Inverse(relationship: found, declaringEntityName: candidate.name)
@@ -126,7 +134,9 @@ private struct Resolver {
   private func storage(
     of relationship: Relationship, declaredBy entityName: String, inverse: RelationshipDescription.Inverse?
   ) -> RelationshipDescription.Storage {
-    guard !relationship.isTransient, !relationship.userInfo.isSet(ReservedName.ignoredPropertyKey), let inverse else { return .none }
+    guard !relationship.isTransient, !relationship.userInfo.isSet(ReservedName.ignoredPropertyKey), let inverse else {
+      return .none
+    }
     if !relationship.isToMany { return .field(name: ReservedName.fieldPrefix + relationship.name) }
     if !inverse.isToMany { return .inverseField(name: ReservedName.fieldPrefix + inverse.name) }
     return .link(link(relationship, declaredBy: entityName, inverse: inverse))
@@ -135,9 +145,12 @@ private struct Resolver {
   private func link(
     _ relationship: Relationship, declaredBy entityName: String, inverse: RelationshipDescription.Inverse
   ) -> LinkDescription {
-    let source = LinkEnd(entityName: entityName, rootName: chains[entityName]?.last?.name ?? entityName, relationshipName: relationship.name)
+    let source = LinkEnd(
+      entityName: entityName, rootName: chains[entityName]?.last?.name ?? entityName,
+      relationshipName: relationship.name)
     let target = LinkEnd(
-      entityName: inverse.declaringEntityName, rootName: chains[inverse.declaringEntityName]?.last?.name ?? inverse.declaringEntityName,
+      entityName: inverse.declaringEntityName,
+      rootName: chains[inverse.declaringEntityName]?.last?.name ?? inverse.declaringEntityName,
       relationshipName: inverse.name)
     let sourceFirst = !LinkEnd.precedes(target, source, by: \.entityName)
     let sourceFirstInKey = !LinkEnd.precedes(target, source, by: \.rootName)
@@ -145,9 +158,12 @@ private struct Resolver {
     let keyEnd = sourceFirstInKey ? source : target
     let separator = String(ReservedName.linkSeparator)
     return LinkDescription(
-      entityNames: first.entityName + separator + second.entityName, relationshipNames: first.relationshipName + separator + second.relationshipName,
-      isSourceFirst: sourceFirst, isSymmetric: source.entityName == target.entityName && source.relationshipName == target.relationshipName,
-      keyPrefix: "\(ReservedName.legacyLinkPrefix)\(keyEnd.rootName)_\(keyEnd.relationshipName)", isSourceFirstInKey: sourceFirstInKey)
+      entityNames: first.entityName + separator + second.entityName,
+      relationshipNames: first.relationshipName + separator + second.relationshipName,
+      isSourceFirst: sourceFirst,
+      isSymmetric: source.entityName == target.entityName && source.relationshipName == target.relationshipName,
+      keyPrefix: "\(ReservedName.legacyLinkPrefix)\(keyEnd.rootName)_\(keyEnd.relationshipName)",
+      isSourceFirstInKey: sourceFirstInKey)
   }
 }
 

@@ -8,7 +8,8 @@ public struct ModelProblem: Hashable, Sendable {
     case duplicateEntity, duplicateProperty, unknownParent, parentCycle
     case entityName, propertyName, reservedName
     case undefinedAttribute, objectIDAttribute, requiredAttribute, unreadableDefault, mergeableStorage, exactDecimal
-    case missingDestination, missingInverse, inverseMismatch, orderedRelationship, requiredRelationship, denyDeleteRule, configurationCrossing
+    case missingDestination, missingInverse, inverseMismatch, orderedRelationship, requiredRelationship, denyDeleteRule,
+      configurationCrossing
     case ignoredAttribute, ignoredRelationship, ignoredEntity, encryptedRelationship, encryptedEntity
     case conflictPolicy, deletePolicy, shareBoundary
     case uniquenessConstraint, fieldTypeClash, fieldEncryptionClash, fieldCount, recordByteCount
@@ -31,7 +32,8 @@ public struct ModelProblem: Hashable, Sendable {
     case .duplicateEntity, .duplicateProperty: "Rename one of them."
     case .unknownParent: "Add the parent entity, or remove it from this one."
     case .parentCycle: "Let one of the entities have no parent."
-    case .entityName, .propertyName: "Use a name of ASCII letters, digits and underscores that begins with a letter and is short enough for a field."
+    case .entityName, .propertyName:
+      "Use a name of ASCII letters, digits and underscores that begins with a letter and is short enough for a field."
     case .reservedName: "Rename the property: mirroring uses the field itself."
     case .undefinedAttribute: "Choose the attribute's type."
     case .objectIDAttribute: "Use a relationship, or store the object's URI."
@@ -49,12 +51,17 @@ public struct ModelProblem: Hashable, Sendable {
     case .ignoredAttribute: "Make the ignored attribute optional."
     case .ignoredRelationship: "Remove the ignore key from the user info, or the relationship from the mirrored entity."
     case .ignoredEntity: "Remove the ignore key and leave the entity out of the mirrored configuration instead."
-    case .encryptedRelationship, .encryptedEntity: "Remove the encryption key from the user info; encrypt attributes instead."
-    case .conflictPolicy: "Use one of \(ConflictPolicy.allCases.map(\.rawValue).joined(separator: ", ")) where it fits the attribute's type."
-    case .deletePolicy: "Use one of \(DeletePolicy.allCases.map(\.rawValue).joined(separator: ", ")) in the user info of the entity."
+    case .encryptedRelationship, .encryptedEntity:
+      "Remove the encryption key from the user info; encrypt attributes instead."
+    case .conflictPolicy:
+      "Use one of \(ConflictPolicy.allCases.map(\.rawValue).joined(separator: ", ")) where it fits the attribute's type."
+    case .deletePolicy:
+      "Use one of \(DeletePolicy.allCases.map(\.rawValue).joined(separator: ", ")) in the user info of the entity."
     case .shareBoundary: "Remove AquiferShareBoundary from the user info; only relationships have it."
-    case .uniquenessConstraint: "Remove the constraint and declare a rule instead: `aquifer rules import`, policy merge-lowest-uuid, reject or report."
-    case .fieldTypeClash, .fieldEncryptionClash: "Rename one of them, or declare the attribute once in the common parent."
+    case .uniquenessConstraint:
+      "Remove the constraint and declare a rule instead: `aquifer rules import`, policy merge-lowest-uuid, reject or report."
+    case .fieldTypeClash, .fieldEncryptionClash:
+      "Rename one of them, or declare the attribute once in the common parent."
     case .fieldCount: "Spread the attributes over several entities that do not share a parent."
     case .recordByteCount: "Spread the attributes over several entities."
     }

@@ -19,7 +19,9 @@ extension ModelIndex {
   public func lostAttributes(since earlier: ModelIndex) -> [LostAttribute] {
     var lost: [LostAttribute] = []
     for old in earlier.entities {
-      guard let new = entity(named: old.name) ?? entities.first(where: { $0.entity.renamingIdentifier == old.name }), new.recordType == old.recordType else { continue }
+      guard let new = entity(named: old.name) ?? entities.first(where: { $0.entity.renamingIdentifier == old.name }),
+        new.recordType == old.recordType
+      else { continue }
       let kept = Set(new.mirroredAttributes.map(\.fieldName))
       let known = Set(old.mirroredAttributes.map(\.fieldName))
       let gone = old.mirroredAttributes.filter { !kept.contains($0.fieldName) && $0.declaringEntityName == old.name }
@@ -31,7 +33,8 @@ extension ModelIndex {
         let isOnly = alike.count == 1 && gone.count { $0.type == attribute.type } == 1
         lost.append(
           LostAttribute(
-            name: SchemaFieldName(recordType: old.recordType, field: attribute.fieldName), successor: heir?.fieldName ?? (isOnly ? alike.first?.fieldName : nil),
+            name: SchemaFieldName(recordType: old.recordType, field: attribute.fieldName),
+            successor: heir?.fieldName ?? (isOnly ? alike.first?.fieldName : nil),
             isDeclared: heir != nil))
       }
     }

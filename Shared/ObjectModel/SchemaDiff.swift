@@ -10,7 +10,9 @@ public struct SchemaFieldName: Hashable, Sendable, Comparable {
     self.field = field
   }
 
-  public static func < (a: SchemaFieldName, b: SchemaFieldName) -> Bool { (a.recordType, a.field ?? "") < (b.recordType, b.field ?? "") }
+  public static func < (a: SchemaFieldName, b: SchemaFieldName) -> Bool {
+    (a.recordType, a.field ?? "") < (b.recordType, b.field ?? "")
+  }
 }
 
 /// A change that production refuses.
@@ -36,8 +38,11 @@ public struct SchemaRefusal: Hashable, Sendable {
     case .removed: "The \(subject) can't be removed from a deployed schema."
     case .retyped(let old, let new): "The \(subject) can't change from \(old) to \(new) in a deployed schema."
     case .encryptionChanged(let isEncrypted):
-      isEncrypted ? "The \(subject) can't become encrypted in a deployed schema." : "The \(subject) can't stop being encrypted in a deployed schema."
-    case .indexRemoved(let keywords): "The \(subject) can't lose its index \(keywords.joined(separator: ", ")) in a deployed schema."
+      isEncrypted
+        ? "The \(subject) can't become encrypted in a deployed schema."
+        : "The \(subject) can't stop being encrypted in a deployed schema."
+    case .indexRemoved(let keywords):
+      "The \(subject) can't lose its index \(keywords.joined(separator: ", ")) in a deployed schema."
     case .grantRemoved(let role): "The \(subject) can't lose its grants to '\(role)' in a deployed schema."
     case .roleRemoved: "The role '\(recordType)' can't be removed from a deployed schema."
     }
@@ -66,7 +71,8 @@ public struct SchemaDiff: Hashable, Sendable {
         addedTypes.append(type.name)
         added +=
           type.fields.isEmpty
-          ? [SchemaFieldName(recordType: type.name, field: nil)] : type.fields.map { SchemaFieldName(recordType: type.name, field: $0.name) }
+          ? [SchemaFieldName(recordType: type.name, field: nil)]
+          : type.fields.map { SchemaFieldName(recordType: type.name, field: $0.name) }
       }
     }
     let wantedTypes = Set(wanted.recordTypes.map(\.name))
@@ -74,7 +80,9 @@ public struct SchemaDiff: Hashable, Sendable {
       refusals.append(SchemaRefusal(recordType: type.name, field: nil, change: .removed))
     }
     addedRoles = Set(wanted.roles).subtracting(deployed.roles).sorted()
-    refusals += Set(deployed.roles).subtracting(wanted.roles).map { SchemaRefusal(recordType: $0, field: nil, change: .roleRemoved) }
+    refusals += Set(deployed.roles).subtracting(wanted.roles).map {
+      SchemaRefusal(recordType: $0, field: nil, change: .roleRemoved)
+    }
     added.sort()
     extended.sort()
     refusals.sort { ($0.recordType, $0.field ?? "", $0.reason) < ($1.recordType, $1.field ?? "", $1.reason) }
@@ -97,10 +105,13 @@ public struct SchemaDiff: Hashable, Sendable {
         compareIndexes(name, deployed.indexes, field.indexes)
       }
     }
-    for field in old.fields where !newNames.contains(field.name) { refuse(SchemaFieldName(recordType: old.name, field: field.name), .removed) }
+    for field in old.fields where !newNames.contains(field.name) {
+      refuse(SchemaFieldName(recordType: old.name, field: field.name), .removed)
+    }
     for system in SystemField.all {
       compareIndexes(
-        SchemaFieldName(recordType: new.name, field: system.name), old.systemIndexes[system.name] ?? [], new.systemIndexes[system.name] ?? [])
+        SchemaFieldName(recordType: new.name, field: system.name), old.systemIndexes[system.name] ?? [],
+        new.systemIndexes[system.name] ?? [])
     }
     compareGrants(old, new)
   }
@@ -114,7 +125,9 @@ public struct SchemaDiff: Hashable, Sendable {
   private mutating func compareGrants(_ old: Schema.RecordType, _ new: Schema.RecordType) {
     let (oldGrants, newGrants) = (old.permissionsByRole, new.permissionsByRole)
     let name = SchemaFieldName(recordType: new.name, field: nil)
-    for role in oldGrants.keys.sorted() where !(oldGrants[role] ?? []).isSubset(of: newGrants[role] ?? []) { refuse(name, .grantRemoved(role: role)) }
+    for role in oldGrants.keys.sorted() where !(oldGrants[role] ?? []).isSubset(of: newGrants[role] ?? []) {
+      refuse(name, .grantRemoved(role: role))
+    }
     if newGrants.contains(where: { !$1.isSubset(of: oldGrants[$0] ?? []) }) { extended.append(name) }
   }
 
@@ -129,7 +142,9 @@ extension Schema {
   ///   false keeps this schema's.
   public func merging(_ other: Schema, replacesConflicts: Bool) -> Schema {
     var types = Dictionary(recordTypes.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
-    for type in other.recordTypes { types[type.name] = types[type.name]?.merging(type, replacesConflicts: replacesConflicts) ?? type }
+    for type in other.recordTypes {
+      types[type.name] = types[type.name]?.merging(type, replacesConflicts: replacesConflicts) ?? type
+    }
     return Schema(recordTypes: Array(types.values), roles: Set(roles).union(other.roles).sorted())
   }
 }

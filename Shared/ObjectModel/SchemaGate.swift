@@ -13,7 +13,8 @@ public enum SchemaGate {
   }
 
   /// The fields that a model's objects need and a schema does not have, or has otherwise (T-S12); ascending.
-  public static func schemaGap(_ model: ModelIndex, configuration: String? = nil, _ schema: Schema) -> [SchemaFieldName] {
+  public static func schemaGap(_ model: ModelIndex, configuration: String? = nil, _ schema: Schema) -> [SchemaFieldName]
+  {
     let diff = SchemaDiff(from: schema, to: SchemaGenerator.schema(for: model, configuration: configuration))
     let changed = diff.refusals.compactMap { refusal -> SchemaFieldName? in
       switch refusal.change {

@@ -17,7 +17,9 @@ public enum SchemaGenerator {
         fieldsByType[entity.recordType, default: [:]][field.name] = field
       }
     }
-    var types = fieldsByType.map { Schema.RecordType(name: $0, fields: Array($1.values), grants: Schema.Grant.forMirroredTypes) }
+    var types = fieldsByType.map {
+      Schema.RecordType(name: $0, fields: Array($1.values), grants: Schema.Grant.forMirroredTypes)
+    }
     if entities.contains(where: { !$0.mirroredLinks.isEmpty }) { types.append(linkRecordType) }
     return Schema(recordTypes: types).withSystemTypes
   }
@@ -26,9 +28,12 @@ public enum SchemaGenerator {
   static func fields(of entity: EntityDescription) -> [Schema.Field] {
     var fields = mirroringFields
     for attribute in entity.mirroredAttributes {
-      fields.append(Schema.Field(standard: attribute.fieldName, attribute.fieldType, isEncrypted: attribute.isEncrypted))
+      fields.append(
+        Schema.Field(standard: attribute.fieldName, attribute.fieldType, isEncrypted: attribute.isEncrypted))
       if let companion = attribute.assetFieldName { fields.append(Schema.Field(standard: companion, .asset)) }
-      if let exact = attribute.exactFieldName { fields.append(Schema.Field(standard: exact, .string, isEncrypted: attribute.isEncrypted)) }
+      if let exact = attribute.exactFieldName {
+        fields.append(Schema.Field(standard: exact, .string, isEncrypted: attribute.isEncrypted))
+      }
     }
     for relationship in entity.mirroredToOnes {
       fields.append(Schema.Field(standard: ReservedName.fieldPrefix + relationship.name, .string))
@@ -44,7 +49,9 @@ public enum SchemaGenerator {
 
   fileprivate static let linkRecordType = Schema.RecordType(
     name: ReservedName.linkRecordType,
-    fields: [ReservedName.linkEntityNames, ReservedName.linkRecordNames, ReservedName.linkRelationships].map { Schema.Field(standard: $0, .string) },
+    fields: [ReservedName.linkEntityNames, ReservedName.linkRecordNames, ReservedName.linkRelationships].map {
+      Schema.Field(standard: $0, .string)
+    },
     grants: Schema.Grant.forMirroredTypes)
 }
 
@@ -75,7 +82,8 @@ extension Schema {
     for (index, type) in schema.recordTypes.enumerated() where type.isOfObjects {
       let missing = SchemaGenerator.mirroringFields.filter { type.field(named: $0.name) == nil }
       guard !missing.isEmpty, type.fields.count + missing.count <= Limit.fieldsPerRecordType else { continue }
-      schema.recordTypes[index] = RecordType(name: type.name, fields: type.fields + missing, grants: type.grants, systemIndexes: type.systemIndexes)
+      schema.recordTypes[index] = RecordType(
+        name: type.name, fields: type.fields + missing, grants: type.grants, systemIndexes: type.systemIndexes)
     }
     return schema
   }
@@ -84,7 +92,8 @@ extension Schema {
 extension Schema.RecordType {
   /// True for `CD_` types, except legacy link records (`CD_M2M_`) and names of no entity (`CD_FAKE_`).
   fileprivate var isOfObjects: Bool {
-    name.hasPrefix(ReservedName.fieldPrefix) && !["M2M_", "FAKE_"].contains { name.dropFirst(ReservedName.fieldPrefix.count).hasPrefix($0) }
+    name.hasPrefix(ReservedName.fieldPrefix)
+      && !["M2M_", "FAKE_"].contains { name.dropFirst(ReservedName.fieldPrefix.count).hasPrefix($0) }
   }
 }
 

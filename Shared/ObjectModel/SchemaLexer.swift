@@ -61,7 +61,8 @@ struct SchemaLexer {
     if SchemaToken.isLetter(byte) || byte == UInt8(ascii: "_") { return word() }
     if byte == UInt8(ascii: "\"") { return try quoted() }
     guard "(),;<>".utf8.contains(byte) else {
-      let shown = (0x21...0x7e).contains(byte) ? "'\(Character(UnicodeScalar(byte)))'" : "byte 0x\(String(byte, radix: 16))"
+      let shown =
+        (0x21...0x7e).contains(byte) ? "'\(Character(UnicodeScalar(byte)))'" : "byte 0x\(String(byte, radix: 16))"
       throw SchemaSyntaxError(reason: "\(shown) does not belong here.", line: line, column: column)
     }
     position += 1
@@ -83,7 +84,8 @@ struct SchemaLexer {
     position += 1
     while position < bytes.count, bytes[position] != UInt8(ascii: "\""), bytes[position] >= 0x20 { position += 1 }
     guard position < bytes.count, bytes[position] == UInt8(ascii: "\"") else {
-      throw SchemaSyntaxError(reason: "This name is not closed by a quotation mark on its line.", line: line, column: start - lineStart + 1)
+      throw SchemaSyntaxError(
+        reason: "This name is not closed by a quotation mark on its line.", line: line, column: start - lineStart + 1)
     }
     position += 1
     return token(.quoted, String(decoding: bytes[start + 1..<position - 1], as: UTF8.self), from: start)

@@ -42,7 +42,9 @@ public struct SchemaParser {
         try keyword("TYPE")
         let name = try name(of: "record type")
         guard types[name.text] == nil else { throw error("The record type '\(name.text)' is defined twice.", at: name) }
-        guard types.count < Self.recordTypeLimit else { throw error("A schema has at most \(Self.recordTypeLimit) record types.", at: name) }
+        guard types.count < Self.recordTypeLimit else {
+          throw error("A schema has at most \(Self.recordTypeLimit) record types.", at: name)
+        }
         types[name.text] = try recordType(named: name.text, grantees: &grantees)
       }
       try symbol(";")
@@ -53,7 +55,9 @@ public struct SchemaParser {
     return Schema(recordTypes: Array(types.values), roles: roles.sorted())
   }
 
-  private mutating func recordType(named name: String, grantees: inout [SchemaToken]) throws(SchemaSyntaxError) -> Schema.RecordType {
+  private mutating func recordType(named name: String, grantees: inout [SchemaToken]) throws(SchemaSyntaxError)
+    -> Schema.RecordType
+  {
     var fields: [String: Schema.Field] = [:]
     var systemIndexes: [String: Schema.Indexes] = [:]
     var seenSystemFields: Set<String> = []
@@ -67,10 +71,14 @@ public struct SchemaParser {
         let field = try field()
         if field.name.hasPrefix("___") {
           try check(field, isSystemFieldAt: place)
-          guard seenSystemFields.insert(field.name).inserted else { throw error("The field '\(field.name)' is defined twice.", at: place) }
+          guard seenSystemFields.insert(field.name).inserted else {
+            throw error("The field '\(field.name)' is defined twice.", at: place)
+          }
           if !field.indexes.isEmpty { systemIndexes[field.name] = field.indexes }
         } else {
-          guard fields.updateValue(field, forKey: field.name) == nil else { throw error("The field '\(field.name)' is defined twice.", at: place) }
+          guard fields.updateValue(field, forKey: field.name) == nil else {
+            throw error("The field '\(field.name)' is defined twice.", at: place)
+          }
           guard fields.count <= Limit.fieldsPerRecordType else {
             throw error("The record type '\(name)' has more than \(Limit.fieldsPerRecordType) fields.", at: place)
           }
@@ -156,24 +164,34 @@ public struct SchemaParser {
   private func isSymbol(_ symbol: UnicodeScalar) -> Bool { token.kind == .symbol(UInt8(ascii: symbol)) }
 
   private mutating func keyword(_ word: String, or alternative: String? = nil) throws(SchemaSyntaxError) {
-    guard isKeyword(word) else { throw error("\(shown) stands where \(word)\(alternative.map { " or \($0)" } ?? "") is expected.", at: token) }
+    guard isKeyword(word) else {
+      throw error("\(shown) stands where \(word)\(alternative.map { " or \($0)" } ?? "") is expected.", at: token)
+    }
     try advance()
   }
 
   private mutating func symbol(_ symbol: UnicodeScalar, or alternative: String? = nil) throws(SchemaSyntaxError) {
-    guard isSymbol(symbol) else { throw error("\(shown) stands where '\(symbol)'\(alternative.map { " or \($0)" } ?? "") is expected.", at: token) }
+    guard isSymbol(symbol) else {
+      throw error("\(shown) stands where '\(symbol)'\(alternative.map { " or \($0)" } ?? "") is expected.", at: token)
+    }
     try advance()
   }
 
   private mutating func name(of what: String) throws(SchemaSyntaxError) -> SchemaToken {
     let name = token
-    guard name.kind == .word || name.kind == .quoted else { throw error("\(shown) stands where the name of a \(what) is expected.", at: name) }
+    guard name.kind == .word || name.kind == .quoted else {
+      throw error("\(shown) stands where the name of a \(what) is expected.", at: name)
+    }
     guard (1...Limit.nameByteCount).contains(name.text.utf8.count) else {
       throw error("The name of a \(what) has 1 to \(Limit.nameByteCount) characters.", at: name)
     }
     if name.kind == .word {
-      guard !SchemaToken.reservedWords.contains(name.text.lowercased()) else { throw error("The name '\(name.text)' must be quoted.", at: name) }
-      guard name.text.utf8.first != UInt8(ascii: "_") else { throw error("The name '\(name.text)' begins with an underscore and must be quoted.", at: name) }
+      guard !SchemaToken.reservedWords.contains(name.text.lowercased()) else {
+        throw error("The name '\(name.text)' must be quoted.", at: name)
+      }
+      guard name.text.utf8.first != UInt8(ascii: "_") else {
+        throw error("The name '\(name.text)' begins with an underscore and must be quoted.", at: name)
+      }
     }
     try advance()
     return name

@@ -22,7 +22,8 @@ public enum SchemaPrinter {
     let width = fields.map(\.name.utf8.count).max() ?? 0
     var lines = fields.map { $0.name + String(repeating: " ", count: width - $0.name.utf8.count + 1) + $0.type }
     lines += type.grants.map { "GRANT \($0.permissions.map(\.rawValue).joined(separator: ", ")) TO \"\($0.role)\"" }
-    return "    RECORD TYPE \(spell(type.name)) (\n" + lines.map { "        " + $0 }.joined(separator: ",\n") + "\n    );\n"
+    return "    RECORD TYPE \(spell(type.name)) (\n" + lines.map { "        " + $0 }.joined(separator: ",\n")
+      + "\n    );\n"
   }
 
   private static func typeText(_ type: FieldType, isEncrypted: Bool, _ indexes: Schema.Indexes) -> String {
@@ -50,7 +51,9 @@ struct SystemField {
 
 extension Schema.Indexes {
   /// Keywords in the order of the printed text.
-  static let keywords: [(Schema.Indexes, String)] = [(.queryable, "QUERYABLE"), (.searchable, "SEARCHABLE"), (.sortable, "SORTABLE")]
+  static let keywords: [(Schema.Indexes, String)] = [
+    (.queryable, "QUERYABLE"), (.searchable, "SEARCHABLE"), (.sortable, "SORTABLE"),
+  ]
 }
 
 extension FieldType {
@@ -62,7 +65,8 @@ extension FieldType {
 
   /// Scalar types by upper-case name.
   static let scalarsBySchemaName: [String: FieldType] = [
-    "STRING": .string, "INT64": .int64, "DOUBLE": .double, "TIMESTAMP": .timestamp, "BYTES": .bytes, "ASSET": .asset, "REFERENCE": .reference,
+    "STRING": .string, "INT64": .int64, "DOUBLE": .double, "TIMESTAMP": .timestamp, "BYTES": .bytes, "ASSET": .asset,
+    "REFERENCE": .reference,
     "LOCATION": .location,
   ]
 }

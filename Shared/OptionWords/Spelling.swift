@@ -3,7 +3,9 @@
 public enum Spelling {
   /// - Returns: the candidate with the fewest edits, the first in order among equals; nil when even that has many.
   public static func nearest(to word: String, among candidates: [String]) -> String? {
-    let near = candidates.map { (word: $0, distance: distance(word, $0)) }.filter { $0.distance <= max(2, word.count / 3) }
+    let near = candidates.map { (word: $0, distance: distance(word, $0)) }.filter {
+      $0.distance <= max(2, word.count / 3)
+    }
     return near.min { ($0.distance, $0.word) < ($1.distance, $1.word) }?.word
   }
 

@@ -35,7 +35,9 @@
   /// Takes the next element.
   /// - Parameter mayGo: whether a party may yield now. The turn of a party that may not passes to the next.
   /// - Returns: the element and its party; nil when no party may yield one.
-  @inlinable public mutating func popFirst(where mayGo: (_ party: String) -> Bool = { _ in true }) -> (element: Element, party: String)? {
+  @inlinable public mutating func popFirst(where mayGo: (_ party: String) -> Bool = { _ in true }) -> (
+    element: Element, party: String
+  )? {
     for _ in 0..<rotation.count {
       guard let party = rotation.popFirst() else { return nil }
       guard mayGo(party), let element = lines[party]?.popFirst() else {

@@ -22,7 +22,9 @@ extension ShardSnapshot {
   ///
   /// For a sequence before the zone's `horizon` the result can be wrong, because states of that time are forgotten.
   public func state(of recordName: String, in zone: Int64, at sequence: Int64) throws -> StoredRecord? {
-    let state = try pastStates(of: recordName, in: zone, after: sequence, limit: 1).first?.stored ?? record(named: recordName, in: zone)
+    let state =
+      try pastStates(of: recordName, in: zone, after: sequence, limit: 1).first?.stored
+      ?? record(named: recordName, in: zone)
     return state.flatMap { $0.sequence <= sequence ? $0 : nil }
   }
 

@@ -30,8 +30,12 @@ public enum PlacementState: Int, Hashable, Sendable {
 extension StoredZone {
   /// True for a record type of objects, outside the default zones. A new record of that kind is noted among the
   /// placements.
-  package func places(recordType: String) -> Bool { !isLookedInFirst && recordType.hasPrefix(ReservedName.recordTypePrefix) }
+  package func places(recordType: String) -> Bool {
+    !isLookedInFirst && recordType.hasPrefix(ReservedName.recordTypePrefix)
+  }
 
   /// True for the default zones of mirrored stores, which a search for an object visits first.
-  package var isLookedInFirst: Bool { zoneName == ReservedName.privateMirrorZone || zoneName == ReservedName.defaultZone }
+  package var isLookedInFirst: Bool {
+    zoneName == ReservedName.privateMirrorZone || zoneName == ReservedName.defaultZone
+  }
 }

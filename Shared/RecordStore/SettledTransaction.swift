@@ -38,13 +38,16 @@ public struct SettledTransaction: Hashable, Sendable {
   public func changed(_ objectID: String) -> Bool {
     guard let objects else { return true }
     let digest = Self.digest(of: objectID)
-    return stride(from: 0, to: objects.count - digest.count + 1, by: digest.count).contains { objects[$0..<($0 + digest.count)].elementsEqual(digest) }
+    return stride(from: 0, to: objects.count - digest.count + 1, by: digest.count).contains {
+      objects[$0..<($0 + digest.count)].elementsEqual(digest)
+    }
   }
 
   private static func objects(of transaction: StoredTransaction) -> [UInt8]? {
     // Dropped because the export of the transaction reports the damage.
     guard let saved = try? HistoryTransaction(decoding: transaction.payload) else { return nil }
-    return Set(saved.changes.map { digest(of: $0.objectID) }).sorted { $0.lexicographicallyPrecedes($1) }.flatMap(\.self)
+    return Set(saved.changes.map { digest(of: $0.objectID) }).sorted { $0.lexicographicallyPrecedes($1) }.flatMap(
+      \.self)
   }
 
   private static func digest(of objectID: String) -> [UInt8] { Array(SHA256.hash(objectID).prefix(8)) }

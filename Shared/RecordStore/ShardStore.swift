@@ -87,7 +87,9 @@ public protocol ShardStore: Sendable {
   ///
   /// A body that returns is durable once `value` returns. A body that throws leaves nothing behind, and does not affect
   /// the rest of its group. A commit that fails throws `StoreError` to the whole group, and nothing of it is stored.
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value>
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
+    Value
+  >
 
   /// Runs `body` on a consistent snapshot, which includes every commit acknowledged before the call.
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value
@@ -149,7 +151,9 @@ extension ShardStore {
   public var failure: StoreError? { nil }
   public var failures: AsyncStream<StoreError> { AsyncStream.makeStream(of: StoreError.self).stream }
   public func verify(readsAssets: Bool) async throws -> VerificationReport { VerificationReport() }
-  public func copy(to place: BackupPlace) async throws -> ShardCopy { throw StoreError.io("shard \(shard): its engine makes no backups") }
+  public func copy(to place: BackupPlace) async throws -> ShardCopy {
+    throw StoreError.io("shard \(shard): its engine makes no backups")
+  }
   public func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { nil }
 }
 

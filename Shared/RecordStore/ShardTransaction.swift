@@ -31,7 +31,8 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func changesBackwards(in zone: Int64, after sequence: Int64, before end: Int64, limit: Int) throws -> [StoredRecord]
   /// Live records of a type with names after `recordName`, ascending by record name in `RecordNameOrder`. It steps over
   /// records of other types one by one, which an index of the type avoids.
-  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord]
+  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws
+    -> [StoredRecord]
   /// Records and tombstones with names after `recordName`, ascending by record name in `RecordNameOrder`.
   func records(in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord]
   /// The sequence from which on every state of the zone's records is known; nil for a zone that does not exist or has
@@ -84,9 +85,11 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   /// ascending.
   func zonesWithPendingRedirects(in database: Int64?, afterKey key: Int64, limit: Int) throws -> [StoredZone]
 
-  func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws -> StoredSubscription?
+  func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws
+    -> StoredSubscription?
   /// A user's subscriptions, ascending by identifier.
-  func subscriptions(of userRecordName: String, scope: DatabaseScope, in database: Int64, limit: Int) throws -> [StoredSubscription]
+  func subscriptions(of userRecordName: String, scope: DatabaseScope, in database: Int64, limit: Int) throws
+    -> [StoredSubscription]
   /// All users' subscriptions to the database, with keys after `key`, ascending.
   func subscriptions(in database: Int64, afterKey key: Int64, limit: Int) throws -> [StoredSubscription]
   func subscriptionCount(in database: Int64) throws -> Int
@@ -143,7 +146,8 @@ public protocol ShardSnapshot: RecoverySnapshot, SharingSnapshot {
   func nextQuarantineDue() throws -> Int64?
 
   /// The journal of conflicts of a database, ascending by number.
-  func conflicts(in database: Int64, afterNumber number: Int64, _ filter: ConflictFilter, limit: Int) throws -> [StoredConflict]
+  func conflicts(in database: Int64, afterNumber number: Int64, _ filter: ConflictFilter, limit: Int) throws
+    -> [StoredConflict]
   /// An entry by its number, which is unique within the database.
   func conflict(_ number: Int64, in database: Int64) throws -> StoredConflict?
   /// The lost values in the encoding of `appendConflict`; nil when the entry is gone.
@@ -233,7 +237,8 @@ public protocol ShardTransaction: ShardSnapshot, RecoveryTransaction, SharingTra
   func note(_ progress: StoredRedirect.Progress, ofPendingRedirectsBefore time: Int64, in zone: Int64) throws
 
   func makeMirror(
-    _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,
+    _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String,
+    configuration: String?,
     deviceName: String?, createdAt: Int64
   ) throws -> StoredMirror
   /// Stores the variable columns of the row.
@@ -323,7 +328,8 @@ extension ShardTransaction {
     try deleteMirrors(of: database)
     try forgetFormerMirrors(of: database)
     try deleteConflicts(of: database, inZone: nil)
-    while case let subscriptions = try self.subscriptions(in: database, afterKey: 0, limit: 500), !subscriptions.isEmpty {
+    while case let subscriptions = try self.subscriptions(in: database, afterKey: 0, limit: 500), !subscriptions.isEmpty
+    {
       for subscription in subscriptions { try deleteSubscription(subscription.key, in: database) }
     }
     try renew(database, generation: generation)
@@ -338,12 +344,16 @@ extension ShardTransaction {
     }
   }
 
-  public func append(_ transaction: StoredTransaction, to mirror: Int64) throws { try append(transaction, assets: [], to: mirror) }
+  public func append(_ transaction: StoredTransaction, to mirror: Int64) throws {
+    try append(transaction, assets: [], to: mirror)
+  }
 }
 
 extension ShardSnapshot {
   /// All pointers to `target`.
-  public func references(to target: String, in zone: Int64) throws -> [IncomingReference] { try references(to: target, in: zone, limit: .max) }
+  public func references(to target: String, in zone: Int64) throws -> [IncomingReference] {
+    try references(to: target, in: zone, limit: .max)
+  }
 
   /// Transactions after `number`, whatever their size.
   public func transactions(of mirror: Int64, after number: Int64, limit: Int) throws -> [StoredTransaction] {

@@ -34,7 +34,8 @@ public struct StoredConflict: Hashable, Sendable {
   package static let sliceByteCount: Int64 = 8_388_608
 
   public init(
-    number: Int64 = 0, databaseKey: Int64, zoneName: String, zoneIncarnation: UInt64 = 0, recordName: String, entity: String, kind: Int, state: Int,
+    number: Int64 = 0, databaseKey: Int64, zoneName: String, zoneIncarnation: UInt64 = 0, recordName: String,
+    entity: String, kind: Int, state: Int,
     userRecordName: String, deviceID: String,
     at: Int64, settledAt: Int64? = nil
   ) {
@@ -53,7 +54,9 @@ public struct StoredConflict: Hashable, Sendable {
   }
 
   /// The bytes that an entry counts for in its user's limit.
-  package func byteCount(_ content: [UInt8], _ assets: Set<Asset>) -> Int64 { assets.reduce(Int64(content.count)) { $0 + $1.byteCount } }
+  package func byteCount(_ content: [UInt8], _ assets: Set<Asset>) -> Int64 {
+    assets.reduce(Int64(content.count)) { $0 + $1.byteCount }
+  }
 }
 
 /// The size of one user's part of a database's journal.
@@ -70,7 +73,9 @@ public struct ConflictUse: Hashable, Sendable {
     self.evictedCount = evictedCount
   }
 
-  package var isTooMuch: Bool { count > StoredConflict.keptCount || byteCount > StoredConflict.keptByteCount && count > 1 }
+  package var isTooMuch: Bool {
+    count > StoredConflict.keptCount || byteCount > StoredConflict.keptByteCount && count > 1
+  }
 }
 
 /// Selects entries of a journal. A nil property selects all.

@@ -29,7 +29,8 @@ public struct StoredQuarantine: Hashable, Sendable {
   public static let never = Int64.max
 
   public init(
-    key: Int64 = 0, mirror: Int64, name: String, entity: String, cause: Int, code: String, cocoaErrorCode: Int? = nil, reason: String, firstAt: Int64,
+    key: Int64 = 0, mirror: Int64, name: String, entity: String, cause: Int, code: String, cocoaErrorCode: Int? = nil,
+    reason: String, firstAt: Int64,
     lastAt: Int64, attempts: Int, dueAt: Int64, schemaVersion: Int64
   ) {
     self.key = key

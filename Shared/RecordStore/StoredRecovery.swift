@@ -76,7 +76,8 @@ public struct StoredUnimported: Hashable, Sendable {
   public var dueAt: Int64
 
   public init(
-    key: Int64 = 0, mirror: Int64, zone: Int64, name: String, entity: String, code: String, reason: String, sequence: Int64, firstAt: Int64, lastAt: Int64,
+    key: Int64 = 0, mirror: Int64, zone: Int64, name: String, entity: String, code: String, reason: String,
+    sequence: Int64, firstAt: Int64, lastAt: Int64,
     attempts: Int, dueAt: Int64
   ) {
     self.key = key

@@ -31,7 +31,9 @@ public struct StoredRedirect: Hashable, Sendable {
   /// The time at which the duplicate was removed, in milliseconds since 1970; nil while it exists.
   public var removedAt: Int64?
 
-  public init(loser: String, survivor: String, since: Int64, rule: String, progress: Progress = [], removedAt: Int64? = nil) {
+  public init(
+    loser: String, survivor: String, since: Int64, rule: String, progress: Progress = [], removedAt: Int64? = nil
+  ) {
     self.loser = loser
     self.survivor = survivor
     self.since = since

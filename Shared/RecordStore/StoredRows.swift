@@ -31,17 +31,21 @@ public struct StoredDatabase: Hashable, Sendable {
   var gap: Range<Int64>
 
   public init(
-    key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0, byteCount: Int64 = 0, generation: Int64 = 0,
+    key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64 = 0,
+    byteCount: Int64 = 0, generation: Int64 = 0,
     placementState: PlacementState = .untracked, hasShares: Bool = false
   ) {
     self.init(
-      key: key, id: id, incarnation: incarnation, sequence: sequence, subscriptionEdition: subscriptionEdition, byteCount: byteCount, generation: generation,
+      key: key, id: id, incarnation: incarnation, sequence: sequence, subscriptionEdition: subscriptionEdition,
+      byteCount: byteCount, generation: generation,
       placementState: placementState, hasShares: hasShares, lastEventNumber: 0, lastConflictNumber: 0, gap: 0..<0)
   }
 
   init(
-    key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64, byteCount: Int64, generation: Int64,
-    placementState: PlacementState, hasShares: Bool, lastEventNumber: Int64, lastConflictNumber: Int64, gap: Range<Int64>
+    key: Int64, id: DatabaseID, incarnation: UInt64, sequence: Int64, subscriptionEdition: UInt64, byteCount: Int64,
+    generation: Int64,
+    placementState: PlacementState, hasShares: Bool, lastEventNumber: Int64, lastConflictNumber: Int64,
+    gap: Range<Int64>
   ) {
     self.gap = gap
     self.lastEventNumber = lastEventNumber
@@ -81,7 +85,8 @@ public struct StoredZone: Hashable, Sendable {
   public let endSequence: Int64
 
   public init(
-    key: Int64, databaseKey: Int64, zoneName: String, incarnation: UInt64, sequence: Int64, isDeleted: Bool, end: ZoneEnd = .deleted, endSequence: Int64 = 0
+    key: Int64, databaseKey: Int64, zoneName: String, incarnation: UInt64, sequence: Int64, isDeleted: Bool,
+    end: ZoneEnd = .deleted, endSequence: Int64 = 0
   ) {
     self.key = key
     self.databaseKey = databaseKey
@@ -96,14 +101,16 @@ public struct StoredZone: Hashable, Sendable {
   /// The row after a change in the zone at `sequence`.
   public func advanced(to sequence: Int64) -> StoredZone {
     StoredZone(
-      key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: max(self.sequence, sequence), isDeleted: isDeleted,
+      key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation,
+      sequence: max(self.sequence, sequence), isDeleted: isDeleted,
       end: end, endSequence: endSequence)
   }
 
   /// The row after the zone's deletion at `sequence`.
   package func ended(as end: ZoneEnd, at sequence: Int64) -> StoredZone {
     StoredZone(
-      key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: sequence, isDeleted: true, end: end, endSequence: sequence)
+      key: key, databaseKey: databaseKey, zoneName: zoneName, incarnation: incarnation, sequence: sequence,
+      isDeleted: true, end: end, endSequence: sequence)
   }
 }
 
@@ -212,8 +219,10 @@ public struct StoredMirror: Hashable, Sendable {
   public package(set) var forgottenAt: Int64
 
   public init(
-    key: Int64, identifier: String, databaseKey: Int64, incarnation: UInt64, userRecordName: String, scope: DatabaseScope, modelHash: String,
-    configuration: String?, deviceName: String?, createdAt: Int64, lastTransactionNumber: Int64, exportedTransactionNumber: Int64,
+    key: Int64, identifier: String, databaseKey: Int64, incarnation: UInt64, userRecordName: String,
+    scope: DatabaseScope, modelHash: String,
+    configuration: String?, deviceName: String?, createdAt: Int64, lastTransactionNumber: Int64,
+    exportedTransactionNumber: Int64,
     purgedTransactionNumber: Int64, quarantinedCount: Int = 0, exportedStepCount: Int = 0, importedSequence: Int64 = 0,
     lease: Int64 = 0, lineage: Int64? = nil, forgottenTransactionNumber: Int64 = 0, forgottenAt: Int64 = 0
   ) {
@@ -242,20 +251,27 @@ public struct StoredMirror: Hashable, Sendable {
   /// The row with the variable columns of `other`.
   package func updated(to other: StoredMirror) -> StoredMirror {
     StoredMirror(
-      key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation, userRecordName: other.userRecordName, scope: other.scope,
-      modelHash: other.modelHash, configuration: other.configuration, deviceName: other.deviceName, createdAt: other.createdAt,
+      key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation,
+      userRecordName: other.userRecordName, scope: other.scope,
+      modelHash: other.modelHash, configuration: other.configuration, deviceName: other.deviceName,
+      createdAt: other.createdAt,
       lastTransactionNumber: other.lastTransactionNumber, exportedTransactionNumber: other.exportedTransactionNumber,
-      purgedTransactionNumber: other.purgedTransactionNumber, quarantinedCount: quarantinedCount, exportedStepCount: other.exportedStepCount,
-      importedSequence: other.importedSequence, lease: other.lease, lineage: lineage, forgottenTransactionNumber: forgottenTransactionNumber,
+      purgedTransactionNumber: other.purgedTransactionNumber, quarantinedCount: quarantinedCount,
+      exportedStepCount: other.exportedStepCount,
+      importedSequence: other.importedSequence, lease: other.lease, lineage: lineage,
+      forgottenTransactionNumber: forgottenTransactionNumber,
       forgottenAt: forgottenAt)
   }
 
   /// The row of a store after a reset: without history, and with nothing imported.
   package func renewed(incarnation: UInt64) -> StoredMirror {
     StoredMirror(
-      key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation, userRecordName: userRecordName, scope: scope,
-      modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: lastTransactionNumber,
-      exportedTransactionNumber: lastTransactionNumber, purgedTransactionNumber: lastTransactionNumber, quarantinedCount: quarantinedCount, lease: lease,
+      key: key, identifier: identifier, databaseKey: databaseKey, incarnation: incarnation,
+      userRecordName: userRecordName, scope: scope,
+      modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt,
+      lastTransactionNumber: lastTransactionNumber,
+      exportedTransactionNumber: lastTransactionNumber, purgedTransactionNumber: lastTransactionNumber,
+      quarantinedCount: quarantinedCount, lease: lease,
       lineage: lineage, forgottenTransactionNumber: forgottenTransactionNumber, forgottenAt: forgottenAt)
   }
 }
@@ -271,7 +287,10 @@ public struct StoredTransaction: Hashable, Sendable {
   /// True if it has values of encrypted attributes: then it rests sealed (R7).
   public let isEncrypted: Bool
 
-  public init(number: Int64, transactionID: String, author: String?, appendedAt: Int64, payload: [UInt8], isEncrypted: Bool = false) {
+  public init(
+    number: Int64, transactionID: String, author: String?, appendedAt: Int64, payload: [UInt8],
+    isEncrypted: Bool = false
+  ) {
     self.number = number
     self.transactionID = transactionID
     self.author = author
@@ -311,7 +330,8 @@ public struct StoredEvent: Hashable, Sendable {
   public var deletedCount: Int
 
   public init(
-    number: Int64 = 0, identifier: String, kind: Kind, startedAt: Int64, endedAt: Int64? = nil, succeeded: Bool = false, errorJSON: [UInt8]? = nil,
+    number: Int64 = 0, identifier: String, kind: Kind, startedAt: Int64, endedAt: Int64? = nil, succeeded: Bool = false,
+    errorJSON: [UInt8]? = nil,
     savedCount: Int = 0, deletedCount: Int = 0
   ) {
     self.number = number
@@ -323,62 +343,5 @@ public struct StoredEvent: Hashable, Sendable {
     self.errorJSON = errorJSON
     self.savedCount = savedCount
     self.deletedCount = deletedCount
-  }
-}
-
-/// The size of a shard, for `status`. Counts live records and zones only.
-public struct ShardCounts: Hashable, Sendable {
-  public var databases: Int
-  public var zones: Int
-  public var records: Int
-  public var mirrors: Int
-
-  public init(databases: Int, zones: Int, records: Int, mirrors: Int) {
-    self.databases = databases
-    self.zones = zones
-    self.records = records
-    self.mirrors = mirrors
-  }
-}
-
-/// A number that the store reports to `/metrics`.
-public struct StoreStatistic: Hashable, Sendable {
-  /// Ends with its unit, e.g. `wal_bytes`. A name that ends in `_total` only ever grows.
-  public let name: String
-  public let value: Double
-
-  public init(name: String, value: Double) {
-    self.name = name
-    self.value = value
-  }
-}
-
-/// A histogram of a figure that the store reports to `/metrics`.
-public struct StoreDistribution: Hashable, Sendable {
-  /// Ends with its unit, e.g. `commit_duration_seconds`.
-  public let name: String
-  /// The upper bounds, ascending.
-  public let bounds: [Double]
-  /// One count more than `bounds`: the last counts the values above all bounds. Not cumulative.
-  public private(set) var counts: [UInt64]
-  /// The sum of all values.
-  public private(set) var sum = 0.0
-
-  public init(name: String, bounds: [Double]) {
-    self.name = name
-    self.bounds = bounds
-    counts = Array(repeating: 0, count: bounds.count + 1)
-  }
-
-  mutating func note(_ value: Double) {
-    counts[bounds.firstIndex { value <= $0 } ?? bounds.count] += 1
-    sum += value
-  }
-
-  /// Adds another shard's distribution, which must have the same bounds.
-  public mutating func add(_ other: StoreDistribution) {
-    precondition(bounds == other.bounds, "\(name) and \(other.name) have different bounds")
-    for index in counts.indices { counts[index] += other.counts[index] }
-    sum += other.sum
   }
 }

@@ -34,7 +34,9 @@ public struct StoredShareNews: Hashable, Sendable {
   /// The database's sequence at the beginning or end of the access.
   public let sequence: Int64
 
-  public init(number: Int64, database: DatabaseID, zoneName: String, userRecordName: String, isActive: Bool, sequence: Int64) {
+  public init(
+    number: Int64, database: DatabaseID, zoneName: String, userRecordName: String, isActive: Bool, sequence: Int64
+  ) {
     self.number = number
     self.database = database
     self.zoneName = zoneName

@@ -14,7 +14,9 @@ public struct StoredSubscription: Hashable, Sendable {
   /// The encoded subscription, opaque to the store.
   public let payload: [UInt8]
 
-  public init(key: Int64, databaseKey: Int64, userRecordName: String, scope: DatabaseScope, identifier: String, payload: [UInt8]) {
+  public init(
+    key: Int64, databaseKey: Int64, userRecordName: String, scope: DatabaseScope, identifier: String, payload: [UInt8]
+  ) {
     self.key = key
     self.databaseKey = databaseKey
     self.userRecordName = userRecordName

@@ -37,7 +37,10 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
     public let isRetryable: Bool
     public let advice: ErrorAdvice
 
-    fileprivate init(_ httpStatus: Int, _ ckErrorCode: Int, retry isRetryable: Bool = false, _ meaning: String, client: String, operators: String) {
+    fileprivate init(
+      _ httpStatus: Int, _ ckErrorCode: Int, retry isRetryable: Bool = false, _ meaning: String, client: String,
+      operators: String
+    ) {
       self.httpStatus = httpStatus
       self.ckErrorCode = ckErrorCode
       self.isRetryable = isRetryable
@@ -51,7 +54,9 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
       Row(
         403, 10, "The caller has no permission for this endpoint, database, zone or record.",
         client: "Give up the change, or ask for access; on the object plane the change is undone locally.",
-        operators: "GRANTs and roles (`aquifer role list`), the share's participants (`aquifer share show`); `aquifer_zone_access_denied_total` if there are many.")
+        operators:
+          "GRANTs and roles (`aquifer role list`), the share's participants (`aquifer share show`); `aquifer_zone_access_denied_total` if there are many."
+      )
     case .atomicError:
       Row(
         400, 22, "Another item of the same atomic batch failed; the server stored nothing of the batch.",
@@ -68,12 +73,16 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
       Row(
         421, 9, "The request needs a signed-in user.",
         client: "Sign in at `redirectURL`, then send it again with the new token.",
-        operators: "The user and the session: the user may be disabled (`aquifer user list`), or the session ended (`aquifer session list`).")
+        operators:
+          "The user and the session: the user may be disabled (`aquifer user list`), or the session ended (`aquifer session list`)."
+      )
     case .badRequest:
       Row(
         400, 12, "The request is malformed or does not fit the schema.",
-        client: "Correct the request: `reason` names the place. The cause is a programming error, or a schema that is not deployed.",
-        operators: "The environment's schema: the app may expect another one (`aquifer schema diff`, `aquifer model push`).")
+        client:
+          "Correct the request: `reason` names the place. The cause is a programming error, or a schema that is not deployed.",
+        operators:
+          "The environment's schema: the app may expect another one (`aquifer schema diff`, `aquifer model push`).")
     case .conflict:
       Row(
         409, 14, "The record changed since the client read it.",
@@ -88,17 +97,21 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
       Row(
         500, 1, retry: true, "The server failed; its log has the request's identifier.",
         client: "Try again later, with longer and longer pauses.",
-        operators: "The logs of gateway and worker, searched for the answer's `uuid`; `aquifer status`; damage and disks.")
+        operators:
+          "The logs of gateway and worker, searched for the answer's `uuid`; `aquifer status`; damage and disks.")
     case .notFound:
       Row(
         404, 11, "The record or resource does not exist.",
         client: "Forget it, or create it again.",
-        operators: "The container and the store: the container may not exist (`aquifer container list`), or the store was reset.")
+        operators:
+          "The container and the store: the container may not exist (`aquifer container list`), or the store was reset."
+      )
     case .quotaExceeded:
       Row(
         413, 25, "A size or storage limit is reached.",
         client: "Delete something, or make the value smaller; the server still takes saves that free bytes.",
-        operators: "`aquifer user quota`, `--user-quota`, `--asset-limit`, `--user-stores`; the bytes that the user stores.")
+        operators:
+          "`aquifer user quota`, `--user-quota`, `--asset-limit`, `--user-stores`; the bytes that the user stores.")
     case .throttled:
       Row(
         429, 7, retry: true, "The caller sends too much; retry after the given time.",
@@ -110,7 +123,8 @@ public enum ServerErrorCode: String, Hashable, Sendable, CaseIterable, Codable {
       Row(
         503, 6, retry: true, "A service is overloaded, restarting or moving; retry after the given time.",
         client: "Wait for `retryAfter` seconds and send the same request with the same identifier.",
-        operators: "`aquifer status`: shards without a worker, silent processes, a full disk, a missing key, long queues.")
+        operators:
+          "`aquifer status`: shards without a worker, silent processes, a full disk, a missing key, long queues.")
     case .uniqueFieldError:
       Row(
         409, 19, "A unique constraint would be violated.",
@@ -158,7 +172,8 @@ public enum CocoaErrorCode: Int, Sendable, Codable, CaseIterable {
     switch self {
     case .mirroring:
       ErrorAdvice(
-        meaning: "A model or object graph that can't be mirrored.", client: "Correct the model or the relationship across zones that `reason` names.",
+        meaning: "A model or object graph that can't be mirrored.",
+        client: "Correct the model or the relationship across zones that `reason` names.",
         operators: "`aquifer model validate`; where the objects are: `aquifer explain OBJECT`.")
     case .recordTooLarge:
       ErrorAdvice(
@@ -166,28 +181,34 @@ public enum CocoaErrorCode: Int, Sendable, Codable, CaseIterable {
         operators: "`aquifer quarantine list`; `--asset-threshold`.")
     case .historyTokenExpired:
       ErrorAdvice(
-        meaning: "A history token that is older than the kept history.", client: "Read the history again from its beginning, or reset the store.",
+        meaning: "A history token that is older than the kept history.",
+        client: "Read the history again from its beginning, or reset the store.",
         operators: "`--history-retention` of the workers.")
     case .interrupted:
       ErrorAdvice(
-        meaning: "A run that was interrupted, and continues by itself.", client: "Nothing: the next event shows its end.",
+        meaning: "A run that was interrupted, and continues by itself.",
+        client: "Nothing: the next event shows its end.",
         operators: "Restarts of workers, and moves of shards, at that time.")
     case .accountChanged:
       ErrorAdvice(
-        meaning: "The store does not belong to the account that is signed in.", client: "Do what `accountChange` says with the local copy.",
+        meaning: "The store does not belong to the account that is signed in.",
+        client: "Do what `accountChange` says with the local copy.",
         operators: "Nothing.")
     case .unrecoverable:
       ErrorAdvice(
-        meaning: "A problem that the client can't solve: another process has the store, or the store is reset again and again.",
+        meaning:
+          "A problem that the client can't solve: another process has the store, or the store is reset again and again.",
         client: "Stop the other process; import to the end before resetting again.",
         operators: "`aquifer events`: the store, and the time of the first failure.")
     case .noSharedStore:
       ErrorAdvice(
-        meaning: "An invitation that is accepted into a store outside of the shared database.", client: "Accept it into a store of the shared database.",
+        meaning: "An invitation that is accepted into a store outside of the shared database.",
+        client: "Accept it into a store of the shared database.",
         operators: "Nothing.")
     case .noZoneAssigned:
       ErrorAdvice(
-        meaning: "An object of a shared store without a zone.", client: "Connect it with an object that is in a zone, or save it to the private store.",
+        meaning: "An object of a shared store without a zone.",
+        client: "Connect it with an object that is in a zone, or save it to the private store.",
         operators: "Nothing.")
     }
   }

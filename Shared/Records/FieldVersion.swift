@@ -57,7 +57,11 @@ extension Record {
   /// Sets the version of one field, and keeps the versions in ascending order of fields.
   public mutating func set(_ version: FieldVersion) {
     if let index = versions.firstIndex(where: { $0.field >= version.field }) {
-      if versions[index].field == version.field { versions[index] = version } else { versions.insert(version, at: index) }
+      if versions[index].field == version.field {
+        versions[index] = version
+      } else {
+        versions.insert(version, at: index)
+      }
     } else {
       versions.append(version)
     }
@@ -68,8 +72,11 @@ extension Record {
   public mutating func renewVersions(since earlier: Record) {
     for index in versions.indices {
       let version = versions[index]
-      guard fields[version.field] != earlier.fields[version.field], version == earlier.version(of: version.field) else { continue }
-      versions[index] = FieldVersion(field: version.field, edits: [FieldVersion.Edit(device: modified.deviceID, time: modified.timestamp)])
+      guard fields[version.field] != earlier.fields[version.field], version == earlier.version(of: version.field) else {
+        continue
+      }
+      versions[index] = FieldVersion(
+        field: version.field, edits: [FieldVersion.Edit(device: modified.deviceID, time: modified.timestamp)])
     }
   }
 }

@@ -41,7 +41,9 @@ public enum FieldType: UInt8, Hashable, Sendable, Codable, CaseIterable {
 
   /// The list type of a scalar type; lists of lists do not exist.
   public static func list(of element: FieldType) -> FieldType {
-    guard let list = FieldType(rawValue: element.rawValue + listOffset) else { preconditionFailure("no list of \(element)") }
+    guard let list = FieldType(rawValue: element.rawValue + listOffset) else {
+      preconditionFailure("no list of \(element)")
+    }
     return list
   }
 
@@ -99,7 +101,8 @@ public struct Location: Hashable, Sendable {
   public var timestamp: Int64?
 
   public init(
-    latitude: Double, longitude: Double, horizontalAccuracy: Double? = nil, verticalAccuracy: Double? = nil, altitude: Double? = nil,
+    latitude: Double, longitude: Double, horizontalAccuracy: Double? = nil, verticalAccuracy: Double? = nil,
+    altitude: Double? = nil,
     speed: Double? = nil, course: Double? = nil, timestamp: Int64? = nil
   ) {
     self.latitude = latitude
@@ -215,7 +218,8 @@ extension FieldValue {
     case .int64, .double, .timestamp: 8
     case .string(let text): text.utf8.count
     case .bytes(let bytes): bytes.count
-    case .reference(let reference): reference.recordName.utf8.count + (reference.zoneID.map { $0.zoneName.utf8.count + $0.ownerName.utf8.count } ?? 0)
+    case .reference(let reference):
+      reference.recordName.utf8.count + (reference.zoneID.map { $0.zoneName.utf8.count + $0.ownerName.utf8.count } ?? 0)
     case .location: 64
     case .asset: 40
     case .list(_, let values): values.reduce(0) { $0 + $1.byteCount }

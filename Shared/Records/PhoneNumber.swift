@@ -14,7 +14,9 @@ public struct PhoneNumber: Hashable, Sendable, CustomStringConvertible {
     guard text.utf8.count <= 64 else { return nil }
     let characters = text.filter { !Self.separators.contains($0) }
     let digits = characters.hasPrefix("+") ? characters.dropFirst() : characters[...]
-    guard Self.digitCounts.contains(digits.count), digits.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else { return nil }
+    guard Self.digitCounts.contains(digits.count),
+      digits.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+    else { return nil }
     description = characters
   }
 }

@@ -30,7 +30,8 @@ public struct Record: Hashable, Sendable {
   public var versions: [FieldVersion] = []
 
   public init(
-    recordName: String, recordType: String, fields: Fields, created: Stamp, modified: Stamp, parent: String? = nil, shortGUID: String? = nil
+    recordName: String, recordType: String, fields: Fields, created: Stamp, modified: Stamp, parent: String? = nil,
+    shortGUID: String? = nil
   ) {
     self.recordName = recordName
     self.recordType = recordType
@@ -50,7 +51,9 @@ public struct RecordChangeTag: Hashable, Sendable {
 
   /// nil unless `text` is a positive number in the form that `text` writes: lower-case base 36 without leading zeros.
   public init?(_ text: String) {
-    guard (1...13).contains(text.utf8.count), let value = Int64(text, radix: 36), value > 0, String(value, radix: 36) == text else { return nil }
+    guard (1...13).contains(text.utf8.count), let value = Int64(text, radix: 36), value > 0,
+      String(value, radix: 36) == text
+    else { return nil }
     sequence = value
   }
 

@@ -83,15 +83,19 @@ extension Record {
           unknownFormat = format
           throw MessagePackError("format \(format)")
         }
-        return try Record(&cursor, hasVersions: format == Self.versionedFormat, recordName: recordName, recordType: recordType)
+        return try Record(
+          &cursor, hasVersions: format == Self.versionedFormat, recordName: recordName, recordType: recordType)
       }
     } catch {
       throw unknownFormat.map { .unknownFormat($0) } ?? StoredFormatError(error)
     }
   }
 
-  private init(_ cursor: inout MessagePackCursor, hasVersions: Bool, recordName: String, recordType: String) throws(MessagePackError) {
-    let created = Stamp(timestamp: try cursor.integer(), userRecordName: try cursor.string(), deviceID: try cursor.string())
+  private init(_ cursor: inout MessagePackCursor, hasVersions: Bool, recordName: String, recordType: String)
+    throws(MessagePackError)
+  {
+    let created = Stamp(
+      timestamp: try cursor.integer(), userRecordName: try cursor.string(), deviceID: try cursor.string())
     let modified = Stamp(
       timestamp: try cursor.integer(), userRecordName: try cursor.optionalString() ?? created.userRecordName,
       deviceID: try cursor.optionalString() ?? created.deviceID)
@@ -99,7 +103,8 @@ extension Record {
     let shortGUID = try cursor.optionalString()
     let versions = hasVersions ? try cursor.versions() : []
     self.init(
-      recordName: recordName, recordType: recordType, fields: try Fields(&cursor), created: created, modified: modified, parent: parent,
+      recordName: recordName, recordType: recordType, fields: try Fields(&cursor), created: created, modified: modified,
+      parent: parent,
       shortGUID: shortGUID)
     self.versions = versions
   }
@@ -144,7 +149,8 @@ private struct FieldTag {
 
 extension MessagePackWriter {
   fileprivate mutating func versions(_ versions: [FieldVersion]) {
-    arrayHeader(versions.reduce(0) { $0 + 3 + $1.edits.reduce(0) { $0 + ($1.sent == nil ? 3 : 4) } + 4 * $1.elements.count })
+    arrayHeader(
+      versions.reduce(0) { $0 + 3 + $1.edits.reduce(0) { $0 + ($1.sent == nil ? 3 : 4) } + 4 * $1.elements.count })
     for version in versions {
       string(version.field)
       integer(Int64(version.edits.count))
@@ -183,7 +189,9 @@ extension MessagePackCursor {
         for _ in 0..<(try cursor.count(upTo: cursor.remainingCount)) {
           version.elements.append(
             FieldVersion.Element(
-              text: try cursor.string(), edit: FieldVersion.Edit(device: try cursor.string(), time: try cursor.integer()), isPresent: try cursor.bool()))
+              text: try cursor.string(),
+              edit: FieldVersion.Edit(device: try cursor.string(), time: try cursor.integer()),
+              isPresent: try cursor.bool()))
         }
         versions.append(version)
       }

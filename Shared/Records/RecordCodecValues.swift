@@ -33,7 +33,9 @@ extension MessagePackWriter {
     arrayHeader(8)
     double(location.latitude)
     double(location.longitude)
-    for value in [location.horizontalAccuracy, location.verticalAccuracy, location.altitude, location.speed, location.course] {
+    for value in [
+      location.horizontalAccuracy, location.verticalAccuracy, location.altitude, location.speed, location.course,
+    ] {
       if let value { double(value) } else { null() }
     }
     if let timestamp = location.timestamp { integer(timestamp) } else { null() }
@@ -52,15 +54,21 @@ extension MessagePackCursor {
       return .reference(
         try array { cursor throws(MessagePackError) in
           let recordName = try cursor.string()
-          guard let action = Reference.Action(storedNumber: try cursor.integer()) else { throw MessagePackError("a reference has an unknown action") }
+          guard let action = Reference.Action(storedNumber: try cursor.integer()) else {
+            throw MessagePackError("a reference has an unknown action")
+          }
           let zoneName = try cursor.optionalString()
           let ownerName = try cursor.optionalString()
           guard (zoneName == nil) == (ownerName == nil) else { throw MessagePackError("a reference names half a zone") }
-          return Reference(recordName: recordName, action: action, zoneID: zoneName.map { Zone.ID(zoneName: $0, ownerName: ownerName ?? "") })
+          return Reference(
+            recordName: recordName, action: action,
+            zoneID: zoneName.map { Zone.ID(zoneName: $0, ownerName: ownerName ?? "") })
         })
     case .location: return .location(try array { cursor throws(MessagePackError) in try cursor.location() })
     case .asset:
-      return .asset(try array { cursor throws(MessagePackError) in Asset(hash: try cursor.bytes(), byteCount: try cursor.integer()) })
+      return .asset(
+        try array { cursor throws(MessagePackError) in Asset(hash: try cursor.bytes(), byteCount: try cursor.integer())
+        })
     default:
       // The remaining types are lists. Lists of lists do not exist, so the recursion is one level deep.
       guard let element = type.element else { throw MessagePackError("a field's type has no stored form") }

@@ -16,7 +16,8 @@ public struct RecordError: Error, Hashable, Sendable {
   public var redirectURL: String?
 
   public init(
-    _ code: ServerErrorCode, _ reason: String, retryAfter: Int? = nil, cocoaErrorCode: CocoaErrorCode? = nil, httpStatus: Int? = nil,
+    _ code: ServerErrorCode, _ reason: String, retryAfter: Int? = nil, cocoaErrorCode: CocoaErrorCode? = nil,
+    httpStatus: Int? = nil,
     specialCKErrorCode: Int? = nil, redirectURL: String? = nil
   ) {
     self.code = code
@@ -29,7 +30,8 @@ public struct RecordError: Error, Hashable, Sendable {
   }
 
   /// The disk is full. The server recovers without a restart: it serves the first request after there is space again.
-  public static let noSpace = RecordError(.tryAgainLater, "The server has no space left; nothing was stored", retryAfter: 5)
+  public static let noSpace = RecordError(
+    .tryAgainLater, "The server has no space left; nothing was stored", retryAfter: 5)
 
   public var status: Int { httpStatus ?? code.row.httpStatus }
   public var ckErrorCode: Int { specialCKErrorCode ?? code.row.ckErrorCode }

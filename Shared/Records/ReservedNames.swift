@@ -57,7 +57,9 @@ public enum ReservedName {
   public static let reservedAttributes: Set<String> = ["ckRecordID", "ckRecordSystemFields"]
 
   /// The subscription that pings of a mirrored database name.
-  public static func mirrorSubscription(_ scope: DatabaseScope) -> String { "com.apple.coredata.cloudkit.\(scope.rawValue).subscription" }
+  public static func mirrorSubscription(_ scope: DatabaseScope) -> String {
+    "com.apple.coredata.cloudkit.\(scope.rawValue).subscription"
+  }
 
   /// The prefix of authors of the mirroring's own transactions, such as `NSCloudKitMirroringDelegate.import`.
   public static let mirroringAuthorPrefix = "NSCloudKitMirroringDelegate."

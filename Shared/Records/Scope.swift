@@ -8,13 +8,16 @@ public struct ContainerID: Hashable, Sendable, Codable, RawRepresentable {
 
   public init?(rawValue: String) {
     let bytes = rawValue.utf8
-    guard (1...255).contains(bytes.count), bytes.first != UInt8(ascii: "."), bytes.allSatisfy(Self.isAllowed) else { return nil }
+    guard (1...255).contains(bytes.count), bytes.first != UInt8(ascii: "."), bytes.allSatisfy(Self.isAllowed) else {
+      return nil
+    }
     self.rawValue = rawValue
   }
 
   private static func isAllowed(_ byte: UInt8) -> Bool {
     switch byte {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"),
       UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
       true
     default: false

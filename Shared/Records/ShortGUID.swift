@@ -14,7 +14,9 @@ public struct ShortGUID: Hashable, Sendable {
   /// - Parameter random: returns `count` unpredictable bytes.
   /// - Precondition: `shard` is at least 0 and less than 62³.
   public init(shard: Int, random: (_ count: Int) -> [UInt8]) {
-    precondition(shard >= 0 && shard < Self.alphabet.count * Self.alphabet.count * Self.alphabet.count, "there is no shard \(shard)")
+    precondition(
+      shard >= 0 && shard < Self.alphabet.count * Self.alphabet.count * Self.alphabet.count,
+      "there is no shard \(shard)")
     var text = [Self.first]
     var rest = shard
     for _ in 0..<Self.shardCount {

@@ -39,7 +39,8 @@ public struct SyncToken: Hashable, Sendable {
 
     /// The answer to an import whose token is of a database that is no more (CKError 21): start over (P6).
     public static let expired = RecordError(
-      .badRequest, Refusal.unknownType.rawValue, httpStatus: 410, specialCKErrorCode: SpecialCKErrorCode.changeTokenExpired.rawValue)
+      .badRequest, Refusal.unknownType.rawValue, httpStatus: 410,
+      specialCKErrorCode: SpecialCKErrorCode.changeTokenExpired.rawValue)
   }
 
   public let kind: Kind
@@ -74,7 +75,9 @@ public struct SyncToken: Hashable, Sendable {
   /// - Throws: `Refusal.unknownType` if the text does not begin as a token of this kind; `.invalidFormat` if it is
   ///   damaged.
   public init(_ text: String, as kind: Kind) throws(Refusal) {
-    guard let bytes = Base64.decode(text), bytes.count >= 2, bytes[0] == kind.rawValue, bytes[1] == Self.version else { throw .unknownType }
+    guard let bytes = Base64.decode(text), bytes.count >= 2, bytes[0] == kind.rawValue, bytes[1] == Self.version else {
+      throw .unknownType
+    }
     guard bytes.count >= Self.headerByteCount + Self.checksumByteCount else { throw .invalidFormat }
     let count = Int(bytes[2]) << 8 | Int(bytes[3])
     let bodyByteCount = Self.headerByteCount + count * Self.positionByteCount

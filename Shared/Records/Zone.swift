@@ -25,9 +25,13 @@ public enum RecordName {
   public static func problem(_ name: String, kind: String) -> String? {
     let bytes = name.utf8
     if bytes.isEmpty { return "\(kind) is empty" }
-    if bytes.count > Limit.nameByteCount { return "\(kind) has \(bytes.count) characters, the limit is \(Limit.nameByteCount)" }
+    if bytes.count > Limit.nameByteCount {
+      return "\(kind) has \(bytes.count) characters, the limit is \(Limit.nameByteCount)"
+    }
     if bytes.first == UInt8(ascii: "_") { return "\(kind) '\(name)' starts with '_', which is reserved" }
-    if !bytes.allSatisfy({ (0x20...0x7e).contains($0) }) { return "\(kind) has a character that is not printable ASCII" }
+    if !bytes.allSatisfy({ (0x20...0x7e).contains($0) }) {
+      return "\(kind) has a character that is not printable ASCII"
+    }
     return nil
   }
 }

@@ -43,7 +43,9 @@ public final class Connection {
   public init(path: String, mode: Mode, fileSystem: String? = nil, busyMilliseconds: Int32 = 5000) throws(SQLiteError) {
     Self.configureLibrary()
     logPages.initialize(to: 0)
-    let flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (mode == .readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
+    let flags =
+      SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+      | (mode == .readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
     let code = sqlite3_open_v2(path, &handle, flags, fileSystem)
     guard code == SQLITE_OK else {
       let error = SQLiteError(code: code, statement: "open", connection: handle)
@@ -127,7 +129,9 @@ public final class Connection {
   public func execute(_ text: String) throws(SQLiteError) {
     let connection = try open("execute")
     let code = sqlite3_exec(connection, text, nil, nil, nil)
-    guard code == SQLITE_OK else { throw SQLiteError(code: code, statement: Self.name(of: text), connection: connection) }
+    guard code == SQLITE_OK else {
+      throw SQLiteError(code: code, statement: Self.name(of: text), connection: connection)
+    }
   }
 
   /// Rows that the latest statement inserted, changed or deleted.
@@ -214,7 +218,8 @@ public final class Connection {
     let connection = try open("checkpoint")
     var log: Int32 = 0
     var done: Int32 = 0
-    let code = sqlite3_wal_checkpoint_v2(connection, nil, kind == .passive ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE, &log, &done)
+    let code = sqlite3_wal_checkpoint_v2(
+      connection, nil, kind == .passive ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE, &log, &done)
     guard code == SQLITE_OK else { throw SQLiteError(code: code, statement: "checkpoint", connection: connection) }
     // SQLite calls its hook for commits only. Without a log it reports -1 pages.
     logPages.pointee = max(Int(log), 0)
@@ -235,12 +240,16 @@ public final class Connection {
 
   /// Begins a copy for a caller that copies step by step. The copy includes the writes that this connection makes
   /// between two steps. No other connection may write meanwhile.
-  public func beginCopy(to path: String) throws(SQLiteError) -> DatabaseCopy { try DatabaseCopy(of: open("copy"), to: path) }
+  public func beginCopy(to path: String) throws(SQLiteError) -> DatabaseCopy {
+    try DatabaseCopy(of: open("copy"), to: path)
+  }
 
   // MARK: Pieces
 
   func open(_ operation: String) throws(SQLiteError) -> OpaquePointer {
-    guard let handle else { throw SQLiteError(code: SQLITE_MISUSE, statement: operation, message: "the connection is closed") }
+    guard let handle else {
+      throw SQLiteError(code: SQLITE_MISUSE, statement: operation, message: "the connection is closed")
+    }
     return handle
   }
 

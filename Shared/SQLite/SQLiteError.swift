@@ -26,7 +26,8 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 
   public var isConstraintViolation: Bool { primaryCode == SQLITE_CONSTRAINT }
   public var isUniqueViolation: Bool {
-    code == SQLiteError.constraintUnique || code == SQLiteError.constraintPrimaryKey || code == SQLiteError.constraintRowID
+    code == SQLiteError.constraintUnique || code == SQLiteError.constraintPrimaryKey
+      || code == SQLiteError.constraintRowID
   }
   /// Another connection holds the lock.
   public var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
@@ -40,7 +41,9 @@ public struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
   /// file.
   public var isSyncError: Bool { code == SQLiteError.ioFsync || code == SQLiteError.ioDirFsync }
   /// The disk fails to return data that it holds.
-  public var isReadError: Bool { code == SQLiteError.ioRead || code == SQLiteError.ioShortRead || code == SQLiteError.ioCorruptFileSystem }
+  public var isReadError: Bool {
+    code == SQLiteError.ioRead || code == SQLiteError.ioShortRead || code == SQLiteError.ioCorruptFileSystem
+  }
   /// A page differs from the one that SQLite wrote, or the file is no SQLite database.
   public var isCorruption: Bool { primaryCode == SQLITE_CORRUPT || primaryCode == SQLITE_NOTADB }
 

@@ -45,9 +45,13 @@ public final class Statement {
 
   // MARK: Parameters
 
-  public func bind(_ index: Int32, _ value: Int64) throws(SQLiteError) { try check(sqlite3_bind_int64(handle, index, value)) }
+  public func bind(_ index: Int32, _ value: Int64) throws(SQLiteError) {
+    try check(sqlite3_bind_int64(handle, index, value))
+  }
   public func bind(_ index: Int32, _ value: Int) throws(SQLiteError) { try bind(index, Int64(value)) }
-  public func bind(_ index: Int32, _ value: Double) throws(SQLiteError) { try check(sqlite3_bind_double(handle, index, value)) }
+  public func bind(_ index: Int32, _ value: Double) throws(SQLiteError) {
+    try check(sqlite3_bind_double(handle, index, value))
+  }
   public func bind(_ index: Int32, _ value: Bool) throws(SQLiteError) { try bind(index, value ? Int64(1) : 0) }
   public func bindNull(_ index: Int32) throws(SQLiteError) { try check(sqlite3_bind_null(handle, index)) }
 
@@ -55,7 +59,8 @@ public final class Statement {
     var value = value
     let code = value.withUTF8 { utf8 in
       utf8.withMemoryRebound(to: CChar.self) { text in
-        sqlite3_bind_text64(handle, index, text.baseAddress ?? Self.nothing, UInt64(text.count), Self.transient, UInt8(SQLITE_UTF8))
+        sqlite3_bind_text64(
+          handle, index, text.baseAddress ?? Self.nothing, UInt64(text.count), Self.transient, UInt8(SQLITE_UTF8))
       }
     }
     try check(code)
@@ -171,16 +176,20 @@ public final class Statement {
   /// The column as text; invalid UTF-8 is repaired, NULL is empty.
   public func text(_ column: Int32) -> String {
     guard let start = sqlite3_column_text(handle, column) else { return "" }
-    return String(decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column))), as: UTF8.self)
+    return String(
+      decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column))), as: UTF8.self)
   }
 
   /// A copy of the column's bytes; NULL is empty.
   public func blob(_ column: Int32) -> [UInt8] { withBytes(column) { Array($0) } }
 
   /// Lends the column's bytes (of a blob, or of a text's UTF-8). The pointer is invalid once `body` returns.
-  public func withBytes<Value, Failure: Error>(_ column: Int32, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value) throws(Failure) -> Value {
+  public func withBytes<Value, Failure: Error>(
+    _ column: Int32, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value
+  ) throws(Failure) -> Value {
     let start = sqlite3_column_blob(handle, column)
-    return try body(UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(handle, column))))
+    return try body(
+      UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(handle, column))))
   }
 
   public func optionalInt64(_ column: Int32) -> Int64? { isNull(column) ? nil : int64(column) }
@@ -211,7 +220,9 @@ extension Int64: SQLiteBindable {
   public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) { try statement.bind(index, self) }
 }
 extension Int: SQLiteBindable {
-  public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) { try statement.bind(index, Int64(self)) }
+  public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) {
+    try statement.bind(index, Int64(self))
+  }
 }
 extension Double: SQLiteBindable {
   public func bind(to statement: Statement, at index: Int32) throws(SQLiteError) { try statement.bind(index, self) }

@@ -22,7 +22,10 @@ public final class StatementWatch: Sendable {
 
   /// Starts a span in which statements may run until `deadline`, or until `last` as long as `isAwaited` returns false.
   /// - Parameter isAwaited: whether another caller waits for the statements to end. Asked after `deadline` only.
-  public func begin(until deadline: ContinuousClock.Instant, atLatest last: ContinuousClock.Instant, isAwaited: @escaping @Sendable () -> Bool) {
+  public func begin(
+    until deadline: ContinuousClock.Instant, atLatest last: ContinuousClock.Instant,
+    isAwaited: @escaping @Sendable () -> Bool
+  ) {
     state.withLock {
       $0.span = Span(deadline: deadline, last: last, isAwaited: isAwaited)
       $0.isOver = $0.isStopped

@@ -29,7 +29,9 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
 
     init(_ peer: Peer) { self.peer = peer }
 
-    @usableFromInline func `is`(_ other: Peer) -> Bool { peer.incarnation == other.incarnation && peer.name == other.name }
+    @usableFromInline func `is`(_ other: Peer) -> Bool {
+      peer.incarnation == other.incarnation && peer.name == other.name
+    }
   }
 
   /// A handful of subscribers, lost ones included, so that a linear search is enough.
@@ -86,7 +88,9 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   public func subscribers(_ peers: [Peer]) -> [Peer] {
     let now = now()
     let (added, forgotten, started) = subscribers.withLock { subscribers in
-      for subscriber in subscribers where subscriber.lostAt == nil && !peers.contains(where: { subscriber.is($0) }) { subscriber.lostAt = now }
+      for subscriber in subscribers where subscriber.lostAt == nil && !peers.contains(where: { subscriber.is($0) }) {
+        subscriber.lostAt = now
+      }
       let forgotten = forgetLost(&subscribers, now, successors: peers)
       var added: [Peer] = []
       var started: [(Peer, TaskHandle)] = []
@@ -110,11 +114,15 @@ public final class ConflatedPush<Key: Hashable & Sendable, Value: Sendable>: Sen
   /// Drops subscribers that were lost for too long, or whose process started anew: its listeners are not connected to
   /// the new one.
   /// - Returns: their senders, for the caller to cancel.
-  @usableFromInline func forgetLost(_ subscribers: inout [Subscriber], _ now: ContinuousClock.Instant, successors: [Peer]) -> [TaskHandle] {
+  @usableFromInline func forgetLost(
+    _ subscribers: inout [Subscriber], _ now: ContinuousClock.Instant, successors: [Peer]
+  ) -> [TaskHandle] {
     var senders: [TaskHandle] = []
     subscribers.removeAll { subscriber in
       guard let lostAt = subscriber.lostAt else { return false }
-      guard now - lostAt >= absence || successors.contains(where: { $0.name == subscriber.peer.name && !subscriber.is($0) }) else { return false }
+      guard
+        now - lostAt >= absence || successors.contains(where: { $0.name == subscriber.peer.name && !subscriber.is($0) })
+      else { return false }
       if let sender = subscriber.sender { senders.append(sender) }
       return true
     }

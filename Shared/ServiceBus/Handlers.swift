@@ -13,7 +13,8 @@ extension BusHandlers {
   ///     call.
   public mutating func on<M: Message>(
     _ type: M.Type, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false },
-    _ handle: @escaping @Sendable (_ message: M, _ body: [UInt8], _ context: CallContext) async throws -> Answer<M.Reply>
+    _ handle:
+      @escaping @Sendable (_ message: M, _ body: [UInt8], _ context: CallContext) async throws -> Answer<M.Reply>
   ) {
     let report = report
     let handler: Handler = { arguments, body, context in

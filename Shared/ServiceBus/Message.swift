@@ -35,9 +35,13 @@ extension Message {
   public var orderingKey: String? { nil }
   public var party: String { "" }
   public func encoded() throws -> [UInt8] { try MessagePackEncoder().encode(self) }
-  public static func decoded(from bytes: [UInt8]) throws -> Self { try MessagePackDecoder().decode(Self.self, from: bytes) }
+  public static func decoded(from bytes: [UInt8]) throws -> Self {
+    try MessagePackDecoder().decode(Self.self, from: bytes)
+  }
   public static func encoded(_ reply: Reply) throws -> [UInt8] { try MessagePackEncoder().encode(reply) }
-  public static func decodedReply(from bytes: [UInt8]) throws -> Reply { try MessagePackDecoder().decode(Reply.self, from: bytes) }
+  public static func decodedReply(from bytes: [UInt8]) throws -> Reply {
+    try MessagePackDecoder().decode(Reply.self, from: bytes)
+  }
 }
 
 /// A separate set of windows, handler places and queues.
@@ -127,7 +131,10 @@ public struct Peer: Hashable, Sendable, Codable {
   /// than any that does.
   public var shardFormat: Int?
 
-  public init(name: String, role: Role, incarnation: UInt64, endpoint: String, isReady: Bool, adminURL: String? = nil, shardFormat: Int? = nil) {
+  public init(
+    name: String, role: Role, incarnation: UInt64, endpoint: String, isReady: Bool, adminURL: String? = nil,
+    shardFormat: Int? = nil
+  ) {
     self.name = name
     self.role = role
     self.incarnation = incarnation
@@ -168,7 +175,8 @@ public protocol Bus: AnyObject, Sendable {
   /// Calls one peer and waits for its answer. Calls of one actor leave in the order in which it makes them.
   /// - Throws: `BusError`: `timedOut` after `deadline`, `cancelled` with the task, `unreachable`, `overloaded`, or the
   ///   error of the handler.
-  func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration) async throws(BusError) -> Answer<M.Reply>
+  func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration)
+    async throws(BusError) -> Answer<M.Reply>
   /// This process as its peers see it.
   var own: Peer { get }
   /// The connected peers, ascending by name; this process is not among them.
@@ -206,7 +214,9 @@ extension Bus {
   public func admit(_ known: KnownPeers) {}
   public func connect(to endpoint: String) { connect(to: endpoint, of: nil) }
 
-  public func call<M: Message>(_ message: M, to destination: Destination, within deadline: Duration) async throws(BusError) -> M.Reply {
+  public func call<M: Message>(_ message: M, to destination: Destination, within deadline: Duration)
+    async throws(BusError) -> M.Reply
+  {
     try await call(message, body: [], to: destination, within: deadline).reply
   }
 }
@@ -220,7 +230,10 @@ package struct ServedMessage: Sendable {
 /// A table of handlers by message name; the bus gets it before it starts.
 public struct BusHandlers: Sendable {
   /// Decodes the arguments, runs the handler and encodes the reply.
-  public typealias Handler = @Sendable (_ arguments: [UInt8], _ body: [UInt8], _ context: CallContext) async throws -> (reply: [UInt8], body: [UInt8])
+  public typealias Handler =
+    @Sendable (_ arguments: [UInt8], _ body: [UInt8], _ context: CallContext) async throws -> (
+      reply: [UInt8], body: [UInt8]
+    )
 
   public struct Entry: Sendable {
     public let handler: Handler
@@ -228,7 +241,8 @@ public struct BusHandlers: Sendable {
     let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool
 
     public init(
-      handler: @escaping Handler, senders: Set<Role>, lane: Lane = .usual, isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false }
+      handler: @escaping Handler, senders: Set<Role>, lane: Lane = .usual,
+      isBrief: @escaping @Sendable (_ key: String, _ byteCount: Int) -> Bool = { _, _ in false }
     ) {
       self.handler = handler
       rule = ServedMessage(lane: lane, senders: senders)

@@ -32,7 +32,9 @@ struct AdminHandler: HTTPHandler {
     case "livez": return Self.json(200) { $0.member("alive", true) }
     case "readyz": return await readiness()
     case "metrics":
-      return HTTPResponse(status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")], body: .bytes(await metrics.text()))
+      return HTTPResponse(
+        status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
+        body: .bytes(await metrics.text()))
     case "version":
       return Self.json(200) { writer in
         writer.member("version", Release.version)
@@ -70,6 +72,7 @@ struct AdminHandler: HTTPHandler {
     members(&writer)
     writer.endObject()
     return HTTPResponse(
-      status: status, headers: [("Content-Type", "application/json"), ("Cache-Control", "no-store")], body: .bytes(writer.bytes + [UInt8(ascii: "\n")]))
+      status: status, headers: [("Content-Type", "application/json"), ("Cache-Control", "no-store")],
+      body: .bytes(writer.bytes + [UInt8(ascii: "\n")]))
   }
 }

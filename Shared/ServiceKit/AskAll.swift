@@ -21,6 +21,8 @@ public func askAll<Element: Sendable, Value: Sendable>(
         return (place, result)
       }
     }
-    return await group.reduce(into: []) { $0.append($1) }.sorted { $0.place < $1.place }.map { (elements[$0.place], $0.result) }
+    return await group.reduce(into: []) { $0.append($1) }.sorted { $0.place < $1.place }.map {
+      (elements[$0.place], $0.result)
+    }
   }
 }

@@ -17,24 +17,31 @@ struct BusEndpoints {
 
   /// - Parameter environment: looks up a variable.
   /// - Throws: `ExitError` that names the remedy.
-  init(_ options: Options, role: Role, name: String, hasKeys: Bool, environment: (String) -> String?) throws(ExitError) {
+  init(_ options: Options, role: Role, name: String, hasKeys: Bool, environment: (String) -> String?) throws(ExitError)
+  {
     func endpoint(_ option: String) throws(ExitError) -> String {
       let folder = Self.runtimeFolder(environment)
-      let text = ServiceProcess.expanded(options.requiredText(option)).replacing("%r", by: folder).replacing("%n", by: name)
-      if let reason = Endpoint.refusal(text, hasKeys: hasKeys, isBound: option == "bus") ?? (hasKeys ? nil : Self.exposure(of: text)) {
+      let text = ServiceProcess.expanded(options.requiredText(option)).replacing("%r", by: folder).replacing(
+        "%n", by: name)
+      if let reason = Endpoint.refusal(text, hasKeys: hasKeys, isBound: option == "bus")
+        ?? (hasKeys ? nil : Self.exposure(of: text))
+      {
         throw ExitError(.configuration, "--\(option): \(reason).")
       }
       return text
     }
     own = try endpoint("bus")
     share = role == .share ? nil : try endpoint("share")
-    if let share, !hasKeys, let problem = SocketFolder(of: share).problem(ifMissing: nil) { throw ExitError(.configuration, "--share: \(problem).") }
+    if let share, !hasKeys, let problem = SocketFolder(of: share).problem(ifMissing: nil) {
+      throw ExitError(.configuration, "--share: \(problem).")
+    }
   }
 
   /// The reason why other accounts of this machine could join at the endpoint; nil when only this account can.
   private static func exposure(of endpoint: String) -> String? {
     if endpoint.hasPrefix("tcp://") {
-      return "\(endpoint) is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
+      return
+        "\(endpoint) is open to every account of this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
     }
     guard endpoint.hasPrefix("ipc:///") else {
       return "\(endpoint) must be a path in a folder of this account: use ipc:// with the full path of a socket"
@@ -63,7 +70,9 @@ struct SocketFolder {
   /// - Returns: the reason why it is unusable; nil when it is usable.
   func prepare() -> String? {
     // The checks below cover an existing folder.
-    guard mkdir(path, 0o700) == 0 || errno == EEXIST else { return "the folder \(path) can't be made (\(String(cString: strerror(errno))))" }
+    guard mkdir(path, 0o700) == 0 || errno == EEXIST else {
+      return "the folder \(path) can't be made (\(String(cString: strerror(errno))))"
+    }
     return problem(ifMissing: "the folder \(path) is missing")
   }
 
@@ -73,8 +82,12 @@ struct SocketFolder {
     var status = stat()
     guard lstat(path, &status) == 0 else { return missing }
     guard status.st_mode & S_IFMT == S_IFDIR else { return "\(path) is not a folder" }
-    guard status.st_uid == geteuid() else { return "the folder \(path) belongs to another account, which could join the bus: use a folder of this account" }
-    guard status.st_mode & 0o077 == 0 else { return "the folder \(path) is open to other accounts, which could join the bus: chmod 700 it" }
+    guard status.st_uid == geteuid() else {
+      return "the folder \(path) belongs to another account, which could join the bus: use a folder of this account"
+    }
+    guard status.st_mode & 0o077 == 0 else {
+      return "the folder \(path) is open to other accounts, which could join the bus: chmod 700 it"
+    }
     return nil
   }
 }

@@ -18,7 +18,9 @@ enum BusKeyFiles {
     ),
     Option(
       peersName, .path, variable: "AQUIFER_BUS_PEERS_FILE",
-      help: "The file with the public keys of all processes of the installation: a line for each, with role, name and key. The process reads it again when it changes."),
+      help:
+        "The file with the public keys of all processes of the installation: a line for each, with role, name and key. The process reads it again when it changes."
+    ),
   ]
 
   /// - Returns: nil when neither option is given.
@@ -26,17 +28,23 @@ enum BusKeyFiles {
   ///   key file, or the list lacks this process under its role, name and key.
   static func keys(_ options: Options, role: Role, name: String) throws(ExitError) -> BusKeys? {
     guard let keyPath = options.text(keyName) else {
-      guard options.text(peersName) == nil else { throw ExitError(.configuration, "--\(peersName) needs --\(keyName): make a key with `aquifer bus-key add`.") }
+      guard options.text(peersName) == nil else {
+        throw ExitError(.configuration, "--\(peersName) needs --\(keyName): make a key with `aquifer bus-key add`.")
+      }
       return nil
     }
     guard let peersPath = options.text(peersName) else {
-      throw ExitError(.configuration, "--\(keyName) needs --\(peersName), the file with the public keys of all processes.")
+      throw ExitError(
+        .configuration, "--\(keyName) needs --\(peersName), the file with the public keys of all processes.")
     }
     var status = stat()
     guard stat(keyPath, &status) == 0, let text = readSmallFile(keyPath) else {
-      throw ExitError(.configuration, "--\(keyName) names '\(keyPath)', which can't be read: \(String(cString: strerror(errno))).")
+      throw ExitError(
+        .configuration, "--\(keyName) names '\(keyPath)', which can't be read: \(String(cString: strerror(errno))).")
     }
-    guard status.st_mode & 0o007 == 0 else { throw ExitError(.configuration, "--\(keyName) names '\(keyPath)', which other accounts may use: chmod 600 it.") }
+    guard status.st_mode & 0o007 == 0 else {
+      throw ExitError(.configuration, "--\(keyName) names '\(keyPath)', which other accounts may use: chmod 600 it.")
+    }
     let own: BusKeyPair
     do throws(BusError) {
       own = try BusKeyPair(parsing: text)
@@ -46,14 +54,17 @@ enum BusKeyFiles {
     let known = try peers(peersPath)
     let line = KnownPeer(role: role, name: name, publicKey: own.publicKey)
     guard known[own.publicKey] == line else {
-      throw ExitError(.configuration, "--\(peersName) names '\(peersPath)', which does not list this process: it needs the line '\(line)'.")
+      throw ExitError(
+        .configuration,
+        "--\(peersName) names '\(peersPath)', which does not list this process: it needs the line '\(line)'.")
     }
     return BusKeys(own: own, known: known)
   }
 
   private static func peers(_ path: String) throws(ExitError) -> KnownPeers {
     guard let text = readSmallFile(path) else {
-      throw ExitError(.configuration, "--\(peersName) names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
+      throw ExitError(
+        .configuration, "--\(peersName) names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
     }
     let known: KnownPeers
     do throws(BusError) {
@@ -62,7 +73,9 @@ enum BusKeyFiles {
       throw ExitError(.configuration, "--\(peersName) names '\(path)': \(error.reason).")
     }
     // An empty file is more likely a copy in progress than an order to end all processes.
-    guard !known.all.isEmpty else { throw ExitError(.configuration, "--\(peersName) names '\(path)', which lists no process.") }
+    guard !known.all.isEmpty else {
+      throw ExitError(.configuration, "--\(peersName) names '\(path)', which lists no process.")
+    }
     return known
   }
 
@@ -84,7 +97,9 @@ enum BusKeyFiles {
         bus.admit(known)
         context.log.info("known peers changed", ["peers": .integer(Int64(known.all.count))])
         guard known[keys.own.publicKey] == nil else { continue }
-        context.log.error("no longer listed", ["reason": .text("'\(path)' no longer has a line for the key \(keys.own.publicKey): this process ends")])
+        context.log.error(
+          "no longer listed",
+          ["reason": .text("'\(path)' no longer has a line for the key \(keys.own.publicKey): this process ends")])
         kill(getpid(), SIGTERM)
         return
       } catch {

@@ -4,11 +4,15 @@ public import HTTPServer
 
 public enum ClientListening {
   public static let options = [
-    Option("tls-certificate", .path, help: "A PEM file: the certificate for TLS, with its chain. The process reads a renewed file without a restart."),
+    Option(
+      "tls-certificate", .path,
+      help: "A PEM file: the certificate for TLS, with its chain. The process reads a renewed file without a restart."),
     Option("tls-key", .path, help: "A PEM file: the certificate's private key, without a password."),
     Option(
       "trusted-proxies", .networks,
-      help: "Addresses and networks (10.0.0.0/8, ::1, …) of trusted proxies, separated by commas. X-Forwarded-Proto, -Host and -For count only from them."),
+      help:
+        "Addresses and networks (10.0.0.0/8, ::1, …) of trusted proxies, separated by commas. X-Forwarded-Proto, -Host and -For count only from them."
+    ),
     Option(
       "connections-per-address", .integer(0...1_000_000),
       help:
@@ -30,11 +34,14 @@ public enum ClientListening {
     configuration.totalBodyByteLimit = memory / 8
     configuration.totalAnswerByteLimit = memory / 8
     configuration.observe = { [log = context.log] refusal, address in
-      log.warning("a client was refused for lack of room", ["room": .text(refusal.rawValue), "address": .text(address)])
+      log.warning(
+        "a client was refused for lack of room", ["room": .text(refusal.rawValue), "address": .text(address)])
     }
     configuration.certificate = try certificate(options, context.log)
     if let certificate = configuration.certificate {
-      context.metrics.collect("tls_certificate_expiry_timestamp_seconds", "Expiry of the certificate for clients, in seconds since 1970.") {
+      context.metrics.collect(
+        "tls_certificate_expiry_timestamp_seconds", "Expiry of the certificate for clients, in seconds since 1970."
+      ) {
         [Metrics.Sample(Double(certificate.expiry))]
       }
     }
@@ -61,7 +68,9 @@ public enum ClientListening {
             case .refused(let problem): log.error("certificate not renewed", ["reason": .text(problem.description)])
             }
           })
-        if certificate.isKeyExposed { log.warning("everybody on this machine may read the TLS key", ["file": .text(key)]) }
+        if certificate.isKeyExposed {
+          log.warning("everybody on this machine may read the TLS key", ["file": .text(key)])
+        }
         return certificate
       } catch {
         throw ExitError(.configuration, error.description)
@@ -76,7 +85,10 @@ extension Log {
     guard server.connectionLimit < wanted else { return }
     info(
       "open files limit connections",
-      ["connections": .integer(Int64(server.connectionLimit)), "wanted": .integer(Int64(wanted)), "files": .integer(Int64(clamping: ProcessStatus.fileLimit))])
+      [
+        "connections": .integer(Int64(server.connectionLimit)), "wanted": .integer(Int64(wanted)),
+        "files": .integer(Int64(clamping: ProcessStatus.fileLimit)),
+      ])
   }
 }
 
@@ -88,8 +100,12 @@ extension Metrics {
     let sent = Description("http_response_body_bytes_total", "Bytes of answers' bodies.", .counter)
     let bodies = Description("http_held_body_bytes", "Bytes of requests' bodies in memory.")
     let answers = Description("http_held_answer_bytes", "Bytes of answers that clients have not taken yet.")
-    let pressed = Description("http_connections_pressed_out_total", "Idle connections closed because nearly all places were taken.", .counter)
-    collect("http_clients_refused_total", "Requests and connections refused for lack of room, by the kind of room.", kind: .counter) { [weak server] in
+    let pressed = Description(
+      "http_connections_pressed_out_total", "Idle connections closed because nearly all places were taken.", .counter)
+    collect(
+      "http_clients_refused_total", "Requests and connections refused for lack of room, by the kind of room.",
+      kind: .counter
+    ) { [weak server] in
       let refusals = server?.refusals ?? [:]
       return ClientRefusal.allCases.map { Sample(Double(refusals[$0] ?? 0), labels: [("room", $0.rawValue)]) }
     }

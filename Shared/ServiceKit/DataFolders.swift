@@ -44,7 +44,9 @@ public final class DataFolders: Sendable {
     self.context = context
     self.folders = folders
     state = Mutex(State(waiting: folders.map(\.kind)))
-    context.metrics.collect("data_refused", "1 while a folder is not used because it is not the installation's, or an older copy.") { [weak self] in
+    context.metrics.collect(
+      "data_refused", "1 while a folder is not used because it is not the installation's, or an older copy."
+    ) { [weak self] in
       let refused = self?.state.withLock(\.refused?.kind)
       return folders.map { Metrics.Sample($0.kind == refused ? 1 : 0, labels: [("folder", $0.kind.rawValue)]) }
     }
@@ -55,7 +57,10 @@ public final class DataFolders: Sendable {
 
   /// The reason of `refusal`, or the first folder that is not claimed yet; nil when all folders are claimed.
   public var obstacle: String? {
-    state.withLock { $0.refused?.reason ?? $0.waiting.first.map { "the folder of \($0.rawValue) was not compared with the directory yet" } }
+    state.withLock {
+      $0.refused?.reason
+        ?? $0.waiting.first.map { "the folder of \($0.rawValue) was not compared with the directory yet" }
+    }
   }
 
   /// Returns once all folders are claimed, one is refused, or the time is over.
@@ -106,27 +111,35 @@ public final class DataFolders: Sendable {
     if isNew { context.log.error("a folder is refused", ["folder": .text(kind.rawValue), "reason": .text(reason)]) }
   }
 
-  private func claim(_ kind: Kind, _ path: String, _ installation: InstallationID, _ bus: any Bus) async throws -> Outcome {
+  private func claim(_ kind: Kind, _ path: String, _ installation: InstallationID, _ bus: any Bus) async throws
+    -> Outcome
+  {
     do {
       let file = try FolderMarkFile.open(in: path)
       let mark = try file?.read()
       if let mark, mark.installation != installation {
-        throw Refusal(reason: "\(path) belongs to the installation \(mark.installation), and this one is \(installation)")
+        throw Refusal(
+          reason: "\(path) belongs to the installation \(mark.installation), and this one is \(installation)")
       }
       return try await claim(kind, path, mark ?? FolderMark(installation: installation), file, bus)
     } catch let error as AssetError {
       switch error {
-      case .full(let reason), .io(let reason), .corrupt(let reason), .missingKey(let reason): throw Refusal(reason: "\(path) can't be used: \(reason)")
+      case .full(let reason), .io(let reason), .corrupt(let reason), .missingKey(let reason):
+        throw Refusal(reason: "\(path) can't be used: \(reason)")
       }
     }
   }
 
-  private func claim(_ kind: Kind, _ path: String, _ found: FolderMark, _ file: FolderMarkFile?, _ bus: any Bus) async throws -> Outcome {
+  private func claim(_ kind: Kind, _ path: String, _ found: FolderMark, _ file: FolderMarkFile?, _ bus: any Bus)
+    async throws -> Outcome
+  {
     func ask(_ mark: FolderMark) async throws -> ClaimFolder.Reply? {
       let reply: ClaimFolder.Reply
       do throws(BusError) {
         reply = try await bus.call(
-          ClaimFolder(folder: kind.rawValue, epoch: mark.epoch, nonce: mark.nonce, next: mark.next == FolderMark.none ? nil : mark.next), to: .role(.share),
+          ClaimFolder(
+            folder: kind.rawValue, epoch: mark.epoch, nonce: mark.nonce,
+            next: mark.next == FolderMark.none ? nil : mark.next), to: .role(.share),
           within: Self.deadline)
       } catch {
         // A share service of an earlier release does not track folders.
@@ -165,7 +178,8 @@ public final class DataFolders: Sendable {
     if found.epoch == 0, found.next == FolderMark.none {
       return "\(path) has no data of this installation, which has data in another folder: is its volume mounted there?"
     }
-    return "\(path) is an older or a second copy: it was in use \(found.epoch) times, and this installation's folder \(known) times"
+    return
+      "\(path) is an older or a second copy: it was in use \(found.epoch) times, and this installation's folder \(known) times"
   }
 
   private static func hasNoShards(_ path: String) throws(AssetError) -> Bool {

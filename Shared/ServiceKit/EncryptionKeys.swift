@@ -18,7 +18,8 @@ public enum EncryptionKeys {
   public static func ring(_ options: Options) throws -> KeyRing {
     guard let path = options.text(name) else { return KeyRing() }
     guard let text = readSmallFile(path) else {
-      throw ExitError(.configuration, "--\(name) names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
+      throw ExitError(
+        .configuration, "--\(name) names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
     }
     do throws(KeyFileError) {
       return try KeyRing(parsing: text)

@@ -10,7 +10,8 @@ struct HelpText {
 
   var text: String {
     var text = "\(command) \(version)\n\n" + Self.wrapped(summary, indent: 0) + "\n\n"
-    text += "Usage: \(command) [options]\n\nOptions (the command line goes before the environment, the environment before the default)\n"
+    text +=
+      "Usage: \(command) [options]\n\nOptions (the command line goes before the environment, the environment before the default)\n"
     for option in options { text += describe(option) }
     text += "  --version\n  --help\n"
     if !examples.isEmpty { text += "\nExamples\n" + examples.map { "  \($0)\n" }.joined() }
@@ -20,7 +21,11 @@ struct HelpText {
   private func describe(_ option: Option) -> String {
     var facts = option.variable
     if case .secret = option.kind { facts += " or \(option.variable)_FILE (a file with the value)" }
-    if let value = option.defaultValue { facts += ", default \(value)" } else if option.isRequired { facts += ", required" }
+    if let value = option.defaultValue {
+      facts += ", default \(value)"
+    } else if option.isRequired {
+      facts += ", required"
+    }
     let head = "  --\(option.name)\(option.placeholder.isEmpty ? "" : " " + option.placeholder)\n"
     return head + Self.wrapped(option.help, indent: 6) + "\n" + Self.wrapped(facts, indent: 6) + "\n"
   }

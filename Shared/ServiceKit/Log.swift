@@ -11,7 +11,9 @@ public struct Log: Sendable {
     public static func < (a: Level, b: Level) -> Bool { a.rawValue < b.rawValue }
   }
 
-  public enum Fact: Sendable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral, ExpressibleByFloatLiteral {
+  public enum Fact: Sendable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
+    ExpressibleByFloatLiteral
+  {
     case text(String)
     case integer(Int64)
     case number(Double)
@@ -30,7 +32,8 @@ public struct Log: Sendable {
 
   /// - Parameter paces: the limits on repeated lines above `debug`; nil for no limits.
   public init(
-    level: Level = .debug, facts: [(String, Fact)] = [], paces: LogPaces? = nil, sink: @escaping @Sendable (Level, StaticString, [(String, Fact)]) -> Void
+    level: Level = .debug, facts: [(String, Fact)] = [], paces: LogPaces? = nil,
+    sink: @escaping @Sendable (Level, StaticString, [(String, Fact)]) -> Void
   ) {
     self.level = level
     self.facts = facts
@@ -45,10 +48,18 @@ public struct Log: Sendable {
     Log(level: level, facts: self.facts + facts.map { ($0.key, $0.value) }, paces: paces, sink: sink)
   }
 
-  public func debug(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) { write(.debug, event, facts) }
-  public func info(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) { write(.info, event, facts) }
-  public func warning(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) { write(.warning, event, facts) }
-  public func error(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) { write(.error, event, facts) }
+  public func debug(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) {
+    write(.debug, event, facts)
+  }
+  public func info(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) {
+    write(.info, event, facts)
+  }
+  public func warning(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) {
+    write(.warning, event, facts)
+  }
+  public func error(_ event: StaticString, _ facts: @autoclosure () -> KeyValuePairs<String, Fact> = [:]) {
+    write(.error, event, facts)
+  }
 
   private func write(_ level: Level, _ event: StaticString, _ facts: () -> KeyValuePairs<String, Fact>) {
     guard level >= self.level else { return }

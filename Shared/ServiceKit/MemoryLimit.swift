@@ -40,7 +40,9 @@ public struct MemoryLimit: Hashable, Sendable {
     var smallest: Int?
     while true {
       let text = read(parts.map { "/" + $0 }.joined()) ?? ""
-      if let limit = Int(text.prefix { $0.isASCII && $0.isNumber }), limit > 0 { smallest = min(smallest ?? limit, limit) }
+      if let limit = Int(text.prefix { $0.isASCII && $0.isNumber }), limit > 0 {
+        smallest = min(smallest ?? limit, limit)
+      }
       if parts.isEmpty { return smallest }
       parts.removeLast()
     }

@@ -23,7 +23,9 @@ public final class Gauge: Sendable {
 /// Counts how often a value fell into each of several ranges.
 public final class Histogram: Sendable {
   /// Seconds, from a tenth of a millisecond to ten seconds.
-  public static let latencyBounds: [Double] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+  public static let latencyBounds: [Double] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+  ]
   /// Bytes, from 64 to 16 MiB.
   public static let byteBounds: [Double] = (3...12).map { Double(1 << (2 * $0)) }
 
@@ -61,7 +63,9 @@ public final class Histogram: Sendable {
   }
 
   var snapshot: Metrics.Buckets {
-    Metrics.Buckets(bounds: bounds, counts: counts.map { $0.count.load(ordering: .relaxed) }, sum: Double(bitPattern: sumBits.load(ordering: .relaxed)))
+    Metrics.Buckets(
+      bounds: bounds, counts: counts.map { $0.count.load(ordering: .relaxed) },
+      sum: Double(bitPattern: sumBits.load(ordering: .relaxed)))
   }
 }
 
@@ -92,7 +96,9 @@ public final class Family<Metric: Sendable>: Sendable {
 
   /// All metrics, ascending by their label values.
   var all: [(values: [String], metric: Metric)] {
-    children.withLock { $0.map { (values: $0.key, metric: $0.value) } }.sorted { $0.values.lexicographicallyPrecedes($1.values) }
+    children.withLock { $0.map { (values: $0.key, metric: $0.value) } }.sorted {
+      $0.values.lexicographicallyPrecedes($1.values)
+    }
   }
 }
 
@@ -166,7 +172,9 @@ public final class Metrics: Sendable {
     }
 
     /// - Parameter lines: writes the lines below HELP and TYPE.
-    init(_ name: String, _ help: String, _ kind: Kind, lines: @escaping @Sendable (_ text: inout MetricsText) async -> Void) {
+    init(
+      _ name: String, _ help: String, _ kind: Kind, lines: @escaping @Sendable (_ text: inout MetricsText) async -> Void
+    ) {
       self.init(names: [name]) { text in
         text.head(name, help, kind)
         await lines(&text)
@@ -180,7 +188,9 @@ public final class Metrics: Sendable {
 
   private func add(_ entry: Entry) {
     entries.withLock { entries in
-      for name in entry.names { precondition(!entries.contains { $0.names.contains(name) }, "two metrics named \(name)") }
+      for name in entry.names {
+        precondition(!entries.contains { $0.names.contains(name) }, "two metrics named \(name)")
+      }
       entries.append(entry)
     }
   }
@@ -196,7 +206,9 @@ public final class Metrics: Sendable {
     let family = Family(labels: labels) { Counter() }
     add(
       Entry("aquifer_" + name, help, .counter) { text in
-        for child in family.all { text.line("aquifer_" + name, Array(zip(labels, child.values)), Double(child.metric.count)) }
+        for child in family.all {
+          text.line("aquifer_" + name, Array(zip(labels, child.values)), Double(child.metric.count))
+        }
       })
     return family
   }
@@ -213,17 +225,23 @@ public final class Metrics: Sendable {
     return histogram
   }
 
-  public func histograms(_ name: String, _ help: String, labels: [String], bounds: [Double] = Histogram.latencyBounds) -> Family<Histogram> {
+  public func histograms(_ name: String, _ help: String, labels: [String], bounds: [Double] = Histogram.latencyBounds)
+    -> Family<Histogram>
+  {
     let family = Family(labels: labels) { Histogram(bounds: bounds) }
     add(
       Entry("aquifer_" + name, help, .histogram) { text in
-        for child in family.all { text.histogram("aquifer_" + name, Array(zip(labels, child.values)), child.metric.snapshot) }
+        for child in family.all {
+          text.histogram("aquifer_" + name, Array(zip(labels, child.values)), child.metric.snapshot)
+        }
       })
     return family
   }
 
   /// Adds a metric whose values are read at scrape time.
-  public func collect(_ name: String, _ help: String, kind: Kind = .gauge, _ read: @escaping @Sendable () async -> [Sample]) {
+  public func collect(
+    _ name: String, _ help: String, kind: Kind = .gauge, _ read: @escaping @Sendable () async -> [Sample]
+  ) {
     collect(fullName: "aquifer_" + name, help, kind: kind, read)
   }
 

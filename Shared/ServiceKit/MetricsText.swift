@@ -9,7 +9,9 @@ struct MetricsText {
 
   mutating func line(_ name: String, _ labels: [(name: String, value: String)], _ value: Double) {
     add(name)
-    if !labels.isEmpty { add("{" + labels.map { "\($0.name)=\"\(Self.escaped($0.value, quotes: true))\"" }.joined(separator: ",") + "}") }
+    if !labels.isEmpty {
+      add("{" + labels.map { "\($0.name)=\"\(Self.escaped($0.value, quotes: true))\"" }.joined(separator: ",") + "}")
+    }
     add(" \(Self.number(value))\n")
   }
 

@@ -40,7 +40,10 @@ public struct Option: Sendable {
   ///   - defaultValue: nil leaves the option without a value unless it is given.
   ///   - isRequired: whether it must be given. Only useful without a default.
   ///   - variable: nil for `AQUIFER_` and the name in upper case.
-  public init(_ name: String, _ kind: Kind, default defaultValue: String? = nil, isRequired: Bool = false, variable: String? = nil, help: String) {
+  public init(
+    _ name: String, _ kind: Kind, default defaultValue: String? = nil, isRequired: Bool = false,
+    variable: String? = nil, help: String
+  ) {
     self.name = name
     self.kind = kind
     self.defaultValue = defaultValue
@@ -77,15 +80,19 @@ public struct Option: Sendable {
     case .path: return value.isEmpty || value.utf8.contains(0) ? "a path" : nil
     case .flag: return Self.flag(value) == nil ? "true or false" : nil
     case .integer(let range):
-      return Int(value).map(range.contains) == true ? nil : "a whole number from \(range.lowerBound) to \(range.upperBound)"
+      return Int(value).map(range.contains) == true
+        ? nil : "a whole number from \(range.lowerBound) to \(range.upperBound)"
     case .seconds(let range):
       let seconds = Double(value)
-      return seconds.map(range.contains) == true ? nil : "a number of seconds from \(range.lowerBound) to \(range.upperBound)"
+      return seconds.map(range.contains) == true
+        ? nil : "a number of seconds from \(range.lowerBound) to \(range.upperBound)"
     case .choice(let words): return words.contains(value) ? nil : "one of \(words.joined(separator: ", "))"
     case .address: return SocketAddress(value) == nil ? "host:port, such as 127.0.0.1:8080 (port 0: any free one)" : nil
     case .url: return Self.isURL(value) ? nil : "a URL such as http://192.0.2.1:8080"
     case .networks: return NetworkList(value) == nil ? "addresses and networks such as 127.0.0.1,10.0.0.0/8" : nil
-    case .endpoint: return Self.isEndpoint(value) ? nil : "a ZeroMQ endpoint such as tcp://127.0.0.1:5550 or ipc:///run/aquifer/share.sock"
+    case .endpoint:
+      return Self.isEndpoint(value)
+        ? nil : "a ZeroMQ endpoint such as tcp://127.0.0.1:5550 or ipc:///run/aquifer/share.sock"
     }
   }
 
@@ -124,7 +131,11 @@ public struct SocketAddress: Hashable, Sendable {
   public init?(_ text: String) {
     guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
     var host = text[..<colon]
-    if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() } else if host.contains(":") { return nil }
+    if host.hasPrefix("["), host.hasSuffix("]") {
+      host = host.dropFirst().dropLast()
+    } else if host.contains(":") {
+      return nil
+    }
     guard !host.isEmpty else { return nil }
     self.host = String(host)
     self.port = port

@@ -25,9 +25,14 @@ public struct Options: Sendable {
     let given = try Self.parse(arguments, declared)
     var values: [String: String] = [:]
     for option in options {
-      guard let (value, origin) = try given[option.name].map({ ($0, "--" + option.name) }) ?? Self.fromEnvironment(option, environment) else {
+      guard
+        let (value, origin) = try given[option.name].map({ ($0, "--" + option.name) })
+          ?? Self.fromEnvironment(option, environment)
+      else {
         guard let value = option.defaultValue else {
-          if option.isRequired { throw ExitError(.configuration, "--\(option.name) (or \(option.variable)) is missing: \(option.help)") }
+          if option.isRequired {
+            throw ExitError(.configuration, "--\(option.name) (or \(option.variable)) is missing: \(option.help)")
+          }
           continue
         }
         values[option.name] = value
@@ -43,7 +48,9 @@ public struct Options: Sendable {
   }
 
   private static func parse(_ arguments: [String], _ declared: [String: Option]) throws -> [String: String] {
-    let known = declared.mapValues(\.form).merging(["help": .flag(takesValue: false), "version": .flag(takesValue: false)]) { own, _ in own }
+    let known = declared.mapValues(\.form).merging([
+      "help": .flag(takesValue: false), "version": .flag(takesValue: false),
+    ]) { own, _ in own }
     var given: [String: String] = [:]
     var reader = OptionReader(arguments)
     do {
@@ -63,17 +70,24 @@ public struct Options: Sendable {
 
   private static func message(for fault: OptionReader.Fault) -> String {
     switch fault {
-    case .unknown(let name, let nearest): "There is no option --\(name).\(nearest.map { " Did you mean --\($0)?" } ?? "")"
+    case .unknown(let name, let nearest):
+      "There is no option --\(name).\(nearest.map { " Did you mean --\($0)?" } ?? "")"
     case .valueIsMissing(let name, let placeholder): "--\(name) needs a value: \(placeholder)."
     case .takesNoValue(let name): "--\(name) takes no value."
     }
   }
 
-  private static func fromEnvironment(_ option: Option, _ environment: (String) -> String?) throws -> (value: String, origin: String)? {
+  private static func fromEnvironment(_ option: Option, _ environment: (String) -> String?) throws -> (
+    value: String, origin: String
+  )? {
     if let value = environment(option.variable), !value.isEmpty { return (value, option.variable) }
-    guard case .secret = option.kind, let path = environment(option.variable + "_FILE"), !path.isEmpty else { return nil }
+    guard case .secret = option.kind, let path = environment(option.variable + "_FILE"), !path.isEmpty else {
+      return nil
+    }
     guard let text = readSmallFile(path) else {
-      throw ExitError(.configuration, "\(option.variable)_FILE names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
+      throw ExitError(
+        .configuration,
+        "\(option.variable)_FILE names '\(path)', which can't be read: \(String(cString: strerror(errno))).")
     }
     return (text.hasSuffix("\n") ? String(text.dropLast()) : text, option.variable + "_FILE")
   }

@@ -9,13 +9,27 @@ public enum Release {
 extension Metrics {
   /// Adds `process_…` and `aquifer_build_info`.
   func addProcess(role: String, startedAt milliseconds: Int64) {
-    collect("build_info", "The version of this process.") { [Sample(1, labels: [("version", Release.version), ("role", role)])] }
-    collect(fullName: "process_start_time_seconds", "Start of the process, in seconds since 1970.", kind: .gauge) { [Sample(Double(milliseconds) / 1000)] }
-    collect(fullName: "process_resident_memory_bytes", "Resident memory.", kind: .gauge) { [Sample(Double(ProcessStatus.pages(1) * sysconf(Int32(_SC_PAGESIZE))))] }
-    collect(fullName: "process_virtual_memory_bytes", "Virtual memory.", kind: .gauge) { [Sample(Double(ProcessStatus.pages(0) * sysconf(Int32(_SC_PAGESIZE))))] }
-    collect(fullName: "process_open_fds", "Open file descriptors.", kind: .gauge) { [Sample(Double(ProcessStatus.openFileCount))] }
-    collect(fullName: "process_max_fds", "Limit of open file descriptors.", kind: .gauge) { [Sample(Double(ProcessStatus.fileLimit))] }
-    collect(fullName: "process_cpu_seconds_total", "Processor time in user and kernel mode.", kind: .counter) { [Sample(ProcessStatus.processorSeconds)] }
+    collect("build_info", "The version of this process.") {
+      [Sample(1, labels: [("version", Release.version), ("role", role)])]
+    }
+    collect(fullName: "process_start_time_seconds", "Start of the process, in seconds since 1970.", kind: .gauge) {
+      [Sample(Double(milliseconds) / 1000)]
+    }
+    collect(fullName: "process_resident_memory_bytes", "Resident memory.", kind: .gauge) {
+      [Sample(Double(ProcessStatus.pages(1) * sysconf(Int32(_SC_PAGESIZE))))]
+    }
+    collect(fullName: "process_virtual_memory_bytes", "Virtual memory.", kind: .gauge) {
+      [Sample(Double(ProcessStatus.pages(0) * sysconf(Int32(_SC_PAGESIZE))))]
+    }
+    collect(fullName: "process_open_fds", "Open file descriptors.", kind: .gauge) {
+      [Sample(Double(ProcessStatus.openFileCount))]
+    }
+    collect(fullName: "process_max_fds", "Limit of open file descriptors.", kind: .gauge) {
+      [Sample(Double(ProcessStatus.fileLimit))]
+    }
+    collect(fullName: "process_cpu_seconds_total", "Processor time in user and kernel mode.", kind: .counter) {
+      [Sample(ProcessStatus.processorSeconds)]
+    }
   }
 }
 
@@ -54,7 +68,9 @@ enum ProcessStatus {
   /// Raises the limit on open files to the highest that the system allows, because connections are files.
   static func raiseFileLimit() {
     var limit = rlimit()
-    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < limit.rlim_max else {
+      return
+    }
     limit.rlim_cur = limit.rlim_max
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
   }

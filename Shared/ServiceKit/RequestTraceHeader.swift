@@ -13,13 +13,16 @@ extension HTTPRequest {
   }
 
   /// True when the text has 1 to 128 printable ASCII characters without spaces.
-  public static func isTraceID(_ text: String) -> Bool { (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7e).contains($0) } }
+  public static func isTraceID(_ text: String) -> Bool {
+    (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+  }
 
   /// The trace in `<version>-<32 hexadecimal digits>-<16>-<2>`; nil for a malformed text, the version `ff` or a trace
   /// of zeros.
   static func traceID(ofParent text: String) -> String? {
     let parts = text.split(separator: "-", omittingEmptySubsequences: false)
-    guard parts.count >= 4, parts.prefix(4).map(\.utf8.count) == [2, 32, 16, 2], parts.prefix(4).allSatisfy({ $0.utf8.allSatisfy(isHexDigit) }), parts[0] != "ff",
+    guard parts.count >= 4, parts.prefix(4).map(\.utf8.count) == [2, 32, 16, 2],
+      parts.prefix(4).allSatisfy({ $0.utf8.allSatisfy(isHexDigit) }), parts[0] != "ff",
       !parts[1].utf8.allSatisfy({ $0 == UInt8(ascii: "0") })
     else { return nil }
     return String(parts[1])

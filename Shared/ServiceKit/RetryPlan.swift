@@ -39,7 +39,8 @@ public struct RetryPlan: Sendable {
       return next(max(pause, Self.overloadPause), elapsed: elapsed)
     case .cancelled: return .fail(Self.later("The request was cancelled"))
     case .notFound: return .fail(RecordError(.notFound, error.reason))
-    case .tooLarge: return .fail(RecordError(.badRequest, "The request or its answer is larger than the bus allows", httpStatus: 413))
+    case .tooLarge:
+      return .fail(RecordError(.badRequest, "The request or its answer is larger than the bus allows", httpStatus: 413))
     case .noSpace: return .fail(.noSpace)
     case .refused: return .fail(RecordError(.accessDenied, error.reason))
     // A peer of an older release, which does not know the message.
@@ -52,7 +53,9 @@ public struct RetryPlan: Sendable {
   public mutating func stepWithoutHolder(elapsed: Duration) -> Step { next(pause, elapsed: elapsed) }
 
   private mutating func next(_ wait: Duration, elapsed: Duration) -> Step {
-    guard elapsed + wait + Self.shortestAttempt < limit else { return .fail(Self.later("The service did not answer in time")) }
+    guard elapsed + wait + Self.shortestAttempt < limit else {
+      return .fail(Self.later("The service did not answer in time"))
+    }
     pause = min(pause * 2, Self.longestPause)
     return .retry(after: wait)
   }
@@ -66,5 +69,7 @@ public struct RetryPlan: Sendable {
     }
   }
 
-  private static func later(_ reason: String) -> RecordError { RecordError(.tryAgainLater, reason, retryAfter: retryAfterSeconds) }
+  private static func later(_ reason: String) -> RecordError {
+    RecordError(.tryAgainLater, reason, retryAfter: retryAfterSeconds)
+  }
 }

@@ -51,7 +51,9 @@ extension ServiceProcess {
   }
 
   /// - Returns: whether `work` ended before `limit`.
-  private static func first(_ work: @escaping @Sendable () async -> Void, or limit: @escaping @Sendable () async -> Void) async -> Bool {
+  private static func first(
+    _ work: @escaping @Sendable () async -> Void, or limit: @escaping @Sendable () async -> Void
+  ) async -> Bool {
     let (stream, continuation) = AsyncStream.makeStream(of: Bool.self)
     // No task group, because that would wait for the loser. The process ends without it.
     let tasks = [

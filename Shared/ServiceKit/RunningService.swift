@@ -47,7 +47,8 @@ public final class RunningService: Sendable {
   private let readyFileTask = Mutex<Task<Void, Never>?>(nil)
 
   init(
-    context: ServiceContext, service: any Service, bus: any Bus, endpoint: String, admin: HTTPServer, adminURL: String, stage: Stage,
+    context: ServiceContext, service: any Service, bus: any Bus, endpoint: String, admin: HTTPServer, adminURL: String,
+    stage: Stage,
     following: Task<Void, Never>?
   ) {
     self.context = context
@@ -117,7 +118,9 @@ public final class RunningService: Sendable {
     let bytes = readyFacts
     let fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
     if fd < 0, errno == ENOSPC { return false }
-    guard fd >= 0 else { throw ExitError(.io, "--ready-file: '\(temporary)' can't be written: \(String(cString: strerror(errno))).") }
+    guard fd >= 0 else {
+      throw ExitError(.io, "--ready-file: '\(temporary)' can't be written: \(String(cString: strerror(errno))).")
+    }
     let isWritten = write(fd, bytes, bytes.count) == bytes.count
     let isFull = !isWritten && errno == ENOSPC
     close(fd)

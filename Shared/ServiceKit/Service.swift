@@ -37,7 +37,8 @@ public struct ServiceContext: Sendable {
   public let obstacle = StartObstacle()
 
   public init(
-    name: String, role: Role, options: Options, log: Log, metrics: Metrics, clock: any WallClock, random: any RandomSource, timing: Timing, cluster: Cluster
+    name: String, role: Role, options: Options, log: Log, metrics: Metrics, clock: any WallClock,
+    random: any RandomSource, timing: Timing, cluster: Cluster
   ) {
     self.name = name
     self.role = role

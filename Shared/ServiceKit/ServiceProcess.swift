@@ -37,7 +37,8 @@ public struct ServiceProcess: Sendable {
   /// Makes the process's end of the bus. Tests pass one in memory.
   public typealias MakeBus =
     @Sendable (
-      _ name: String, _ role: Role, _ endpoint: String, _ adminURL: String, _ handlers: BusHandlers, _ configuration: BusConfiguration
+      _ name: String, _ role: Role, _ endpoint: String, _ adminURL: String, _ handlers: BusHandlers,
+      _ configuration: BusConfiguration
     ) throws -> MadeBus
 
   public let role: Role
@@ -53,19 +54,26 @@ public struct ServiceProcess: Sendable {
   ///   - shardFormat: the newest stored format of shards that a worker knows; nil for other roles.
   ///   - prepare: makes the service. Its errors end the process with code 78, and those of the `Start` that it returns
   ///     with 74. An `ExitError` keeps its own code.
-  public init(role: Role, summary: String, options: [Option] = [], examples: [String] = [], shardFormat: Int? = nil, prepare: @escaping Prepare) {
+  public init(
+    role: Role, summary: String, options: [Option] = [], examples: [String] = [], shardFormat: Int? = nil,
+    prepare: @escaping Prepare
+  ) {
     self.role = role
     self.shardFormat = shardFormat
     self.options = options + Self.commonOptions(role)
     self.prepare = prepare
-    help = HelpText(command: "aquifer-\(role.rawValue)", version: Release.version, summary: summary, options: self.options, examples: examples)
+    help = HelpText(
+      command: "aquifer-\(role.rawValue)", version: Release.version, summary: summary, options: self.options,
+      examples: examples)
   }
 
   static func commonOptions(_ role: Role) -> [Option] {
     var options = [
       Option(
         "name", .text, default: "\(role.rawValue)-1",
-        help: "The process's name: unique among the running processes and the same after a restart. '%h' stands for the host's name, for replicas."),
+        help:
+          "The process's name: unique among the running processes and the same after a restart. '%h' stands for the host's name, for replicas."
+      ),
       Option(
         "bus", .endpoint, default: role == .share ? BusEndpoints.defaultShare : BusEndpoints.defaultOwn,
         help:
@@ -73,17 +81,26 @@ public struct ServiceProcess: Sendable {
       ),
     ]
     if role != .share {
-      options.append(Option("share", .endpoint, default: BusEndpoints.defaultShare, help: "The bus endpoint of the share service, which knows all other processes."))
+      options.append(
+        Option(
+          "share", .endpoint, default: BusEndpoints.defaultShare,
+          help: "The bus endpoint of the share service, which knows all other processes."))
     }
     return options + BusKeyFiles.options + [
       MemoryLimit.option,
       Option(
-        "admin", .address, default: "127.0.0.1:0", help: "The address of /livez, /readyz, /metrics and /version. Keep it internal: these paths need no credentials."),
-      Option("log-level", .choice(Log.Level.allNames.map(\.name)), default: "info", help: "The lowest level of log lines to write."),
+        "admin", .address, default: "127.0.0.1:0",
+        help:
+          "The address of /livez, /readyz, /metrics and /version. Keep it internal: these paths need no credentials."),
+      Option(
+        "log-level", .choice(Log.Level.allNames.map(\.name)), default: "info",
+        help: "The lowest level of log lines to write."),
       Option(
         "log-format", .choice(["auto"] + Log.Format.allCases.map(\.rawValue)), default: "auto",
         help: "The form of the log on standard error; auto: text on a terminal, JSON otherwise."),
-      Option("ready-file", .path, help: "A file that the process writes (atomically) when it runs: its process id, name and addresses as JSON."),
+      Option(
+        "ready-file", .path,
+        help: "A file that the process writes (atomically) when it runs: its process id, name and addresses as JSON."),
     ]
   }
 
@@ -91,28 +108,38 @@ public struct ServiceProcess: Sendable {
   /// - Parameter environment: looks up an environment variable.
   /// - Throws: `ExitError`, or `Options.Request` for `--help` and `--version`.
   public func start(
-    arguments: [String], environment: @escaping @Sendable (String) -> String? = Self.variable, makeBus: MakeBus = Self.zeroMQ, log: Log? = nil,
+    arguments: [String], environment: @escaping @Sendable (String) -> String? = Self.variable,
+    makeBus: MakeBus = Self.zeroMQ, log: Log? = nil,
     clock: any WallClock = SystemClock(), random: any RandomSource = SystemRandom(), timing: Timing = .system
   ) async throws -> RunningService {
     let options = try Options(options, arguments: arguments, environment: environment)
     let name = Self.expanded(options.requiredText("name"))
-    guard RoleName.isValid(name) else { throw ExitError(.configuration, "--name is '\(name)'; it must be 1 to 64 letters, digits, '.', '_' or '-'.") }
+    guard RoleName.isValid(name) else {
+      throw ExitError(.configuration, "--name is '\(name)'; it must be 1 to 64 letters, digits, '.', '_' or '-'.")
+    }
     let keys = try BusKeyFiles.keys(options, role: role, name: name)
     let endpoints = try BusEndpoints(options, role: role, name: name, hasKeys: keys != nil, environment: environment)
     let log =
       log
       ?? Log.standardError(
-        format: Log.Format(rawValue: options.requiredText("log-format")), level: Log.level(named: options.requiredText("log-level")) ?? .info, service: name)
+        format: Log.Format(rawValue: options.requiredText("log-format")),
+        level: Log.level(named: options.requiredText("log-level")) ?? .info, service: name)
     let metrics = Metrics()
     metrics.addProcess(role: role.rawValue, startedAt: clock.now)
     let memory = MemoryLimit(options, role: role)
-    metrics.collect("memory_limit_bytes", "Memory limit of the process, from its option, its control group or its role.") { [Metrics.Sample(Double(memory.byteCount))] }
-    metrics.collect("log_lines_left_out_total", "Log lines dropped because the same event had many in the same second.", kind: .counter) {
+    metrics.collect(
+      "memory_limit_bytes", "Memory limit of the process, from its option, its control group or its role."
+    ) { [Metrics.Sample(Double(memory.byteCount))] }
+    metrics.collect(
+      "log_lines_left_out_total", "Log lines dropped because the same event had many in the same second.",
+      kind: .counter
+    ) {
       [Metrics.Sample(Double(log.leftOutCount))]
     }
     let cluster = Cluster(name: name, role: role)
     let context = ServiceContext(
-      name: name, role: role, options: options, log: log, metrics: metrics, clock: clock, random: random, timing: timing, cluster: cluster)
+      name: name, role: role, options: options, log: log, metrics: metrics, clock: clock, random: random,
+      timing: timing, cluster: cluster)
     let stage = Stage(context.obstacle)
     metrics.collect("ready", "1 when all checks of /readyz pass, else 0.") {
       for check in await stage.checks where await check.problem() != nil { return [Metrics.Sample(0)] }
@@ -152,10 +179,13 @@ public struct ServiceProcess: Sendable {
   }
 
   private func start(
-    _ context: ServiceContext, _ keys: BusKeys?, _ endpoints: BusEndpoints, _ stage: Stage, _ admin: HTTPServer, _ makeBus: MakeBus
+    _ context: ServiceContext, _ keys: BusKeys?, _ endpoints: BusEndpoints, _ stage: Stage, _ admin: HTTPServer,
+    _ makeBus: MakeBus
   ) async throws -> RunningService {
     let log = context.log
-    var handlers = BusHandlers { message, description in log.error("handler failed", ["message": .text(message), "error": .text(description)]) }
+    var handlers = BusHandlers { message, description in
+      log.error("handler failed", ["message": .text(message), "error": .text(description)])
+    }
     let begin: Start
     do {
       begin = try await prepare(context, &handlers)
@@ -183,7 +213,8 @@ public struct ServiceProcess: Sendable {
     made.bus.setReady(true)
     let following = keys.map { keys in Task { await BusKeyFiles.follow(context, keys, on: made.bus) } }
     let running = RunningService(
-      context: context, service: service, bus: made.bus, endpoint: made.endpoint, admin: admin, adminURL: adminURL, stage: stage, following: following)
+      context: context, service: service, bus: made.bus, endpoint: made.endpoint, admin: admin, adminURL: adminURL,
+      stage: stage, following: following)
     do {
       try running.writeReadyFile()
     } catch {
@@ -206,7 +237,8 @@ public struct ServiceProcess: Sendable {
     var configuration = BusConfiguration()
     configuration.keys = keys
     configuration.shardFormat = shardFormat
-    configuration.heldByteCount = max(MemoryLimit(context.options, role: role).byteCount / 8, 2 * configuration.partByteLimit)
+    configuration.heldByteCount = max(
+      MemoryLimit(context.options, role: role).byteCount / 8, 2 * configuration.partByteLimit)
     configuration.observe = { event in
       func pace(_ index: Int) -> Int64? { paces[index].admit(at: clock.now).map { Int64($0) } }
       switch event {
@@ -216,15 +248,21 @@ public struct ServiceProcess: Sendable {
       case .malformedFrame:
         if let leftOut = pace(0) { log.warning("malformed frame", ["leftOut": .integer(leftOut)]) }
       case .refusedConnection(let reason):
-        if let leftOut = pace(1) { log.warning("connection refused", ["reason": .text(reason), "leftOut": .integer(leftOut)]) }
+        if let leftOut = pace(1) {
+          log.warning("connection refused", ["reason": .text(reason), "leftOut": .integer(leftOut)])
+        }
       case .refusedFrame(let name, let reason):
-        if let leftOut = pace(2) { log.error("frame refused", ["peer": .text(name), "reason": .text(reason), "leftOut": .integer(leftOut)]) }
+        if let leftOut = pace(2) {
+          log.error("frame refused", ["peer": .text(name), "reason": .text(reason), "leftOut": .integer(leftOut)])
+        }
       case .failedHandshake(let endpoint, let reason):
         if let leftOut = pace(3) {
-          log.warning("not connected", ["endpoint": .text(endpoint), "reason": .text(reason), "leftOut": .integer(leftOut)])
+          log.warning(
+            "not connected", ["endpoint": .text(endpoint), "reason": .text(reason), "leftOut": .integer(leftOut)])
         }
       case .stalledLink(let name): log.warning("stalled link", ["peer": .text(name)])
-      case .refusedEndpoint(let endpoint, let reason): log.error("endpoint refused", ["endpoint": .text(endpoint), "reason": .text(reason)])
+      case .refusedEndpoint(let endpoint, let reason):
+        log.error("endpoint refused", ["endpoint": .text(endpoint), "reason": .text(reason)])
       }
     }
     return configuration
@@ -233,8 +271,11 @@ public struct ServiceProcess: Sendable {
   // MARK: The system's side
 
   public static let zeroMQ: MakeBus = { name, role, endpoint, adminURL, handlers, configuration in
-    if configuration.keys == nil, endpoint.hasPrefix("ipc://"), let problem = SocketFolder(of: endpoint).prepare() { throw BusError(.refused, problem) }
-    let bus = try ZeroMQBus(name: name, role: role, endpoint: endpoint, adminURL: adminURL, handlers: handlers, configuration: configuration)
+    if configuration.keys == nil, endpoint.hasPrefix("ipc://"), let problem = SocketFolder(of: endpoint).prepare() {
+      throw BusError(.refused, problem)
+    }
+    let bus = try ZeroMQBus(
+      name: name, role: role, endpoint: endpoint, adminURL: adminURL, handlers: handlers, configuration: configuration)
     return MadeBus(bus: bus, endpoint: bus.endpoint) { await bus.statistics() }
   }
 
@@ -244,7 +285,9 @@ public struct ServiceProcess: Sendable {
   static func expanded(_ name: String) -> String {
     guard let mark = name.firstRange(of: "%h") else { return name }
     var buffer = [CChar](repeating: 0, count: 256)
-    let host = gethostname(&buffer, buffer.count - 1) == 0 ? String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self) : "unknown"
+    let host =
+      gethostname(&buffer, buffer.count - 1) == 0
+      ? String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self) : "unknown"
     return name.replacingCharacters(in: mark, with: host)
   }
 }
@@ -255,7 +298,9 @@ enum RoleName {
     (1...64).contains(name.utf8.count)
       && name.utf8.allSatisfy { byte in
         switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"):
+          true
         default: ".-_".utf8.contains(byte)
         }
       }
@@ -263,5 +308,7 @@ enum RoleName {
 }
 
 extension String {
-  fileprivate func replacingCharacters(in range: Range<String.Index>, with text: String) -> String { self[..<range.lowerBound] + text + self[range.upperBound...] }
+  fileprivate func replacingCharacters(in range: Range<String.Index>, with text: String) -> String {
+    self[..<range.lowerBound] + text + self[range.upperBound...]
+  }
 }

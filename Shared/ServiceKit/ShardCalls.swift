@@ -21,14 +21,16 @@ public struct ShardCalls: Sendable {
   ///   - start: the beginning of that time; nil for now.
   /// - Throws: the error that `RetryPlan` derives from the last failure. The message may have been executed even so.
   public func ask<M: Message>(
-    _ message: M, body: [UInt8] = [], holderOf database: DatabaseID, within limit: Duration, since start: ContinuousClock.Instant? = nil
+    _ message: M, body: [UInt8] = [], holderOf database: DatabaseID, within limit: Duration,
+    since start: ContinuousClock.Instant? = nil
   ) async throws(RecordError) -> Answer<M.Reply> {
     try await ask(message, body: body, within: limit, since: start) { cluster.holder(of: database) }
   }
 
   /// Asks the holder of a shard by the shard's number.
   public func ask<M: Message>(
-    _ message: M, body: [UInt8] = [], holderOf shard: Int, within limit: Duration, since start: ContinuousClock.Instant? = nil
+    _ message: M, body: [UInt8] = [], holderOf shard: Int, within limit: Duration,
+    since start: ContinuousClock.Instant? = nil
   ) async throws(RecordError) -> Answer<M.Reply> {
     try await ask(message, body: body, within: limit, since: start) { cluster.holder(ofShard: shard) }
   }
@@ -42,7 +44,8 @@ public struct ShardCalls: Sendable {
       let step: RetryPlan.Step
       if let worker = holder() {
         do {
-          return try await bus.call(message, body: body, to: .peer(worker), within: plan.attemptBudget(after: timing.now() - start))
+          return try await bus.call(
+            message, body: body, to: .peer(worker), within: plan.attemptBudget(after: timing.now() - start))
         } catch {
           step = plan.step(after: error, elapsed: timing.now() - start)
         }

@@ -24,7 +24,9 @@ public struct Timing: Sendable {
   /// Throws `CancellationError` when the task is cancelled first.
   public let sleep: @Sendable (Duration) async throws -> Void
 
-  public init(now: @escaping @Sendable () -> ContinuousClock.Instant, sleep: @escaping @Sendable (Duration) async throws -> Void) {
+  public init(
+    now: @escaping @Sendable () -> ContinuousClock.Instant, sleep: @escaping @Sendable (Duration) async throws -> Void
+  ) {
     self.now = now
     self.sleep = sleep
   }
@@ -64,7 +66,9 @@ extension RandomSource {
     }
   }
 
-  private static func hexDigit(_ nibble: UInt8) -> UInt8 { nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "A") + nibble - 10 }
+  private static func hexDigit(_ nibble: UInt8) -> UInt8 {
+    nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "A") + nibble - 10
+  }
 
   public func hex(byteCount: Int) -> String {
     bytes(byteCount).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()

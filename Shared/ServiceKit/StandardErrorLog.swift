@@ -30,14 +30,17 @@ extension Log {
       var rest = buffer[...]
       while !rest.isEmpty {
         let count = write(STDERR_FILENO, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-        if count > 0 { rest = rest.dropFirst(count) } else if errno != EINTR { return }  // Dropped because the error has no other output.
+        // Dropped because the error has no other output.
+        if count > 0 { rest = rest.dropFirst(count) } else if errno != EINTR { return }
       }
     }
   }
 }
 
 extension Log.Level {
-  static let allNames: [(name: String, level: Log.Level)] = [("debug", .debug), ("info", .info), ("warning", .warning), ("error", .error)]
+  static let allNames: [(name: String, level: Log.Level)] = [
+    ("debug", .debug), ("info", .info), ("warning", .warning), ("error", .error),
+  ]
 
   var name: String {
     switch self {
@@ -105,7 +108,9 @@ struct LogLine {
   /// Quotes the text unless it is one plain word, so that it cannot imitate another fact, another line or a terminal's
   /// escape.
   private static func shown(_ text: String) -> String {
-    let isPlain = !text.isEmpty && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "=") }
+    let isPlain =
+      !text.isEmpty
+      && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "=") }
     return isPlain ? text : text.debugDescription
   }
 }
@@ -129,8 +134,10 @@ public enum Timestamp {
     let shiftedMonth = (5 * dayOfYear + 2) / 153
     let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
     let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-    let date = "\(digits(Int(year), 4))-\(digits(Int(month), 2))-\(digits(Int(dayOfYear - (153 * shiftedMonth + 2) / 5 + 1), 2))"
-    let time = "\(digits(ofDay / 3_600_000, 2)):\(digits(ofDay / 60_000 % 60, 2)):\(digits(ofDay / 1000 % 60, 2)).\(digits(ofDay % 1000, 3))"
+    let date =
+      "\(digits(Int(year), 4))-\(digits(Int(month), 2))-\(digits(Int(dayOfYear - (153 * shiftedMonth + 2) / 5 + 1), 2))"
+    let time =
+      "\(digits(ofDay / 3_600_000, 2)):\(digits(ofDay / 60_000 % 60, 2)):\(digits(ofDay / 1000 % 60, 2)).\(digits(ofDay % 1000, 3))"
     return "\(date)T\(time)Z"
   }
 

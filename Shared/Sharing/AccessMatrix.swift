@@ -88,7 +88,9 @@ public enum AccessMatrix {
   /// The verdict as an error.
   /// - Parameter missing: the error to throw where the thing seems not to exist.
   /// - Throws: `RecordError.shareAccessDenied` for `denied`, `missing` for `absent`.
-  public static func require(_ action: ShareAction, _ standing: ShareStanding, orElse missing: @autoclosure () -> RecordError) throws(RecordError) {
+  public static func require(
+    _ action: ShareAction, _ standing: ShareStanding, orElse missing: @autoclosure () -> RecordError
+  ) throws(RecordError) {
     switch verdict(action, standing) {
     case .allowed: return
     case .denied: throw RecordError.shareAccessDenied

@@ -39,7 +39,9 @@ public enum LookupInfo: Hashable, Sendable, Codable {
   /// An address in any case; nil if the text is not an address.
   public init?(emailAddress text: String) {
     let address = text.lowercased()
-    guard (3...254).contains(address.utf8.count), address.contains("@"), !address.contains(where: \.isWhitespace) else { return nil }
+    guard (3...254).contains(address.utf8.count), address.contains("@"), !address.contains(where: \.isWhitespace) else {
+      return nil
+    }
     self = .email(address)
   }
 
@@ -62,7 +64,8 @@ public struct UserIdentity: Hashable, Sendable, Codable {
   public var isDiscoverable: Bool?
 
   public init(
-    userRecordName: String? = nil, givenName: String? = nil, familyName: String? = nil, lookupInfo: LookupInfo? = nil, isDiscoverable: Bool? = nil
+    userRecordName: String? = nil, givenName: String? = nil, familyName: String? = nil, lookupInfo: LookupInfo? = nil,
+    isDiscoverable: Bool? = nil
   ) {
     self.userRecordName = userRecordName
     self.givenName = givenName
@@ -112,7 +115,8 @@ public struct KnownUser: Hashable, Sendable {
   public var isDiscoverable: Bool
 
   public init(
-    userRecordName: String, givenName: String? = nil, familyName: String? = nil, emailAddress: String? = nil, phoneNumber: String? = nil,
+    userRecordName: String, givenName: String? = nil, familyName: String? = nil, emailAddress: String? = nil,
+    phoneNumber: String? = nil,
     isDiscoverable: Bool = false
   ) {
     self.userRecordName = userRecordName
@@ -138,7 +142,8 @@ public struct KnownUser: Hashable, Sendable {
   /// - Parameter lookupInfo: the address or record name by which the user was invited; nil for none.
   public func identity(invitedBy lookupInfo: LookupInfo? = nil) -> UserIdentity {
     UserIdentity(
-      userRecordName: userRecordName, givenName: givenName, familyName: familyName, lookupInfo: lookupInfo, isDiscoverable: isDiscoverable ? true : nil)
+      userRecordName: userRecordName, givenName: givenName, familyName: familyName, lookupInfo: lookupInfo,
+      isDiscoverable: isDiscoverable ? true : nil)
   }
 }
 
@@ -159,7 +164,8 @@ public struct Participant: Hashable, Sendable {
   public var oneTimeGUID: String?
 
   public init(
-    participantID: String, identity: UserIdentity, role: ParticipantRole, permission: SharePermission, acceptance: AcceptanceStatus, dateAdded: Int64,
+    participantID: String, identity: UserIdentity, role: ParticipantRole, permission: SharePermission,
+    acceptance: AcceptanceStatus, dateAdded: Int64,
     isApprovedRequester: Bool = false, oneTimeGUID: String? = nil
   ) {
     self.participantID = participantID
@@ -173,7 +179,9 @@ public struct Participant: Hashable, Sendable {
   }
 
   /// True if the participant has access to the share's records as a member; the owner is no member.
-  public var isMember: Bool { role != .owner && acceptance == .accepted && permission > .none && identity.userRecordName != nil }
+  public var isMember: Bool {
+    role != .owner && acceptance == .accepted && permission > .none && identity.userRecordName != nil
+  }
   /// The identity as readers of the share see it: until the participant accepts, only what the inviter named.
   public var shownIdentity: UserIdentity { acceptance == .accepted ? identity : identity.asNamed }
   /// Nobody has claimed the one-time URL yet.
@@ -189,9 +197,12 @@ extension Participant: Codable {
   public init(from decoder: any Decoder) throws {
     let values = try decoder.container(keyedBy: Key.self)
     self.init(
-      participantID: try values.decode(String.self, forKey: .participantID), identity: try values.decode(UserIdentity.self, forKey: .identity),
-      role: try values.decode(ParticipantRole.self, forKey: .role), permission: try values.decode(SharePermission.self, forKey: .permission),
-      acceptance: try values.decode(AcceptanceStatus.self, forKey: .acceptance), dateAdded: try values.decode(Int64.self, forKey: .dateAdded),
+      participantID: try values.decode(String.self, forKey: .participantID),
+      identity: try values.decode(UserIdentity.self, forKey: .identity),
+      role: try values.decode(ParticipantRole.self, forKey: .role),
+      permission: try values.decode(SharePermission.self, forKey: .permission),
+      acceptance: try values.decode(AcceptanceStatus.self, forKey: .acceptance),
+      dateAdded: try values.decode(Int64.self, forKey: .dateAdded),
       isApprovedRequester: try values.decodeIfPresent(Bool.self, forKey: .isApprovedRequester) ?? false,
       oneTimeGUID: try values.decodeIfPresent(String.self, forKey: .oneTimeGUID))
   }

@@ -10,12 +10,15 @@ extension ShareState {
   /// - Returns: nil where the URL leads nowhere for this user.
   /// - Throws: 37 when an invited user opens somebody else's one-time URL, which stays unclaimed; 29 when the share is
   ///   full.
-  public func accepting(_ user: KnownUser, by shortGUID: String, _ making: Making) throws(RecordError) -> ShareDecision? {
+  public func accepting(_ user: KnownUser, by shortGUID: String, _ making: Making) throws(RecordError) -> ShareDecision?
+  {
     var state = self
     let invitation = participants.firstIndex { $0.oneTimeGUID == shortGUID }
     if let own = participant(for: user), let index = participants.firstIndex(of: own) {
       if own.acceptance == .pending {
-        if let invitation, invitation != index, participants[invitation].isUnclaimed { throw .participantAlreadyInvited }
+        if let invitation, invitation != index, participants[invitation].isUnclaimed {
+          throw .participantAlreadyInvited
+        }
         state.participants[index].accept(user)
       }
       return ShareDecision(from: self, to: state)
@@ -29,7 +32,8 @@ extension ShareState {
       if participants.count > Limit.participantsPerShare { throw .tooManyParticipants }
       state.participants.append(
         Participant(
-          participantID: making.participantID(), identity: user.identity(), role: .publicUser, permission: publicPermission, acceptance: .accepted,
+          participantID: making.participantID(), identity: user.identity(), role: .publicUser,
+          permission: publicPermission, acceptance: .accepted,
           dateAdded: making.time))
     }
     state.requesters.removeAll { user.matches($0.identity) }
@@ -46,7 +50,9 @@ extension ShareState {
     if requesters.count >= Limit.requestersPerShare { throw .tooManyParticipants }
     var state = self
     state.requesters.append(
-      Requester(identity: user.identity(invitedBy: user.emailAddress.flatMap { LookupInfo(emailAddress: $0) }), requestedAt: time))
+      Requester(
+        identity: user.identity(invitedBy: user.emailAddress.flatMap { LookupInfo(emailAddress: $0) }),
+        requestedAt: time))
     return ShareDecision(from: self, to: state)
   }
 
@@ -88,11 +94,16 @@ extension ShareState {
     let own = participant(for: user)
     switch (own?.role, own?.acceptance) {
     case (.owner?, _), (.administrator?, .accepted?): return participants
-    case (.privateUser?, .accepted?): return participants.filter { $0.role == .owner || $0.acceptance == .accepted || $0.participantID == own?.participantID }
+    case (.privateUser?, .accepted?):
+      return participants.filter {
+        $0.role == .owner || $0.acceptance == .accepted || $0.participantID == own?.participantID
+      }
     default: return participants.filter { $0.role == .owner || $0.participantID == own?.participantID }
     }
   }
 
   /// True if `user` sees requesters, blocked people and everybody's addresses.
-  public func isManaged(by user: KnownUser) -> Bool { AccessMatrix.verdict(.changeParticipants, standing(of: user)) == .allowed }
+  public func isManaged(by user: KnownUser) -> Bool {
+    AccessMatrix.verdict(.changeParticipants, standing(of: user)) == .allowed
+  }
 }

@@ -43,7 +43,8 @@ public struct ShareDecision: Hashable, Sendable {
       switch (before[user], after[user]) {
       case (nil, let new?): MembershipChange(userRecordName: user, kind: .begins(new.role, new.permission))
       case (_?, nil): MembershipChange(userRecordName: user, kind: .ends)
-      case (let old?, let new?) where old.participantID != new.participantID || old.role != new.role || old.permission != new.permission:
+      case (let old?, let new?)
+      where old.participantID != new.participantID || old.role != new.role || old.permission != new.permission:
         MembershipChange(userRecordName: user, kind: .changes(new.role, new.permission))
       default: nil
       }
@@ -51,7 +52,9 @@ public struct ShareDecision: Hashable, Sendable {
   }
 
   private static func byUser(_ participants: [Participant]) -> [String: Participant] {
-    Dictionary(participants.compactMap { one in one.identity.userRecordName.map { ($0, one) } }, uniquingKeysWith: { first, _ in first })
+    Dictionary(
+      participants.compactMap { one in one.identity.userRecordName.map { ($0, one) } },
+      uniquingKeysWith: { first, _ in first })
   }
 }
 
@@ -65,7 +68,9 @@ extension ShareState {
     /// Makes an unguessable short GUID that leads to the shard.
     public let shortGUID: @Sendable () -> String
 
-    public init(time: Int64, participantID: @escaping @Sendable () -> String, shortGUID: @escaping @Sendable () -> String) {
+    public init(
+      time: Int64, participantID: @escaping @Sendable () -> String, shortGUID: @escaping @Sendable () -> String
+    ) {
       self.time = time
       self.participantID = participantID
       self.shortGUID = shortGUID
@@ -76,26 +81,38 @@ extension ShareState {
   /// - Throws: `ACCESS_DENIED`; 29 for too many participants; 37 for a person who is in the list twice; `BAD_REQUEST`
   ///   for participants that are added to a share that is open to everybody with the link.
   ///   share that is open to everybody who has the link.
-  public func applying(_ patch: SharePatch, by standing: ShareStanding, as user: KnownUser? = nil, _ making: Making) throws(RecordError) -> ShareDecision {
+  public func applying(_ patch: SharePatch, by standing: ShareStanding, as user: KnownUser? = nil, _ making: Making)
+    throws(RecordError) -> ShareDecision
+  {
     var state = self
-    if patch.publicPermission ?? publicPermission != publicPermission || patch.allowsAccessRequests ?? allowsAccessRequests != allowsAccessRequests {
+    if patch.publicPermission ?? publicPermission != publicPermission
+      || patch.allowsAccessRequests ?? allowsAccessRequests != allowsAccessRequests
+    {
       try AccessMatrix.require(.changePublicPermission, standing, orElse: .shareAccessDenied)
       state.allowsAccessRequests = patch.allowsAccessRequests ?? allowsAccessRequests
       if let permission = patch.publicPermission { state.open(to: permission) }
       if !state.allowsAccessRequests { state.requesters = [] }
     }
-    if let entries = patch.participants { state.participants = try state.participants(as: entries, leaving: self, making) }
-    if let waiting = patch.requesters { state.requesters.removeAll { one in !waiting.contains { $0.isSamePerson(as: one.identity) } } }
+    if let entries = patch.participants {
+      state.participants = try state.participants(as: entries, leaving: self, making)
+    }
+    if let waiting = patch.requesters {
+      state.requesters.removeAll { one in !waiting.contains { $0.isSamePerson(as: one.identity) } }
+    }
     if let blocked = patch.blocked { try state.block(blocked) } else { state.unblockAdded(since: self) }
     state.requesters.removeAll { one in state.participants.contains { $0.identity.isSamePerson(as: one.identity) } }
-    if state.participants.count - 1 > Limit.participantsPerShare, state.participants.count > participants.count { throw .tooManyParticipants }
+    if state.participants.count - 1 > Limit.participantsPerShare, state.participants.count > participants.count {
+      throw .tooManyParticipants
+    }
     // A client that changes nothing may have sent the whole share as it knows it.
     if state != self { try state.checkChange(from: self, by: standing, user.flatMap(participant)) }
     return ShareDecision(from: self, to: state)
   }
 
   /// Checks that a person of this standing may make the change.
-  private func checkChange(from earlier: ShareState, by standing: ShareStanding, _ own: Participant?) throws(RecordError) {
+  private func checkChange(from earlier: ShareState, by standing: ShareStanding, _ own: Participant?)
+    throws(RecordError)
+  {
     try AccessMatrix.require(.changeParticipants, standing, orElse: .shareAccessDenied)
     if standing == .owner { return }
     // Only the owner makes and unmakes administrators; an administrator may remove any participant, themselves
@@ -104,7 +121,9 @@ extension ShareState {
       let role = earlier.participants.first { $0.participantID == participant.participantID }?.role
       if (role == .administrator) != (participant.role == .administrator) { throw .shareAccessDenied }
       // Administrators cannot raise their own permission.
-      if let own, participant.participantID == own.participantID, participant.permission > own.permission { throw .shareAccessDenied }
+      if let own, participant.participantID == own.participantID, participant.permission > own.permission {
+        throw .shareAccessDenied
+      }
     }
   }
 
@@ -112,15 +131,21 @@ extension ShareState {
   private mutating func open(to permission: SharePermission) {
     if publicPermission == .none, permission > .none { participants.removeAll { $0.acceptance == .pending } }
     if publicPermission > .none, permission == .none { participants.removeAll { $0.role != .owner } }
-    for index in participants.indices where participants[index].role == .publicUser { participants[index].permission = permission }
+    for index in participants.indices where participants[index].role == .publicUser {
+      participants[index].permission = permission
+    }
     publicPermission = permission
   }
 
-  private func participants(as entries: [SharePatch.Entry], leaving earlier: ShareState, _ making: Making) throws(RecordError) -> [Participant] {
+  private func participants(as entries: [SharePatch.Entry], leaving earlier: ShareState, _ making: Making)
+    throws(RecordError) -> [Participant]
+  {
     var kept: [String: Participant] = [:]
     var added: [Participant] = []
     for entry in entries {
-      if let known = participants.first(where: { entry.participantID == $0.participantID }) ?? participants.first(where: entry.means) {
+      if let known = participants.first(where: { entry.participantID == $0.participantID })
+        ?? participants.first(where: entry.means)
+      {
         // A list cannot change the owner.
         if known.role == .owner { continue }
         guard kept[known.participantID] == nil else { throw .participantAlreadyInvited }
@@ -130,7 +155,9 @@ extension ShareState {
         continue
       } else {
         let participant = participant(entry, making)
-        if added.contains(where: { $0.identity.isSamePerson(as: participant.identity) }) { throw .participantAlreadyInvited }
+        if added.contains(where: { $0.identity.isSamePerson(as: participant.identity) }) {
+          throw .participantAlreadyInvited
+        }
         added.append(participant)
       }
     }
@@ -142,7 +169,8 @@ extension ShareState {
 
   private func participant(_ entry: SharePatch.Entry, _ making: Making) -> Participant {
     Participant(
-      participantID: making.participantID(), identity: entry.identity, role: entry.role == .administrator ? .administrator : .privateUser,
+      participantID: making.participantID(), identity: entry.identity,
+      role: entry.role == .administrator ? .administrator : .privateUser,
       permission: entry.permission ?? .readOnly, acceptance: .pending, dateAdded: making.time,
       isApprovedRequester: requesters.contains { $0.identity.isSamePerson(as: entry.identity) },
       oneTimeGUID: entry.identity.isNobody ? making.shortGUID() : nil)

@@ -3,16 +3,21 @@
 public import Records
 
 extension RecordError {
-  public static let shareAccessDenied = RecordError(.accessDenied, "The operation is not permitted for this participant of the share")
+  public static let shareAccessDenied = RecordError(
+    .accessDenied, "The operation is not permitted for this participant of the share")
 
   /// CKError 29, tooManyParticipants.
   public static let tooManyParticipants = RecordError(
-    .badRequest, "A share has at most \(Limit.participantsPerShare) participants besides its owner", specialCKErrorCode: SpecialCKErrorCode.tooManyParticipants.rawValue)
+    .badRequest, "A share has at most \(Limit.participantsPerShare) participants besides its owner",
+    specialCKErrorCode: SpecialCKErrorCode.tooManyParticipants.rawValue)
 
   /// CKError 30, alreadyShared.
-  public static func alreadyShared(_ reason: String) -> RecordError { RecordError(.exists, reason, specialCKErrorCode: SpecialCKErrorCode.alreadyShared.rawValue) }
+  public static func alreadyShared(_ reason: String) -> RecordError {
+    RecordError(.exists, reason, specialCKErrorCode: SpecialCKErrorCode.alreadyShared.rawValue)
+  }
 
   /// CKError 37, participantAlreadyInvited.
   public static let participantAlreadyInvited = RecordError(
-    .exists, "The user is invited to this share already and has to accept that invitation", specialCKErrorCode: SpecialCKErrorCode.participantAlreadyInvited.rawValue)
+    .exists, "The user is invited to this share already and has to accept that invitation",
+    specialCKErrorCode: SpecialCKErrorCode.participantAlreadyInvited.rawValue)
 }

@@ -16,7 +16,8 @@ public struct SharePatch: Hashable, Sendable {
     public var isRemoved: Bool
 
     public init(
-      participantID: String? = nil, identity: UserIdentity = UserIdentity(), role: ParticipantRole? = nil, permission: SharePermission? = nil,
+      participantID: String? = nil, identity: UserIdentity = UserIdentity(), role: ParticipantRole? = nil,
+      permission: SharePermission? = nil,
       isRemoved: Bool = false
     ) {
       self.participantID = participantID
@@ -27,7 +28,9 @@ public struct SharePatch: Hashable, Sendable {
     }
 
     /// True if the entry stands for that participant: an equal identifier, record name or address.
-    func means(_ participant: Participant) -> Bool { participantID == participant.participantID || identity.isSamePerson(as: participant.identity) }
+    func means(_ participant: Participant) -> Bool {
+      participantID == participant.participantID || identity.isSamePerson(as: participant.identity)
+    }
   }
 
   /// The whole list: participants that it lacks are removed, except for the owner, whom no list changes.
@@ -40,7 +43,8 @@ public struct SharePatch: Hashable, Sendable {
   public var blocked: [UserIdentity]?
 
   public init(
-    participants: [Entry]? = nil, publicPermission: SharePermission? = nil, allowsAccessRequests: Bool? = nil, requesters: [UserIdentity]? = nil,
+    participants: [Entry]? = nil, publicPermission: SharePermission? = nil, allowsAccessRequests: Bool? = nil,
+    requesters: [UserIdentity]? = nil,
     blocked: [UserIdentity]? = nil
   ) {
     self.participants = participants
@@ -62,7 +66,9 @@ public struct SharePatch: Hashable, Sendable {
   /// The patch with what the directory knows of the people it names.
   public func identified(by users: [LookupInfo: KnownUser]) -> SharePatch {
     func known(_ identity: UserIdentity) -> UserIdentity {
-      guard let lookup = identity.lookupInfo ?? identity.userRecordName.map({ .recordName($0) }), let user = users[lookup] else { return identity }
+      guard let lookup = identity.lookupInfo ?? identity.userRecordName.map({ .recordName($0) }),
+        let user = users[lookup]
+      else { return identity }
       return user.identity(invitedBy: identity.lookupInfo)
     }
     var patch = self

@@ -31,7 +31,8 @@ public struct ShareState: Hashable, Sendable {
   public var blocked: [UserIdentity]
 
   public init(
-    rootRecordName: String?, participants: [Participant], publicPermission: SharePermission = .none, allowsAccessRequests: Bool = false,
+    rootRecordName: String?, participants: [Participant], publicPermission: SharePermission = .none,
+    allowsAccessRequests: Bool = false,
     requesters: [Requester] = [], blocked: [UserIdentity] = []
   ) {
     self.rootRecordName = rootRecordName
@@ -49,7 +50,8 @@ public struct ShareState: Hashable, Sendable {
       rootRecordName: rootRecordName,
       participants: [
         Participant(
-          participantID: participantID, identity: owner.identity(), role: .owner, permission: .readWrite, acceptance: .accepted, dateAdded: time)
+          participantID: participantID, identity: owner.identity(), role: .owner, permission: .readWrite,
+          acceptance: .accepted, dateAdded: time)
       ])
   }
 
@@ -62,7 +64,9 @@ public struct ShareState: Hashable, Sendable {
   public var oneTimeGUIDs: [String] { participants.compactMap(\.oneTimeGUID) }
 
   public func participant(for user: KnownUser) -> Participant? {
-    let found = participants.first { $0.identity.userRecordName == user.userRecordName } ?? participants.first { user.matches($0.identity) }
+    let found =
+      participants.first { $0.identity.userRecordName == user.userRecordName }
+      ?? participants.first { user.matches($0.identity) }
     // A share may have invited an address before the directory knew it as this user's: a block voids that invitation.
     return found?.acceptance == .pending && isBlocked(user) ? nil : found
   }
@@ -82,12 +86,16 @@ public struct ShareState: Hashable, Sendable {
       }
     }
     guard let shortGUID, !isBlocked(user) else { return .stranger }
-    if let invitation = participants.first(where: { $0.oneTimeGUID == shortGUID }) { return invitation.isUnclaimed ? .invited : .stranger }
+    if let invitation = participants.first(where: { $0.oneTimeGUID == shortGUID }) {
+      return invitation.isUnclaimed ? .invited : .stranger
+    }
     return publicPermission > .none ? .linkHolder : .stranger
   }
 
   /// True if a user who comes by the share's own short GUID may ask for access.
-  public func mayRequest(_ user: KnownUser) -> Bool { allowsAccessRequests && !isBlocked(user) && participant(for: user) == nil }
+  public func mayRequest(_ user: KnownUser) -> Bool {
+    allowsAccessRequests && !isBlocked(user) && participant(for: user) == nil
+  }
 }
 
 /// The stored form: a MessagePack map. New keys are optional, so that maps of earlier releases stay readable.

@@ -16,7 +16,8 @@ public struct ShareMember: Hashable, Sendable {
   public var until: Int64?
 
   public init(
-    zoneName: String, userRecordName: String, shareName: String, rootRecordName: String?, role: ParticipantRole, permission: SharePermission, since: Int64,
+    zoneName: String, userRecordName: String, shareName: String, rootRecordName: String?, role: ParticipantRole,
+    permission: SharePermission, since: Int64,
     until: Int64? = nil
   ) {
     self.zoneName = zoneName
@@ -46,7 +47,9 @@ public struct ZoneAccess: Hashable, Sendable {
 
   /// - Parameter members: all rows of the user in the zone, ended ones included.
   public init(_ members: [ShareMember]) {
-    self.members = members.filter { AccessMatrix.verdict(.readRecords, $0.standing) == .allowed }.sorted { $0.shareName < $1.shareName }
+    self.members = members.filter { AccessMatrix.verdict(.readRecords, $0.standing) == .allowed }.sorted {
+      $0.shareName < $1.shareName
+    }
   }
 
   /// True if the zone exists for the user.
@@ -63,7 +66,9 @@ public struct ZoneAccess: Hashable, Sendable {
 
   /// The membership in the share whose hierarchy a record belongs to.
   /// - Parameter root: the top of the record's hierarchy, or the entry of `roots` among the record and its ancestors.
-  public func member(ofRoot root: String?) -> ShareMember? { zoneWide ?? members.first { $0.rootRecordName != nil && $0.rootRecordName == root } }
+  public func member(ofRoot root: String?) -> ShareMember? {
+    zoneWide ?? members.first { $0.rootRecordName != nil && $0.rootRecordName == root }
+  }
 
   /// The membership in one share.
   public func member(ofShare name: String) -> ShareMember? { members.first { $0.shareName == name } }
@@ -74,5 +79,7 @@ public struct ZoneAccess: Hashable, Sendable {
   }
 
   /// True if the user may write anything in the zone.
-  public var mayWriteSomewhere: Bool { members.contains { AccessMatrix.verdict(.writeRecords, $0.standing) == .allowed } }
+  public var mayWriteSomewhere: Bool {
+    members.contains { AccessMatrix.verdict(.writeRecords, $0.standing) == .allowed }
+  }
 }

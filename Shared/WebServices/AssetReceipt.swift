@@ -31,18 +31,22 @@ public struct AssetReceipt: Hashable, Sendable {
   /// Only the signature covers the user; the receipt's text does not name them.
   private static func purpose(_ user: AssetUser) -> [UInt8] {
     var bytes = Array("aquifer asset receipt".utf8)
-    for part in [user.container.rawValue, user.environment.rawValue, user.userRecordName] { SignedText.append(part, to: &bytes) }
+    for part in [user.container.rawValue, user.environment.rawValue, user.userRecordName] {
+      SignedText.append(part, to: &bytes)
+    }
     return bytes
   }
 
   public func text(for user: AssetUser, signedWith key: [UInt8]) -> String {
-    SignedText.make(of: [Hex.encode(asset.hash), String(asset.byteCount), String(expiry)], for: Self.purpose(user), signedWith: key)
+    SignedText.make(
+      of: [Hex.encode(asset.hash), String(asset.byteCount), String(expiry)], for: Self.purpose(user), signedWith: key)
   }
 
   /// - Parameter now: seconds since 1970.
   /// - Returns: nil if the text was not made with this key for this user, was altered, or has expired.
   public init?(text: String, of user: AssetUser, signedWith key: [UInt8], now: Int64) {
-    guard let parts = SignedText.parts(of: text, for: Self.purpose(user), verifiedWith: key), parts.count == 3, let hash = Hex.decode(parts[0]),
+    guard let parts = SignedText.parts(of: text, for: Self.purpose(user), verifiedWith: key), parts.count == 3,
+      let hash = Hex.decode(parts[0]),
       hash.count == SHA256.byteCount, let byteCount = Int64(parts[1]), let expiry = Int64(parts[2]), now < expiry
     else { return nil }
     self.init(asset: Asset(hash: hash, byteCount: byteCount), expiry: expiry)
@@ -78,14 +82,19 @@ public struct AssetReader: Sendable {
 
   /// The asset that a dictionary names: by its receipt, or by the checksum that an answer showed (`Asset.isShown`).
   func asset(_ json: JSONValue) throws(RecordError) -> Asset {
-    guard json.kind == .object else { throw RecordError(.badRequest, "\(FieldType.asset.wireName) must be the object that the upload answered") }
+    guard json.kind == .object else {
+      throw RecordError(.badRequest, "\(FieldType.asset.wireName) must be the object that the upload answered")
+    }
     if let text = try json.optionalString("receipt") {
       guard let receipt = AssetReceipt(text: text, of: user, signedWith: key, now: now) else {
-        throw RecordError(.badRequest, "the asset's receipt is not this user's, or has expired: upload its content again")
+        throw RecordError(
+          .badRequest, "the asset's receipt is not this user's, or has expired: upload its content again")
       }
       return receipt.asset
     }
-    guard let checksum = json.member("fileChecksum")?.base64, let shown = Asset(shownChecksum: checksum, byteCount: try json.optionalInteger("size")) else {
+    guard let checksum = json.member("fileChecksum")?.base64,
+      let shown = Asset(shownChecksum: checksum, byteCount: try json.optionalInteger("size"))
+    else {
       throw RecordError(.badRequest, Self.noReceipt)
     }
     return shown
@@ -102,14 +111,18 @@ extension Asset {
   /// Reads the checksum of an answer. It is shorter than the hash, so it can only name an asset that the record has
   /// already.
   fileprivate init?(shownChecksum: [UInt8], byteCount: Int64?) {
-    guard shownChecksum.count == Self.shownByteCount + 1, shownChecksum[0] == Self.shownMark, let byteCount else { return nil }
+    guard shownChecksum.count == Self.shownByteCount + 1, shownChecksum[0] == Self.shownMark, let byteCount else {
+      return nil
+    }
     self.init(hash: Array(shownChecksum.dropFirst()), byteCount: byteCount)
   }
 
   /// True for a value of an answer's checksum, which is no complete asset.
   var isShown: Bool { hash.count == Self.shownByteCount }
 
-  fileprivate func shows(_ asset: Asset) -> Bool { isShown && asset.byteCount == byteCount && asset.hash.starts(with: hash) }
+  fileprivate func shows(_ asset: Asset) -> Bool {
+    isShown && asset.byteCount == byteCount && asset.hash.starts(with: hash)
+  }
 }
 
 extension FieldValue {
@@ -128,7 +141,8 @@ extension FieldValue {
     switch self {
     case .asset(let asset) where asset.isShown: return .asset(try Self.resolved(asset, in: earlier))
     case .list(element: .asset, let values):
-      return .list(element: .asset, try values.map { value throws(RecordError) in try value.resolvingShownAssets(in: earlier) })
+      return .list(
+        element: .asset, try values.map { value throws(RecordError) in try value.resolvingShownAssets(in: earlier) })
     default: return self
     }
   }

@@ -26,7 +26,9 @@ public struct AssetURL: Hashable, Sendable {
     /// The zone; nil for any of the owner's zones that the user takes part in.
     public let zoneName: String?
 
-    public init(container: ContainerID, environment: Environment, owner: String, userRecordName: String, zoneName: String?) {
+    public init(
+      container: ContainerID, environment: Environment, owner: String, userRecordName: String, zoneName: String?
+    ) {
       self.container = container
       self.environment = environment
       self.owner = owner
@@ -35,14 +37,18 @@ public struct AssetURL: Hashable, Sendable {
     }
 
     fileprivate var bytes: [UInt8] {
-      SignedText.bytes(of: [container.rawValue, environment.rawValue, owner, userRecordName] + (zoneName.map { [$0] } ?? []))
+      SignedText.bytes(
+        of: [container.rawValue, environment.rawValue, owner, userRecordName] + (zoneName.map { [$0] } ?? []))
     }
 
     fileprivate init?(_ bytes: [UInt8]) {
-      guard let parts = SignedText.parts(bytes), (4...5).contains(parts.count), let container = ContainerID(rawValue: parts[0]),
+      guard let parts = SignedText.parts(bytes), (4...5).contains(parts.count),
+        let container = ContainerID(rawValue: parts[0]),
         let environment = Environment(rawValue: parts[1])
       else { return nil }
-      self.init(container: container, environment: environment, owner: parts[2], userRecordName: parts[3], zoneName: parts.count == 5 ? parts[4] : nil)
+      self.init(
+        container: container, environment: environment, owner: parts[2], userRecordName: parts[3],
+        zoneName: parts.count == 5 ? parts[4] : nil)
     }
   }
 
@@ -61,7 +67,8 @@ public struct AssetURL: Hashable, Sendable {
   /// - Parameter key: the installation's signing key.
   public func path(signedWith key: [UInt8]) -> String {
     let reader = reader.map { Hex.encode($0.bytes) + "/" } ?? ""
-    return "/\(Self.prefix.joined(separator: "/"))/\(shard)/\(Hex.encode(hash))/\(expiry)/\(reader)\(Hex.encode(signature(with: key)))"
+    return
+      "/\(Self.prefix.joined(separator: "/"))/\(shard)/\(Hex.encode(hash))/\(expiry)/\(reader)\(Hex.encode(signature(with: key)))"
   }
 
   /// Checks the path of a request.
@@ -72,8 +79,10 @@ public struct AssetURL: Hashable, Sendable {
   /// - Returns: nil if the path was not signed with this key, was altered, or has expired.
   public init?(segments: [String], signedWith key: [UInt8], now: Int64) {
     let hasReader = segments.count == Self.prefix.count + 5
-    guard hasReader || segments.count == Self.prefix.count + 4, segments.starts(with: Self.prefix), let shard = Int(segments[2]), let hash = Hex.decode(segments[3]),
-      hash.count == SHA256.byteCount, let expiry = Int64(segments[4]), let signature = segments.last.flatMap({ Hex.decode($0) })
+    guard hasReader || segments.count == Self.prefix.count + 4, segments.starts(with: Self.prefix),
+      let shard = Int(segments[2]), let hash = Hex.decode(segments[3]),
+      hash.count == SHA256.byteCount, let expiry = Int64(segments[4]),
+      let signature = segments.last.flatMap({ Hex.decode($0) })
     else { return nil }
     let reader = hasReader ? Hex.decode(segments[5]).flatMap(Reader.init) : nil
     guard (reader != nil) == hasReader else { return nil }

@@ -23,7 +23,8 @@ public struct AssetUploadURL: Hashable, Sendable {
   /// - Parameter key: the installation's signing key.
   public func path(signedWith key: [UInt8]) -> String {
     let text = SignedText.make(
-      of: [user.container.rawValue, user.environment.rawValue, user.userRecordName, String(expiry)], for: Self.purpose, signedWith: key)
+      of: [user.container.rawValue, user.environment.rawValue, user.userRecordName, String(expiry)], for: Self.purpose,
+      signedWith: key)
     return "/\(Self.prefix.joined(separator: "/"))/\(text)"
   }
 
@@ -34,7 +35,8 @@ public struct AssetUploadURL: Hashable, Sendable {
   /// - Returns: nil if the path was not signed with this key, was altered, or has expired.
   public init?(segments: [String], signedWith key: [UInt8], now: Int64) {
     guard segments.count == Self.prefix.count + 1, segments.starts(with: Self.prefix), let text = segments.last,
-      let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 4, let container = ContainerID(rawValue: parts[0]),
+      let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 4,
+      let container = ContainerID(rawValue: parts[0]),
       let environment = Environment(rawValue: parts[1]), let expiry = Int64(parts[3]), now < expiry
     else { return nil }
     self.init(user: AssetUser(container: container, environment: environment, userRecordName: parts[2]), expiry: expiry)

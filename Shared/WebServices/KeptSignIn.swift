@@ -16,7 +16,10 @@ public struct KeptSignIn: Hashable, Sendable {
   /// Milliseconds since 1970; the cookie is refused from then on.
   public let expiry: Int64
 
-  public init(container: ContainerID, environment: Environment, userRecordName: String, userName: String, grant: String, expiry: Int64) {
+  public init(
+    container: ContainerID, environment: Environment, userRecordName: String, userName: String, grant: String,
+    expiry: Int64
+  ) {
     self.container = container
     self.environment = environment
     self.userRecordName = userRecordName
@@ -33,15 +36,19 @@ public struct KeptSignIn: Hashable, Sendable {
   /// - Precondition: each part has at most 65 535 bytes.
   public func text(signedWith key: [UInt8]) -> String {
     SignedText.make(
-      of: [container.rawValue, environment.rawValue, userRecordName, userName, grant, String(expiry)], for: Self.purpose, signedWith: key)
+      of: [container.rawValue, environment.rawValue, userRecordName, userName, grant, String(expiry)],
+      for: Self.purpose, signedWith: key)
   }
 
   /// nil unless `text(signedWith:)` made the text with this key, and it has not expired.
   /// - Parameter now: milliseconds since 1970.
   public init?(text: String, verifiedWith key: [UInt8], now: Int64) {
-    guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 6, let container = ContainerID(rawValue: parts[0]),
+    guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 6,
+      let container = ContainerID(rawValue: parts[0]),
       let environment = Environment(rawValue: parts[1]), let expiry = Int64(parts[5]), now < expiry
     else { return nil }
-    self.init(container: container, environment: environment, userRecordName: parts[2], userName: parts[3], grant: parts[4], expiry: expiry)
+    self.init(
+      container: container, environment: environment, userRecordName: parts[2], userName: parts[3], grant: parts[4],
+      expiry: expiry)
   }
 }

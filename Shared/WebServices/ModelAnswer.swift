@@ -14,14 +14,17 @@ public enum ModelAnswer {
   ///   - schema: the schema's text, if the request asked for it.
   ///   - consequences: nil if the request did not ask for them.
   public static func json(
-    _ index: ModelIndex?, configuration: String?, added: [SchemaFieldName], schema: String?, consequences: SchemaConsequences? = nil
+    _ index: ModelIndex?, configuration: String?, added: [SchemaFieldName], schema: String?,
+    consequences: SchemaConsequences? = nil
   ) -> [UInt8] {
     var writer = JSONWriter(reservingByteCount: 4096)
     writer.beginObject()
     writeText(index?.modelHash, "modelHash", to: &writer)
     writer.key("entities")
     writer.beginArray()
-    if let index { for entity in index.entities(inConfiguration: configuration) ?? index.entities { write(entity, to: &writer) } }
+    if let index {
+      for entity in index.entities(inConfiguration: configuration) ?? index.entities { write(entity, to: &writer) }
+    }
     writer.endArray()
     writer.key("added")
     writer.beginArray()

@@ -15,7 +15,9 @@ public enum RulesDocument {
   private static func unique(_ item: JSONValue) throws(RecordError) -> EnvironmentRules.Unique {
     try checkKeys(of: item, ["entity", "attributes", "scope", "policy"])
     let entity = try item.requiredString("entity")
-    guard let attributes = try item.optionalStrings("attributes"), (1...EnvironmentRules.attributeLimit).contains(attributes.count) else {
+    guard let attributes = try item.optionalStrings("attributes"),
+      (1...EnvironmentRules.attributeLimit).contains(attributes.count)
+    else {
       throw RecordError(.badRequest, "attributes must name 1 to \(EnvironmentRules.attributeLimit) attributes")
     }
     guard try item.optionalString("scope") ?? "zone" == "zone" else {
@@ -23,14 +25,18 @@ public enum RulesDocument {
     }
     let policy = try item.requiredString("policy")
     guard let known = EnvironmentRules.Unique.Policy(rawValue: policy) else {
-      throw RecordError(.badRequest, "policy must be one of \(EnvironmentRules.Unique.Policy.allCases.map(\.rawValue).joined(separator: ", "))")
+      throw RecordError(
+        .badRequest,
+        "policy must be one of \(EnvironmentRules.Unique.Policy.allCases.map(\.rawValue).joined(separator: ", "))")
     }
     return EnvironmentRules.Unique(entity: entity, attributes: attributes, policy: known)
   }
 
   private static func checkKeys(of object: JSONValue, _ known: Set<String>) throws(RecordError) {
     try object.forEachMember { key, _ throws(RecordError) in
-      guard let name = key.string, known.contains(name) else { throw RecordError(.badRequest, "'\(key.string ?? "")' is not a key of rules") }
+      guard let name = key.string, known.contains(name) else {
+        throw RecordError(.badRequest, "'\(key.string ?? "")' is not a key of rules")
+      }
     }
   }
 

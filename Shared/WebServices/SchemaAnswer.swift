@@ -60,12 +60,16 @@ public enum SchemaAnswer {
   /// A difference for people, one line each: `+` added, `*` an added index or grant, `!` a change that production
   /// refuses. Empty without differences.
   public static func text(of diff: SchemaDiff) -> String {
-    var lines = diff.added.map { "+ " + path($0) } + diff.extended.map { "* " + path($0) } + diff.addedRoles.map { "+ role " + $0 }
+    var lines =
+      diff.added.map { "+ " + path($0) } + diff.extended.map { "* " + path($0) }
+      + diff.addedRoles.map { "+ role " + $0 }
     lines += diff.refusals.map { "! " + $0.reason }
     return lines.map { $0 + "\n" }.joined()
   }
 
-  static func path(_ name: SchemaFieldName) -> String { name.field.map { "\(name.recordType).\($0)" } ?? name.recordType }
+  static func path(_ name: SchemaFieldName) -> String {
+    name.field.map { "\(name.recordType).\($0)" } ?? name.recordType
+  }
 
   private static func write(_ recordType: String, _ field: String?, reason: String?, to writer: inout JSONWriter) {
     writer.beginObject()

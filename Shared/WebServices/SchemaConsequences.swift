@@ -24,7 +24,9 @@ public struct SchemaConsequences: Hashable, Sendable {
     }
 
     /// `CD_Post.CD_likes: INT64 → STRING, 12 records`.
-    public var text: String { "\(SchemaAnswer.path(name)): \(from) → \(to), \(RecordCount.text(records, isAtLeast: isAtLeast))" }
+    public var text: String {
+      "\(SchemaAnswer.path(name)): \(from) → \(to), \(RecordCount.text(records, isAtLeast: isAtLeast))"
+    }
   }
 
   public var retyped: [Retyped] = []
@@ -47,9 +49,11 @@ public struct SchemaConsequences: Hashable, Sendable {
       switch refusal.change {
       case .retyped(let from, let to): retyped.append(Retyped(name, from: from, to: to))
       case .encryptionChanged(let isEncrypted):
-        retyped.append(Retyped(name, from: isEncrypted ? "in clear" : "ENCRYPTED", to: isEncrypted ? "ENCRYPTED" : "in clear"))
+        retyped.append(
+          Retyped(name, from: isEncrypted ? "in clear" : "ENCRYPTED", to: isEncrypted ? "ENCRYPTED" : "in clear"))
       case .removed: removed.append(SchemaAnswer.path(name))
-      case .indexRemoved(let keywords): removed.append("\(keywords.joined(separator: ", ")) of \(SchemaAnswer.path(name))")
+      case .indexRemoved(let keywords):
+        removed.append("\(keywords.joined(separator: ", ")) of \(SchemaAnswer.path(name))")
       case .grantRemoved(let role): removed.append("grants of \(SchemaAnswer.path(name)) to \(role)")
       case .roleRemoved: removed.append("role \(refusal.recordType)")
       }
@@ -62,7 +66,8 @@ public struct SchemaConsequences: Hashable, Sendable {
   /// One line each, for people: `+` added, `-` removed, `~` of another type, `*` an added index or grant. Empty without
   /// changes.
   public var text: String {
-    let lines = added.map { "+ " + $0 } + removed.map { "- " + $0 } + retyped.map { "~ " + $0.text } + extended.map { "* " + $0 }
+    let lines =
+      added.map { "+ " + $0 } + removed.map { "- " + $0 } + retyped.map { "~ " + $0.text } + extended.map { "* " + $0 }
     return lines.map { $0 + "\n" }.joined()
   }
 

@@ -28,7 +28,9 @@ public struct ShareTicket: Hashable, Sendable {
   /// nil unless `text(signedWith:)` made the text with this key, and it has not expired.
   /// - Parameter now: milliseconds since 1970.
   public init?(text: String, verifiedWith key: [UInt8], now: Int64) {
-    guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 4, let expiry = Int64(parts[3]), now < expiry else {
+    guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 4,
+      let expiry = Int64(parts[3]), now < expiry
+    else {
       return nil
     }
     self.init(userRecordName: parts[0], userName: parts[1], shortGUID: parts[2], expiry: expiry)

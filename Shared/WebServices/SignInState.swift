@@ -16,7 +16,10 @@ public struct SignInState: Hashable, Sendable {
   /// The directory's name of the API token; empty if the directory gave none.
   public let grant: String
 
-  public init(container: ContainerID, environment: Environment, origin: String?, callbackURL: String?, expiry: Int64, grant: String = "") {
+  public init(
+    container: ContainerID, environment: Environment, origin: String?, callbackURL: String?, expiry: Int64,
+    grant: String = ""
+  ) {
     self.grant = grant
     self.container = container
     self.environment = environment
@@ -33,17 +36,20 @@ public struct SignInState: Hashable, Sendable {
   /// - Precondition: origin and callback URL have at most 65 535 bytes.
   public func text(signedWith key: [UInt8]) -> String {
     SignedText.make(
-      of: [container.rawValue, environment.rawValue, origin ?? "", callbackURL ?? "", String(expiry), grant], for: Self.purpose, signedWith: key)
+      of: [container.rawValue, environment.rawValue, origin ?? "", callbackURL ?? "", String(expiry), grant],
+      for: Self.purpose, signedWith: key)
   }
 
   /// nil unless `text(signedWith:)` made the text with this key, and it has not expired.
   /// - Parameter now: milliseconds since 1970.
   public init?(text: String, verifiedWith key: [UInt8], now: Int64) {
-    guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 6, let container = ContainerID(rawValue: parts[0]),
+    guard let parts = SignedText.parts(of: text, for: Self.purpose, verifiedWith: key), parts.count == 6,
+      let container = ContainerID(rawValue: parts[0]),
       let environment = Environment(rawValue: parts[1]), let expiry = Int64(parts[4]), now < expiry
     else { return nil }
     self.init(
-      container: container, environment: environment, origin: parts[2].isEmpty ? nil : parts[2], callbackURL: parts[3].isEmpty ? nil : parts[3], expiry: expiry,
+      container: container, environment: environment, origin: parts[2].isEmpty ? nil : parts[2],
+      callbackURL: parts[3].isEmpty ? nil : parts[3], expiry: expiry,
       grant: parts[5])
   }
 }

@@ -19,7 +19,9 @@ enum SignedText {
   /// The signed parts; nil unless the text was made for that purpose with this key and has at most 4096 bytes.
   static func parts(of text: String, for purpose: [UInt8], verifiedWith key: [UInt8]) -> [String]? {
     guard text.utf8.count <= 4096, let standard = standardBase64(text) else { return nil }
-    guard let bytes = standard.withUnsafeBufferPointer(Base64.decode), bytes.count > SHA256.byteCount else { return nil }
+    guard let bytes = standard.withUnsafeBufferPointer(Base64.decode), bytes.count > SHA256.byteCount else {
+      return nil
+    }
     let body = Array(bytes.dropLast(SHA256.byteCount))
     guard HMACSHA256.isValid(Array(bytes.suffix(SHA256.byteCount)), for: purpose + body, key: key) else { return nil }
     return parts(body)

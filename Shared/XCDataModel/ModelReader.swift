@@ -20,7 +20,8 @@ public enum ModelReader {
   }
 
   static func model(in root: XMLNode) throws(ModelReadingError) -> ManagedObjectModel {
-    let composites = try CompositeReader(definitions: root.children(named: "composite") + root.children(named: "compositeAttribute"))
+    let composites = try CompositeReader(
+      definitions: root.children(named: "composite") + root.children(named: "compositeAttribute"))
     var entities: [Entity] = []
     var configurations: [String: [String]] = [:]
     for node in root.children {
@@ -40,7 +41,8 @@ public enum ModelReader {
     guard root.name == "plist", let dictionary = root.children(named: "dict").first else {
       throw ModelReadingError("The file is not a property list with a dictionary.", line: root.line)
     }
-    for (key, value) in zip(dictionary.children, dictionary.children.dropFirst()) where key.name == "key" && key.text == "_XCCurrentVersionName" {
+    for (key, value) in zip(dictionary.children, dictionary.children.dropFirst())
+    where key.name == "key" && key.text == "_XCCurrentVersionName" {
       // The name becomes part of a path and must stay inside its folder.
       guard value.name == "string", !value.text.isEmpty, !value.text.contains("/"), value.text != ".." else {
         throw ModelReadingError("'_XCCurrentVersionName' is not the name of a model version.", line: value.line)
@@ -86,7 +88,8 @@ private struct EntityReader {
     var rule = DeleteRule.nullify
     if let text = node.attributes["deletionRule"] {
       guard let known = DeleteRule(rawValue: text) else {
-        throw ModelReadingError("\(entity).\(name) has the unknown delete rule '\(text)'.", line: node.line, entity: entity, property: name)
+        throw ModelReadingError(
+          "\(entity).\(name) has the unknown delete rule '\(text)'.", line: node.line, entity: entity, property: name)
       }
       rule = known
     }
@@ -94,14 +97,19 @@ private struct EntityReader {
     let maxCount = try node.count("maxCount", of: entity, name)
     let isToMany = node.flag("toMany") || maxCount.map { $0 != 1 } ?? false
     return Relationship(
-      name: name, destinationName: node.attributes["destinationEntity"] ?? "", inverseName: node.attributes["inverseName"],
-      inverseEntityName: node.attributes["inverseEntity"], isToMany: isToMany, minCount: minCount ?? 0, maxCount: isToMany ? maxCount ?? 0 : 1,
-      isOrdered: node.flag("ordered"), isOptional: node.flag("optional"), isTransient: node.flag("transient"), deleteRule: rule,
+      name: name, destinationName: node.attributes["destinationEntity"] ?? "",
+      inverseName: node.attributes["inverseName"],
+      inverseEntityName: node.attributes["inverseEntity"], isToMany: isToMany, minCount: minCount ?? 0,
+      maxCount: isToMany ? maxCount ?? 0 : 1,
+      isOrdered: node.flag("ordered"), isOptional: node.flag("optional"), isTransient: node.flag("transient"),
+      deleteRule: rule,
       userInfo: node.userInfo)
   }
 
   private func uniquenessConstraints(_ node: XMLNode) -> [[String]] {
-    node.children(named: "uniquenessConstraint").map { $0.children(named: "constraint").compactMap { $0.attributes["value"] } }
+    node.children(named: "uniquenessConstraint").map {
+      $0.children(named: "constraint").compactMap { $0.attributes["value"] }
+    }
   }
 }
 
@@ -128,33 +136,46 @@ struct CompositeReader {
     let name = try node.required("name")
     let typeName = node.attributes["attributeType"] ?? AttributeType.undefined.rawValue
     guard let type = AttributeType(rawValue: typeName) else {
-      throw ModelReadingError("\(entity).\(name) has the unknown attribute type '\(typeName)'.", line: node.line, entity: entity, property: name)
+      throw ModelReadingError(
+        "\(entity).\(name) has the unknown attribute type '\(typeName)'.", line: node.line, entity: entity,
+        property: name)
     }
     var attribute = Attribute(
-      name: name, type: type, isOptional: node.flag("optional"), isTransient: node.flag("transient"), isDerived: node.flag("derived"),
+      name: name, type: type, isOptional: node.flag("optional"), isTransient: node.flag("transient"),
+      isDerived: node.flag("derived"),
       defaultValue: node.attributes[type == .date ? "defaultDateTimeInterval" : "defaultValueString"],
-      allowsCloudEncryption: node.flag("allowsCloudEncryption"), allowsExternalBinaryDataStorage: node.flag("allowsExternalBinaryDataStorage"),
-      preservesValueOnDeletion: node.flag("preserveAfterDeletion"), usesMergeableStorage: node.flag("usesMergeableStorage"),
+      allowsCloudEncryption: node.flag("allowsCloudEncryption"),
+      allowsExternalBinaryDataStorage: node.flag("allowsExternalBinaryDataStorage"),
+      preservesValueOnDeletion: node.flag("preserveAfterDeletion"),
+      usesMergeableStorage: node.flag("usesMergeableStorage"),
       valueTransformerName: node.attributes["valueTransformerName"],
       elements: type == .composite ? try elements(of: node, entity, name, nesting) : [], userInfo: node.userInfo)
     attribute.renamingIdentifier = node.attributes["elementID"]
     return attribute
   }
 
-  private func elements(of node: XMLNode, _ entity: String, _ name: String, _ nesting: Int) throws(ModelReadingError) -> [Attribute] {
+  private func elements(of node: XMLNode, _ entity: String, _ name: String, _ nesting: Int) throws(ModelReadingError)
+    -> [Attribute]
+  {
     // Composites may hold composites; without the limit, one that holds itself would never end.
     guard nesting < Self.nestingLimit else {
-      throw ModelReadingError("\(entity).\(name) nests composites more than \(Self.nestingLimit) deep.", line: node.line, entity: entity, property: name)
+      throw ModelReadingError(
+        "\(entity).\(name) nests composites more than \(Self.nestingLimit) deep.", line: node.line, entity: entity,
+        property: name)
     }
     var source = node
     if let reference = Self.referenceKeys.lazy.compactMap({ node.attributes[$0] }).first {
       guard let definition = definitions[reference] else {
-        throw ModelReadingError("\(entity).\(name) is a composite '\(reference)' that is not defined.", line: node.line, entity: entity, property: name)
+        throw ModelReadingError(
+          "\(entity).\(name) is a composite '\(reference)' that is not defined.", line: node.line, entity: entity,
+          property: name)
       }
       source = definition
     }
     var elements: [Attribute] = []
-    for child in source.children(named: "attribute") { elements.append(try attribute(child, of: "\(entity).\(name)", nesting: nesting + 1)) }
+    for child in source.children(named: "attribute") {
+      elements.append(try attribute(child, of: "\(entity).\(name)", nesting: nesting + 1))
+    }
     return elements
   }
 }
@@ -178,7 +199,9 @@ extension XMLNode {
     guard let text = attributes[key] else { return nil }
     // Old files write -1 for "no limit".
     guard let count = Int(text), count >= -1 else {
-      throw ModelReadingError("\(entity).\(property) has '\(key)' = '\(text)', which is not a count.", line: line, entity: entity, property: property)
+      throw ModelReadingError(
+        "\(entity).\(property) has '\(key)' = '\(text)', which is not a count.", line: line, entity: entity,
+        property: property)
     }
     return max(count, 0)
   }

@@ -27,11 +27,17 @@ enum XMLTree {
     }
     guard !bytes.isEmpty else { throw ModelReadingError("The file is empty.") }
     // Another encoding would get past the check for entities below; Xcode writes UTF-8.
-    guard String(validating: bytes, as: UTF8.self) != nil, !bytes.contains(0) else { throw ModelReadingError("The file is not UTF-8 text.") }
-    guard declaresUTF8(bytes) else { throw ModelReadingError("The file declares another encoding than UTF-8.", line: 1) }
+    guard String(validating: bytes, as: UTF8.self) != nil, !bytes.contains(0) else {
+      throw ModelReadingError("The file is not UTF-8 text.")
+    }
+    guard declaresUTF8(bytes) else {
+      throw ModelReadingError("The file declares another encoding than UTF-8.", line: 1)
+    }
     // No model declares entities, and the parser must not expand any.
     if let place = bytes.firstRange(of: Array("<!ENTITY".utf8)) {
-      throw ModelReadingError("Entity declarations are not accepted.", line: bytes[..<place.lowerBound].count { $0 == UInt8(ascii: "\n") } + 1)
+      throw ModelReadingError(
+        "Entity declarations are not accepted.", line: bytes[..<place.lowerBound].count { $0 == UInt8(ascii: "\n") } + 1
+      )
     }
     let builder = TreeBuilder()
     let outcome = builder.read(bytes)
@@ -46,8 +52,12 @@ enum XMLTree {
   /// True unless an XML declaration names an encoding other than UTF-8.
   private static func declaresUTF8(_ bytes: [UInt8]) -> Bool {
     let head = String(decoding: bytes.prefix(256), as: UTF8.self)
-    guard let end = head.firstRange(of: "?>"), let key = head[..<end.lowerBound].firstRange(of: "encoding") else { return true }
-    let value = head[key.upperBound..<end.lowerBound].drop { $0 == " " || $0 == "=" || $0 == "\t" || $0 == "\n" || $0 == "\r" }
+    guard let end = head.firstRange(of: "?>"), let key = head[..<end.lowerBound].firstRange(of: "encoding") else {
+      return true
+    }
+    let value = head[key.upperBound..<end.lowerBound].drop {
+      $0 == " " || $0 == "=" || $0 == "\t" || $0 == "\n" || $0 == "\r"
+    }
     return ["\"utf-8\"", "'utf-8'"].contains { value.lowercased().hasPrefix($0) }
   }
 
@@ -111,7 +121,8 @@ private final class TreeBuilder {
     let values = attributes.map { (Self.name($0.prefix, $0.name), Self.text($0.value, $0.value_byte_count)) }
     // The document is malformed if two prefixes of one namespace give the same attribute twice; the parser reports
     // that, and `first` is never used.
-    open.append(XMLNode(name: name, attributes: Dictionary(values, uniquingKeysWith: { first, _ in first }), line: line))
+    open.append(
+      XMLNode(name: name, attributes: Dictionary(values, uniquingKeysWith: { first, _ in first }), line: line))
     return true
   }
 

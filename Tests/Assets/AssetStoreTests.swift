@@ -8,7 +8,9 @@ struct AssetStoreTests {
   static let hour: Int64 = 3600
 
   /// The names in a folder; empty for a missing folder.
-  static func names(_ path: String) -> [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
+  static func names(_ path: String) -> [String] {
+    ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
+  }
 
   @Test func `content waits in the spool under its hash, and a shard gets a link of its own`() throws {
     let folder = try TemporaryFolder()
@@ -32,7 +34,9 @@ struct AssetStoreTests {
     let folder = try TemporaryFolder()
     let assets = AssetStore(directory: folder.path)
     let asset = try assets.put([1, 2, 3], until: 0)
-    for wrong in [Asset(hash: SHA256.hash([9]), byteCount: 3), Asset(hash: asset.hash, byteCount: 4), Asset(hash: [], byteCount: 3)] {
+    for wrong in [
+      Asset(hash: SHA256.hash([9]), byteCount: 3), Asset(hash: asset.hash, byteCount: 4), Asset(hash: [], byteCount: 3),
+    ] {
       #expect(try assets.adopt(wrong, into: 0) == nil)
       #expect(try !assets.canAdopt(wrong, into: 0))
     }
@@ -76,8 +80,11 @@ struct AssetStoreTests {
     let asset = try assets.put([1], until: 0)
     _ = try assets.adopt(asset, into: 2)
     let place = Int(asset.hash[0])
-    try FileManager.default.createDirectory(atPath: folder.path + "/uploads/lost+found", withIntermediateDirectories: true)
-    #expect(FileManager.default.createFile(atPath: "\(folder.path)/shard-2/\(Hex.encode([asset.hash[0]]))/note.txt", contents: nil))
+    try FileManager.default.createDirectory(
+      atPath: folder.path + "/uploads/lost+found", withIntermediateDirectories: true)
+    #expect(
+      FileManager.default.createFile(
+        atPath: "\(folder.path)/shard-2/\(Hex.encode([asset.hash[0]]))/note.txt", contents: nil))
     #expect(try assets.hashes(in: place, of: 2) == [asset.hash])
     #expect(try assets.hashes(in: (place + 1) % 256, of: 2) == [])
     #expect(try assets.sweepSpool(now: 99 * Self.hour) == 1)
@@ -101,7 +108,9 @@ struct AssetStoreTests {
     let asset = try assets.put([1], until: 0)
     // As another process leaves folders: made, but not synced yet.
     let (uploads, shard) = ("\(folder.path)/uploads/7", Folder.parent(of: assets.path(of: asset, shard: 3)))
-    for path in [uploads, shard] { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+    for path in [uploads, shard] {
+      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
     for path in [uploads, shard] { #expect(!Folder.isDurable(path)) }
     _ = try assets.put([2], until: 7 * Self.hour)
     #expect(Folder.isDurable(uploads))
@@ -126,7 +135,10 @@ struct AssetStoreTests {
     let assets = AssetStore(directory: folder.path)
     let asset = try assets.put(Array(repeating: 1, count: 10_000), until: 0)
     _ = try assets.adopt(asset, into: 0)
-    for wrong in [Asset(hash: SHA256.hash([9]), byteCount: 1), Asset(hash: [], byteCount: 0), Asset(hash: Array("../../etc".utf8), byteCount: 4)] {
+    for wrong in [
+      Asset(hash: SHA256.hash([9]), byteCount: 1), Asset(hash: [], byteCount: 0),
+      Asset(hash: Array("../../etc".utf8), byteCount: 4),
+    ] {
       let error = #expect(throws: AssetError.self) { try assets.read(wrong, shard: 0) }
       if case .io = error {} else { Issue.record("\(String(describing: error))") }
     }

@@ -17,7 +17,8 @@ struct SealedAssetTests {
     both = try KeyRing(parsing: lines.joined(separator: "\n"))
   }
 
-  @Test(arguments: [0, 1, 65_508, 400_000]) func `a file is sealed in the spool and in its shard, under the name and length of its content`(count: Int) throws {
+  @Test(arguments: [0, 1, 65_508, 400_000])
+  func `a file is sealed in the spool and in its shard, under the name and length of its content`(count: Int) throws {
     let assets = AssetStore(directory: folder.path, keys: first)
     let content = Array("in the open ".utf8) + [UInt8](repeating: 7, count: count)
     let asset = try assets.put(content, until: 1)
@@ -33,7 +34,9 @@ struct SealedAssetTests {
     while read.count < content.count { read += try file.read(at: Int64(read.count), limit: 10_000) }
     #expect(read == content)
     #expect(try file.read(at: 3, limit: 5) == Array(content[3..<8]))
-    #expect(try file.read(at: asset.byteCount, limit: 5) == [] && file.read(at: asset.byteCount - 1, limit: 5) == [content[content.count - 1]])
+    #expect(
+      try file.read(at: asset.byteCount, limit: 5) == []
+        && file.read(at: asset.byteCount - 1, limit: 5) == [content[content.count - 1]])
   }
 
   @Test func `without its key a file is refused by the key's name, and one that was altered is refused`() throws {

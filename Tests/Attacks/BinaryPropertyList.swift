@@ -5,7 +5,8 @@ enum BinaryPropertyList {
   static let sameKeys: [UInt8] = {
     let (count, null, long) = (60_000, 7, 9)
     return list([
-      dictionary([(1, 2), (3, 4)]), string("$top"), dictionary([(5, 6)]), string("$objects"), array([7, 8]), string("root"), [0x80, 1], string("$null"),
+      dictionary([(1, 2), (3, 4)]), string("$top"), dictionary([(5, 6)]), string("$objects"), array([7, 8]),
+      string("root"), [0x80, 1], string("$null"),
       dictionary(Array(repeating: (long, null), count: count)), string(String(repeating: "k", count: 200_000)),
     ])
   }()
@@ -16,7 +17,8 @@ enum BinaryPropertyList {
     let arrays = (0..<depth).map { level in array(Array(repeating: 8 + level + 1, count: 200)) }
     return list(
       [
-        dictionary([(1, 2), (3, 4)]), string("$top"), dictionary([(5, 6)]), string("$objects"), array([7, 8]), string("root"), [0x80, 1], string("$null"),
+        dictionary([(1, 2), (3, 4)]), string("$top"), dictionary([(5, 6)]), string("$objects"), array([7, 8]),
+        string("root"), [0x80, 1], string("$null"),
       ] + arrays + [string("end")])
   }()
 
@@ -47,12 +49,18 @@ enum BinaryPropertyList {
   }
 
   private static func string(_ text: String) -> [UInt8] { header(0x50, text.utf8.count) + Array(text.utf8) }
-  private static func array(_ places: [Int]) -> [UInt8] { header(0xA0, places.count) + places.flatMap { bigEndian($0, 2) } }
+  private static func array(_ places: [Int]) -> [UInt8] {
+    header(0xA0, places.count) + places.flatMap { bigEndian($0, 2) }
+  }
   private static func dictionary(_ members: [(key: Int, value: Int)]) -> [UInt8] {
     header(0xD0, members.count) + members.flatMap { bigEndian($0.key, 2) } + members.flatMap { bigEndian($0.value, 2) }
   }
 
-  private static func header(_ kind: UInt8, _ count: Int) -> [UInt8] { count < 15 ? [kind | UInt8(count)] : [kind | 15, 0x12] + bigEndian(count, 4) }
+  private static func header(_ kind: UInt8, _ count: Int) -> [UInt8] {
+    count < 15 ? [kind | UInt8(count)] : [kind | 15, 0x12] + bigEndian(count, 4)
+  }
 
-  private static func bigEndian(_ value: Int, _ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * (count - 1 - $0))) } }
+  private static func bigEndian(_ value: Int, _ count: Int) -> [UInt8] {
+    (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * (count - 1 - $0))) }
+  }
 }

@@ -35,12 +35,17 @@ struct Bystander: Sendable {
     }
     while goesOn() {
       number += 1
-      let record = #"{"recordName":"bystander-\#(number % 50)","recordType":"Note","fields":{"text":{"value":"number \#(number)"}}}"#
+      let record =
+        #"{"recordName":"bystander-\#(number % 50)","recordType":"Note","fields":{"text":{"value":"number \#(number)"}}}"#
       saves.append(
-        await call("records/modify", #"{"zoneID":{"zoneName":"Zone"},"operations":[{"operationType":"forceUpdate","record":\#(record)}]}"#))
+        await call(
+          "records/modify",
+          #"{"zoneID":{"zoneName":"Zone"},"operations":[{"operationType":"forceUpdate","record":\#(record)}]}"#))
       // The next save needs a new connection, like an app that was just opened.
       lookups.append(
-        await call("records/lookup", #"{"zoneID":{"zoneName":"Zone"},"records":[{"recordName":"bystander-\#(number % 50)"}]}"#, isLastOfConnection: number % 4 == 0))
+        await call(
+          "records/lookup", #"{"zoneID":{"zoneName":"Zone"},"records":[{"recordName":"bystander-\#(number % 50)"}]}"#,
+          isLastOfConnection: number % 4 == 0))
       // Dropped because a cancelled sleep leads to the check of the time.
       try? await Task.sleep(for: Self.pause)
     }

@@ -4,10 +4,15 @@ import Installations
 
 extension Attack {
   /// Values that differ from all operands, so that every pair is compared.
-  private static func longList(_ count: Int) -> String { #""numbers":{"type":"INT64_LIST","value":\#(Words.list(1000..<(1000 + count)))}"# }
+  private static func longList(_ count: Int) -> String {
+    #""numbers":{"type":"INT64_LIST","value":\#(Words.list(1000..<(1000 + count)))}"#
+  }
 
   static let expensive = [
-    Attack(name: "subscribed-lists", what: "12 subscriptions with NOT_LIST_CONTAINS_ANY over 500 values, and saves of lists of 100 000") { scene in
+    Attack(
+      name: "subscribed-lists",
+      what: "12 subscriptions with NOT_LIST_CONTAINS_ANY over 500 values, and saves of lists of 100 000"
+    ) { scene in
       // A subscription may have 8000 bytes.
       for number in 0..<12 {
         let operands = (0..<500).map { -(number * 500 + $0) }
@@ -17,20 +22,28 @@ extension Attack {
           #"{"operations":[{"operationType":"create","subscription":{"subscriptionType":"query","zoneID":{"zoneName":"Zone"},"query":\#(query),"firesOn":["create","update"]}}]}"#
         )
       }
-      let body = Array(Words.modify([Words.save("listed", type: "Listed", longList(scene.isLong ? 110_000 : 100_000))]).utf8)
+      let body = Array(
+        Words.modify([Words.save("listed", type: "Listed", longList(scene.isLong ? 110_000 : 100_000))]).utf8)
       return {
         try await scene.repeatedly(2) { _ in
-          scene.note(try await scene.attacker.records("records/modify", body).text, documented: ["200", "429", "200 TRY_AGAIN_LATER", "503"])
+          scene.note(
+            try await scene.attacker.records("records/modify", body).text,
+            documented: ["200", "429", "200 TRY_AGAIN_LATER", "503"])
         }
       }
     },
     Attack(name: "operands", what: "queries of 100 filters with 500 values each, on one record of 800 kB") { scene in
-      try await scene.attacker.must("records/modify", Words.modify([Words.save("listed", type: "Listed", longList(100_000))]))
+      try await scene.attacker.must(
+        "records/modify", Words.modify([Words.save("listed", type: "Listed", longList(100_000))]))
       let filter = Words.filter("numbers", "NOT_LIST_CONTAINS_ANY", 0..<500)
-      let body = Array(#"{"zoneID":{"zoneName":"Zone"},"query":\#(Words.query("Listed", filters: Array(repeating: filter, count: 100)))}"#.utf8)
+      let body = Array(
+        #"{"zoneID":{"zoneName":"Zone"},"query":\#(Words.query("Listed", filters: Array(repeating: filter, count: 100)))}"#
+          .utf8)
       return {
         try await scene.repeatedly(4) { _ in
-          scene.note(try await scene.attacker.records("records/query", body).text, documented: ["200", "400 BAD_REQUEST", "429", "503"])
+          scene.note(
+            try await scene.attacker.records("records/query", body).text,
+            documented: ["200", "400 BAD_REQUEST", "429", "503"])
         }
       }
     },
@@ -38,18 +51,25 @@ extension Attack {
       let text = Words.repeated("same ", 1000)
       for batch in 0..<20 {
         let operations = (0..<20).map { number in
-          Words.save("wide-\(batch)-\(number)", type: "Wide", (0..<10).map { #""f\#($0)":{"value":"\#(text)\#(number)"}"# }.joined(separator: ","))
+          Words.save(
+            "wide-\(batch)-\(number)", type: "Wide",
+            (0..<10).map { #""f\#($0)":{"value":"\#(text)\#(number)"}"# }.joined(separator: ","))
         }
         try await scene.attacker.must("records/modify", Words.modify(operations))
       }
-      let body = Array(#"{"zoneID":{"zoneName":"Zone"},"resultsLimit":200,"query":\#(Words.query("Wide", orders: (0..<10).map { "f\($0)" }))}"#.utf8)
+      let body = Array(
+        #"{"zoneID":{"zoneName":"Zone"},"resultsLimit":200,"query":\#(Words.query("Wide", orders: (0..<10).map { "f\($0)" }))}"#
+          .utf8)
       return {
         try await scene.repeatedly(8) { _ in
-          scene.note(try await scene.attacker.records("records/query", body).text, documented: ["200", "400 BAD_REQUEST", "429", "503"])
+          scene.note(
+            try await scene.attacker.records("records/query", body).text,
+            documented: ["200", "400 BAD_REQUEST", "429", "503"])
         }
       }
     },
-    Attack(name: "subscriptions-records", what: "500 subscriptions, and batches of 200 records that fire all of them") { scene in
+    Attack(name: "subscriptions-records", what: "500 subscriptions, and batches of 200 records that fire all of them") {
+      scene in
       for start in stride(from: 0, to: 500, by: 50) {
         let operations = (start..<(start + 50)).map { number in
           let filter = #"{"fieldName":"number","comparator":"NOT_EQUALS","fieldValue":{"value":\#(number)}}"#
@@ -57,29 +77,40 @@ extension Attack {
           return
             #"{"operationType":"create","subscription":{"subscriptionType":"query","zoneID":{"zoneName":"Zone"},"query":\#(query),"firesOn":["create","update"]}}"#
         }
-        try await scene.attacker.must("subscriptions/modify", #"{"operations":[\#(operations.joined(separator: ","))]}"#)
+        try await scene.attacker.must(
+          "subscriptions/modify", #"{"operations":[\#(operations.joined(separator: ","))]}"#)
       }
-      let body = Array(Words.modify((0..<200).map { Words.save("fired-\($0)", type: "Fired", #""number":{"value":-1}"#) }).utf8)
+      let body = Array(
+        Words.modify((0..<200).map { Words.save("fired-\($0)", type: "Fired", #""number":{"value":-1}"#) }).utf8)
       return {
         try await scene.repeatedly(2) { _ in
-          scene.note(try await scene.attacker.records("records/modify", body).text, documented: ["200", "429", "200 TRY_AGAIN_LATER", "503"])
+          scene.note(
+            try await scene.attacker.records("records/modify", body).text,
+            documented: ["200", "429", "200 TRY_AGAIN_LATER", "503"])
         }
       }
     },
-    Attack(name: "property-lists", what: "composites whose dictionary's 60 000 keys are one string of 200 kB, and lists of lists of lists, imported") { scene in
+    Attack(
+      name: "property-lists",
+      what: "composites whose dictionary's 60 000 keys are one string of 200 kB, and lists of lists of lists, imported"
+    ) { scene in
       let store = "6F0C2E61-4B7D-4C5E-8E1B-6F0C2E614B7D"
       let zone = "com.apple.coredata.cloudkit.zone"
-      let made = try await scene.attacker.mirror("PUT", "stores/\(store)", #"{"modelHash":"\#(scene.stage.modelHash)","device":{"name":"attacker"}}"#)
+      let made = try await scene.attacker.mirror(
+        "PUT", "stores/\(store)", #"{"modelHash":"\#(scene.stage.modelHash)","device":{"name":"attacker"}}"#)
       guard made.status == 200 else { throw RunError("the answer for the store is \(made.text)") }
       for (name, list) in [("keys", BinaryPropertyList.sameKeys), ("bomb", BinaryPropertyList.bomb)] {
-        let fields = #""CD_entityName":{"value":"Item"},"CD_place":{"type":"BYTES","value":"\#(BinaryPropertyList.base64(list))"}"#
+        let fields =
+          #""CD_entityName":{"value":"Item"},"CD_place":{"type":"BYTES","value":"\#(BinaryPropertyList.base64(list))"}"#
         for number in 0..<(scene.isLong ? 20 : 4) {
-          try await scene.attacker.must("records/modify", Words.modify([Words.save("\(name)-\(number)", type: "CD_Item", fields)], zone: zone))
+          try await scene.attacker.must(
+            "records/modify", Words.modify([Words.save("\(name)-\(number)", type: "CD_Item", fields)], zone: zone))
         }
       }
       return {
         try await scene.repeatedly(4) { _ in
-          scene.note(try await scene.attacker.mirror("GET", "stores/\(store)/changes").text, documented: ["200", "429", "503"])
+          scene.note(
+            try await scene.attacker.mirror("GET", "stores/\(store)/changes").text, documented: ["200", "429", "503"])
         }
       }
     },
@@ -87,7 +118,9 @@ extension Attack {
       return {
         try await scene.repeatedly(8) { _ in
           let body = #"{"modelHash":"\#(scene.stage.modelHash)","device":{"name":"attacker"}}"#
-          scene.note(try await scene.attacker.mirror("PUT", "stores/\(identifier())", body).text, documented: ["200", "429", "413", "403"])
+          scene.note(
+            try await scene.attacker.mirror("PUT", "stores/\(identifier())", body).text,
+            documented: ["200", "429", "413", "403"])
         }
         // The number of a user's stores is limited.
         let count = scene.answers["200"] ?? 0

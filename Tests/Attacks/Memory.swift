@@ -34,7 +34,9 @@ struct Memory: Sendable {
   /// Runs until its task is cancelled.
   func enforce() async {
     while !Task.isCancelled {
-      for process in await fleet.processes() where Self.megabytes("VmRSS", of: process.pid) > Self.limit(process.role) { kill(process.pid, SIGKILL) }
+      for process in await fleet.processes() where Self.megabytes("VmRSS", of: process.pid) > Self.limit(process.role) {
+        kill(process.pid, SIGKILL)
+      }
       // Dropped because a cancelled sleep ends the loop.
       try? await Task.sleep(for: .milliseconds(20))
     }

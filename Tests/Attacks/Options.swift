@@ -44,11 +44,15 @@ struct Options: Sendable {
       case "--long": (isLong, seconds) = (true, 30)
       case "--seconds":
         let text = try value()
-        guard let number = Int(text), (1...3600).contains(number) else { throw UsageError(reason: "--seconds is a number from 1 to 3600, not '\(text)'") }
+        guard let number = Int(text), (1...3600).contains(number) else {
+          throw UsageError(reason: "--seconds is a number from 1 to 3600, not '\(text)'")
+        }
         seconds = Double(number)
       case "--only":
         let name = try value()
-        guard Attack.all.contains(where: { $0.name == name }) else { throw UsageError(reason: "there is no attack '\(name)'; --list has their names") }
+        guard Attack.all.contains(where: { $0.name == name }) else {
+          throw UsageError(reason: "there is no attack '\(name)'; --list has their names")
+        }
         names.insert(name)
       case "--list": lists = true
       case "--json": jsonPath = try value()

@@ -15,11 +15,15 @@ final class RawConnection: @unchecked Sendable {
   init(to port: UInt16, from source: String = RawConnection.source, receiveByteCount: Int32? = nil) throws {
     descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | UInt32(SOCK_NONBLOCK.rawValue)), 0)
     guard descriptor >= 0 else { throw RunError("no socket: \(String(cString: strerror(errno)))") }
-    if var count = receiveByteCount { setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &count, socklen_t(MemoryLayout<Int32>.size)) }
+    if var count = receiveByteCount {
+      setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &count, socklen_t(MemoryLayout<Int32>.size))
+    }
     // The kernel chooses the port at connect, which gives all ports to each pair of addresses.
     var isLate: Int32 = 1
     setsockopt(descriptor, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, &isLate, socklen_t(MemoryLayout<Int32>.size))
-    guard Self.withAddress(source, 0, { bind(descriptor, $0, $1) }) == 0 else { throw RunError("\(source) can't be bound: \(String(cString: strerror(errno)))") }
+    guard Self.withAddress(source, 0, { bind(descriptor, $0, $1) }) == 0 else {
+      throw RunError("\(source) can't be bound: \(String(cString: strerror(errno)))")
+    }
     guard Self.withAddress("127.0.0.1", port, { connect(descriptor, $0, $1) }) == 0 || errno == EINPROGRESS else {
       throw RunError("no connection to \(port): \(String(cString: strerror(errno)))")
     }
@@ -27,7 +31,9 @@ final class RawConnection: @unchecked Sendable {
 
   deinit { close(descriptor) }
 
-  private static func withAddress(_ host: String, _ port: UInt16, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+  private static func withAddress(_ host: String, _ port: UInt16, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32)
+    -> Int32
+  {
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
     address.sin_port = port.bigEndian

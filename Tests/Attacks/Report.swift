@@ -38,7 +38,9 @@ struct Report: Sendable {
 
     private var failures: [String] {
       var problems = complaints
-      for (failure, count) in attacked.failures.sorted(by: { $0.key < $1.key }) { problems.append("others: \(failure), \(count) times") }
+      for (failure, count) in attacked.failures.sorted(by: { $0.key < $1.key }) {
+        problems.append("others: \(failure), \(count) times")
+      }
       for process in peaks where process.peak > Memory.limit(process.role) {
         problems.append("\(process.name) took \(process.peak) MB, more than \(Memory.limit(process.role))")
       }
@@ -50,10 +52,13 @@ struct Report: Sendable {
 
     func print() {
       let cells =
-        zip(quiet.times, attacked.times).map { "\(tenths($0.times.percentile(99))) \(tenths($1.times.percentile(99))) \(tenths($1.times.max))" }
+        zip(quiet.times, attacked.times).map {
+          "\(tenths($0.times.percentile(99))) \(tenths($1.times.percentile(99))) \(tenths($1.times.max))"
+        }
         + ["\(attacked.failures.values.reduce(0, +))", peaks.map { "\($0.peak)" }.joined(separator: " ")]
       say(Report.line([name] + cells))
-      say("    answered: " + answers.sorted { $0.key < $1.key }.map { "\($0.key) ×\($0.value)" }.joined(separator: ", "))
+      say(
+        "    answered: " + answers.sorted { $0.key < $1.key }.map { "\($0.key) ×\($0.value)" }.joined(separator: ", "))
       for problem in problems { say("    WRONG: \(problem)") }
     }
   }
@@ -62,7 +67,9 @@ struct Report: Sendable {
   var isGood: Bool { rows.allSatisfy(\.isGood) }
 
   static func printHeading() {
-    say("p99 in quiet, p99 and longest during the attack, ms; peak memory, MB, of gateway, notifier, share service and workers")
+    say(
+      "p99 in quiet, p99 and longest during the attack, ms; peak memory, MB, of gateway, notifier, share service and workers"
+    )
     say(line(["attack", "near save", "near lookup", "far save", "far lookup", "failed", "memory"]))
   }
 

@@ -55,17 +55,25 @@ struct Run {
     await fleet.stopAll()
     watch.cancel()
     await watch.value
-    if report.isGood, failure == nil, !options.keepsFolder { removeFolder(folder) } else { say("data and logs are in \(folder)") }
+    if report.isGood, failure == nil, !options.keepsFolder {
+      removeFolder(folder)
+    } else {
+      say("data and logs are in \(folder)")
+    }
     if let failure { throw failure }
     return report
   }
 
   private func startAll() async throws {
-    for role in Role.allCases { for number in 1...(role == .worker ? Stage.workerCount : 1) { try await fleet.start(role, number) } }
+    for role in Role.allCases {
+      for number in 1...(role == .worker ? Stage.workerCount : 1) { try await fleet.start(role, number) }
+    }
     guard await fleet.waitUntilWhole() else { throw RunError("the installation does not start") }
   }
 
-  private func row(of attack: Attack, _ stage: Stage, _ near: Bystander, _ far: Bystander, _ memory: Memory, for seconds: Double) async throws -> Report.Row {
+  private func row(
+    of attack: Attack, _ stage: Stage, _ near: Bystander, _ far: Bystander, _ memory: Memory, for seconds: Double
+  ) async throws -> Report.Row {
     let attacker = try await stage.user(attack.name) { $0 == near.user.shard }
     let scene = Scene(stage, attacker: attacker, isLong: options.isLong)
     let work: Attack.Work
@@ -75,7 +83,9 @@ struct Run {
       scene.complain("the attack can't be prepared: \(error)")
       work = {}
     }
-    for bystander in [near, far] where await !bystander.waitForQuiet(within: Self.aftermath) { scene.complain("others wait before the attack begins") }
+    for bystander in [near, far] where await !bystander.waitForQuiet(within: Self.aftermath) {
+      scene.complain("others wait before the attack begins")
+    }
     let quiet = await calm(near, far, for: Self.quiet)
     await memory.reset()
     let faultCount = await fleet.faults.count
@@ -87,9 +97,12 @@ struct Run {
     let peaks = await memory.peaks()
     let faults = await Array(fleet.faults.dropFirst(faultCount))
     if !faults.isEmpty { await fleet.waitUntilWhole() }
-    for bystander in [near, far] where await !bystander.waitForQuiet(within: Self.aftermath) { scene.complain("others still wait \(Self.aftermath) later") }
+    for bystander in [near, far] where await !bystander.waitForQuiet(within: Self.aftermath) {
+      scene.complain("others still wait \(Self.aftermath) later")
+    }
     return Report.Row(
-      name: attack.name, quiet: quiet, attacked: attackedCalm, peaks: peaks, answers: scene.answers, complaints: scene.complaints + faults)
+      name: attack.name, quiet: quiet, attacked: attackedCalm, peaks: peaks, answers: scene.answers,
+      complaints: scene.complaints + faults)
   }
 
   private func carryOut(_ work: @escaping Attack.Work, in scene: Scene) async {

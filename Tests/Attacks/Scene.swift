@@ -42,7 +42,9 @@ final class Scene: Sendable {
   func note(_ answer: String, documented: Set<String>) {
     state.withLock { $0.answers[answer, default: 0] += 1 }
     let status = answer.prefix { $0 != " " }
-    if !documented.contains(answer), !documented.contains(String(status)) { complain("the attacker was answered \(answer)") }
+    if !documented.contains(answer), !documented.contains(String(status)) {
+      complain("the attacker was answered \(answer)")
+    }
   }
 
   /// Runs `body` repeatedly in `count` parallel tasks until the scene is over.
@@ -83,7 +85,8 @@ struct UserClient: Sendable {
     /// The status with the error code, if there is one: the whole answer's, or its first item's.
     var text: String {
       // Bodies without a code are not parsed, because that takes time from the bystanders measured in this process.
-      guard body.indices.contains(where: { body[$0] == Self.codeName[0] && body[$0...].starts(with: Self.codeName) }) else { return "\(status)" }
+      guard body.indices.contains(where: { body[$0] == Self.codeName[0] && body[$0...].starts(with: Self.codeName) })
+      else { return "\(status)" }
       let json = json
       var code = json?["serverErrorCode"]?.string
       for list in ["records", "zones", "subscriptions"] where code == nil {
@@ -94,11 +97,14 @@ struct UserClient: Sendable {
   }
 
   /// A call of the record plane.
-  func records(_ call: String, _ body: String, in database: String = "private") async throws(HTTPClientError) -> Answer {
+  func records(_ call: String, _ body: String, in database: String = "private") async throws(HTTPClientError) -> Answer
+  {
     try await records(call, Array(body.utf8), in: database)
   }
 
-  func records(_ call: String, _ body: [UInt8], in database: String = "private", isLastOfConnection: Bool = false) async throws(HTTPClientError) -> Answer {
+  func records(_ call: String, _ body: [UInt8], in database: String = "private", isLastOfConnection: Bool = false)
+    async throws(HTTPClientError) -> Answer
+  {
     try await send("POST", recordPath(call, in: database), body: body, isLastOfConnection: isLastOfConnection)
   }
 
@@ -107,11 +113,17 @@ struct UserClient: Sendable {
   }
 
   /// A call of the object plane.
-  func mirror(_ method: String, _ path: String, _ body: String? = nil, in database: String = "private") async throws(HTTPClientError) -> Answer {
-    try await send(method, "/mirror/1/\(Stage.container)/development/\(database)/\(path)", bearer: webAuthToken, body: body.map { Array($0.utf8) })
+  func mirror(_ method: String, _ path: String, _ body: String? = nil, in database: String = "private")
+    async throws(HTTPClientError) -> Answer
+  {
+    try await send(
+      method, "/mirror/1/\(Stage.container)/development/\(database)/\(path)", bearer: webAuthToken,
+      body: body.map { Array($0.utf8) })
   }
 
-  func send(_ method: String, _ path: String, bearer: String? = nil, body: [UInt8]? = nil, isLastOfConnection: Bool = false) async throws(HTTPClientError) -> Answer {
+  func send(
+    _ method: String, _ path: String, bearer: String? = nil, body: [UInt8]? = nil, isLastOfConnection: Bool = false
+  ) async throws(HTTPClientError) -> Answer {
     var headers = [HTTPClient.Header("Content-Type", "application/json")]
     if let bearer { headers.append(HTTPClient.Header("Authorization", "Bearer \(bearer)")) }
     if isLastOfConnection { headers.append(HTTPClient.Header("Connection", "close")) }
@@ -128,7 +140,9 @@ struct UserClient: Sendable {
       try await Task.sleep(for: .milliseconds(500))
       answer = try await records(call, body, in: database)
     }
-    guard answer.text == "200", let json = answer.json else { throw RunError("\(call): \(answer.text) \(answer.json?["reason"]?.string ?? "")") }
+    guard answer.text == "200", let json = answer.json else {
+      throw RunError("\(call): \(answer.text) \(answer.json?["reason"]?.string ?? "")")
+    }
     return json
   }
 }
@@ -136,7 +150,9 @@ struct UserClient: Sendable {
 extension Attack {
   /// The path of an address that a server named, whatever its host name.
   static func path(of url: String) -> String? {
-    guard let start = url.firstRange(of: "://")?.upperBound, let slash = url[start...].firstIndex(of: "/") else { return nil }
+    guard let start = url.firstRange(of: "://")?.upperBound, let slash = url[start...].firstIndex(of: "/") else {
+      return nil
+    }
     return String(url[slash...])
   }
 }

@@ -4,11 +4,14 @@ import Installations
 
 extension Attack {
   static let connections = [
-    Attack(name: "connections", what: "one address opens 10 000 connections and keeps opening those that are closed") { scene in
+    Attack(name: "connections", what: "one address opens 10 000 connections and keeps opening those that are closed") {
+      scene in
       return {
         var held: [RawConnection] = []
         while !scene.isOver {
-          for _ in 0..<(10_000 - held.count) where !scene.isOver { held.append(try RawConnection(to: scene.stage.gateway.port)) }
+          for _ in 0..<(10_000 - held.count) where !scene.isOver {
+            held.append(try RawConnection(to: scene.stage.gateway.port))
+          }
           held.removeAll { connection in
             guard let answer = connection.answer() else { return false }
             scene.note(answer, documented: ["429", "503", "cut"])
@@ -19,9 +22,15 @@ extension Attack {
       }
     },
     Attack(name: "slow-heads", what: "2000 connections send a head each, a byte a second") { scene in
-      return { try await drip(2000, "GET /database/1/\(Stage.container)/development/private/zones/list HTTP/1.1\r\nHost: h\r\nX-A: ", scene) }
+      return {
+        try await drip(
+          2000, "GET /database/1/\(Stage.container)/development/private/zones/list HTTP/1.1\r\nHost: h\r\nX-A: ", scene)
+      }
     },
-    Attack(name: "slow-bodies-nowhere", what: "400 connections send all but the end of 8 MB to a path that does not exist, then a byte a second") { scene in
+    Attack(
+      name: "slow-bodies-nowhere",
+      what: "400 connections send all but the end of 8 MB to a path that does not exist, then a byte a second"
+    ) { scene in
       return { try await hold(400, path: "/nothing/here", scene) }
     },
     Attack(name: "slow-bodies-stranger", what: "the same to records/modify, without credentials") { scene in
@@ -40,7 +49,8 @@ extension Attack {
       }
       return {
         let body = #"{"zones":[{"zoneID":{"zoneName":"Zone"}}]}"#
-        let request = request("POST", scene.attacker.recordPath("changes/zone"), length: body.utf8.count) + Array(body.utf8)
+        let request =
+          request("POST", scene.attacker.recordPath("changes/zone"), length: body.utf8.count) + Array(body.utf8)
         var held: [RawConnection] = []
         while !scene.isOver {
           for _ in held.count..<200 where !scene.isOver {
@@ -71,13 +81,17 @@ extension Attack {
           )
           scene.note(answer.text, documented: ["200", "429"])
         }
-        for connection in held { if let answer = connection.answer() { scene.note(answer, documented: ["200", "429", "cut"]) } }
+        for connection in held {
+          if let answer = connection.answer() { scene.note(answer, documented: ["200", "429", "cut"]) }
+        }
       }
     },
   ]
 
   static func request(_ method: String, _ path: String, length: Int, headers: String = "") -> [UInt8] {
-    Array("\(method) \(path) HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: \(length)\r\n\(headers)\r\n".utf8)
+    Array(
+      "\(method) \(path) HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: \(length)\r\n\(headers)\r\n"
+        .utf8)
   }
 
   /// Opens connections that send a head byte by byte; closed ones are opened again.

@@ -33,7 +33,9 @@ struct Stage: Sendable {
         $0.member("container", Self.container)
         $0.member("environment", "development")
       })
-    guard let apiToken = token["apiToken"]?.string, let modelHash = model["modelHash"]?.string else { throw RunError("the container has no token or model") }
+    guard let apiToken = token["apiToken"]?.string, let modelHash = model["modelHash"]?.string else {
+      throw RunError("the container has no token or model")
+    }
     self.apiToken = apiToken
     self.modelHash = modelHash
   }
@@ -41,15 +43,24 @@ struct Stage: Sendable {
   /// Makes a user with a zone `Zone` whose shard satisfies `condition`. Users of other shards made on the way stay
   /// unused.
   /// - Parameter address: the source address of the user's calls; nil: the bystanders' address.
-  func user(_ name: String, from address: String? = RawConnection.source, where condition: (_ shard: Int) -> Bool = { _ in true }) async throws -> UserClient {
+  func user(
+    _ name: String, from address: String? = RawConnection.source,
+    where condition: (_ shard: Int) -> Bool = { _ in true }
+  ) async throws -> UserClient {
     guard let container = ContainerID(rawValue: Self.container) else { throw RunError("the container has no name") }
     for _ in 0..<200 {
-      let made = try await administer("POST", "/admin/1/users", object { $0.member("name", "\(name)-\(monotonicNanoseconds())") })
-      guard let recordName = made["userRecordName"]?.string, let token = made["webAuthToken"]?.string else { throw RunError("\(name) has no token") }
-      let shard = DatabaseID(container: container, environment: .development, owner: recordName).shard(of: Self.shardCount)
+      let made = try await administer(
+        "POST", "/admin/1/users", object { $0.member("name", "\(name)-\(monotonicNanoseconds())") })
+      guard let recordName = made["userRecordName"]?.string, let token = made["webAuthToken"]?.string else {
+        throw RunError("\(name) has no token")
+      }
+      let shard = DatabaseID(container: container, environment: .development, owner: recordName).shard(
+        of: Self.shardCount)
       guard condition(shard) else { continue }
-      let user = UserClient(recordName: recordName, webAuthToken: token, shard: shard, stage: self, http: HTTPClient(localAddress: address))
-      try await user.must("zones/modify", #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"Zone"}}}]}"#)
+      let user = UserClient(
+        recordName: recordName, webAuthToken: token, shard: shard, stage: self, http: HTTPClient(localAddress: address))
+      try await user.must(
+        "zones/modify", #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"Zone"}}}]}"#)
       return user
     }
     throw RunError("no user belongs to the wanted shard")
@@ -66,12 +77,18 @@ struct Stage: Sendable {
     let url: String
 
     func call(_ method: String, _ path: String, _ body: [UInt8]?) async throws -> JSONValue {
-      let headers = [HTTPClient.Header("Content-Type", "application/json"), HTTPClient.Header("Authorization", "Bearer \(Installation.operatorToken)")]
+      let headers = [
+        HTTPClient.Header("Content-Type", "application/json"),
+        HTTPClient.Header("Authorization", "Bearer \(Installation.operatorToken)"),
+      ]
       for _ in 0..<100 {
         // Dropped because a gateway that was killed is restarted.
         if let response = try? await http.send(method, url + path, headers: headers, body: body) {
           if response.status == 200 { return try JSONValue(parsing: response.body) }
-          guard response.status == 503 else { throw RunError("\(method) \(path) is answered \(response.status) \(String(decoding: response.body, as: UTF8.self))") }
+          guard response.status == 503 else {
+            throw RunError(
+              "\(method) \(path) is answered \(response.status) \(String(decoding: response.body, as: UTF8.self))")
+          }
         }
         try await Task.sleep(for: .milliseconds(50))
       }

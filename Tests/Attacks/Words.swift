@@ -7,7 +7,9 @@ enum Words {
   static func repeated(_ text: String, _ count: Int) -> String { String(repeating: text, count: count) }
 
   /// `"a":1,"b":1` …
-  static func members(_ count: Int, _ name: (Int) -> String) -> String { (0..<count).map { #""\#(name($0))":1"# }.joined(separator: ",") }
+  static func members(_ count: Int, _ name: (Int) -> String) -> String {
+    (0..<count).map { #""\#(name($0))":1"# }.joined(separator: ",")
+  }
 
   /// An operation that creates or replaces a record.
   static func save(_ recordName: String, type: String = "Note", _ fields: String) -> String {

@@ -78,8 +78,12 @@ private final class Desk: Sendable {
     }
   }
 
-  func ask() async throws(RecordError) -> Authenticate.Reply { try await authenticator.answer(to: Self.question, from: share) }
-  func successor() async throws -> String? { await authenticator.successor(of: Self.question, try await ask(), from: share) }
+  func ask() async throws(RecordError) -> Authenticate.Reply {
+    try await authenticator.answer(to: Self.question, from: share)
+  }
+  func successor() async throws -> String? {
+    await authenticator.successor(of: Self.question, try await ask(), from: share)
+  }
   var questions: Int { state.withLock(\.questions) }
   var grantCount: Int { state.withLock(\.grants) }
   var rotations: Int { state.withLock(\.rotations) }
@@ -94,7 +98,9 @@ private final class Desk: Sendable {
 }
 
 @Suite(.timeLimit(.minutes(1))) struct AuthenticatorTests {
-  @Test func `an answer that outlived its time is good only while the share service is away, and not for ever`() async throws {
+  @Test func `an answer that outlived its time is good only while the share service is away, and not for ever`()
+    async throws
+  {
     let desk = await Desk()
     #expect(try await desk.ask().userRecordName == "_a")
     desk.hands.advance(by: .seconds(59))
@@ -161,7 +167,9 @@ private final class Desk: Sendable {
     let desk = await Desk()
     let container = try #require(ContainerID(rawValue: "iCloud.a"))
     func holds(_ grant: String) async -> Bool {
-      await desk.authenticator.holds(VerifyGrant(container: container, environment: .development, userRecordName: "_a", grant: grant), from: desk.share)
+      await desk.authenticator.holds(
+        VerifyGrant(container: container, environment: .development, userRecordName: "_a", grant: grant),
+        from: desk.share)
     }
     #expect(await holds("a"))
     #expect(await !holds("b"))
@@ -177,21 +185,27 @@ private final class Desk: Sendable {
 }
 
 @Suite(.timeLimit(.minutes(1))) struct DirectoryVersionTests {
-  private func version(_ count: Int64, epoch: UInt64 = 1) -> DirectoryVersion { DirectoryVersion(epoch: epoch, count: count) }
+  private func version(_ count: Int64, epoch: UInt64 = 1) -> DirectoryVersion {
+    DirectoryVersion(epoch: epoch, count: count)
+  }
 
   @Test func `knowledge from before missed changes is forgotten, and nothing else`() async throws {
     let desk = await Desk()
     func isKnown() -> Bool { desk.authenticator.known(Desk.question) != nil }
     _ = try await desk.ask()
-    #expect(desk.authenticator.note(version(5)) && !isKnown(), "what was asked of an unknown version is not to be trusted")
+    #expect(
+      desk.authenticator.note(version(5)) && !isKnown(), "what was asked of an unknown version is not to be trusted")
     _ = try await desk.ask()
     #expect(!desk.authenticator.note(version(5)) && isKnown())
-    #expect(!desk.authenticator.note(DirectoryChanged(credentials: false, schemas: ["a"], version: version(6))) && isKnown())
+    #expect(
+      !desk.authenticator.note(DirectoryChanged(credentials: false, schemas: ["a"], version: version(6))) && isKnown())
     #expect(!desk.authenticator.note(version(6)) && isKnown())
-    #expect(desk.authenticator.note(DirectoryChanged(credentials: true, schemas: [], version: version(7))) && !isKnown())
+    #expect(
+      desk.authenticator.note(DirectoryChanged(credentials: true, schemas: [], version: version(7))) && !isKnown())
     _ = try await desk.ask()
     // The eighth message was missed.
-    #expect(desk.authenticator.note(DirectoryChanged(credentials: false, schemas: ["a"], version: version(9))) && !isKnown())
+    #expect(
+      desk.authenticator.note(DirectoryChanged(credentials: false, schemas: ["a"], version: version(9))) && !isKnown())
     _ = try await desk.ask()
     #expect(desk.authenticator.note(version(9, epoch: 2)) && !isKnown(), "another life of the share service")
   }

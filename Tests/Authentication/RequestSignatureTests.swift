@@ -16,7 +16,8 @@ private let keyID = String(repeating: "0f", count: 32)
 
   /// A request whose message `sign` puts together and signs.
   private func request(
-    _ target: String, body: String = "{}", date: String = "2026-11-20T07:33:24Z", sentTarget: String? = nil, sentBody: String? = nil,
+    _ target: String, body: String = "{}", date: String = "2026-11-20T07:33:24Z", sentTarget: String? = nil,
+    sentBody: String? = nil,
     sign: ((_ date: String, _ body: [UInt8], _ target: String) -> String)? = nil
   ) -> HTTPRequest {
     let bytes = Array(body.utf8)
@@ -30,7 +31,8 @@ private let keyID = String(repeating: "0f", count: 32)
   }
 
   private func proof(_ request: HTTPRequest, now: Int64 = signedAt * 1000) throws -> RequestSignature.Proof? {
-    try #require(RequestSignature(of: request)).proof(for: request, by: try #require(P256PublicKey(pem: key.publicPEM)), now: now)
+    try #require(RequestSignature(of: request)).proof(
+      for: request, by: try #require(P256PublicKey(pem: key.publicPEM)), now: now)
   }
 
   @Test func `a signed request is taken apart and its signature holds`() throws {
@@ -69,12 +71,17 @@ private let keyID = String(repeating: "0f", count: 32)
     #expect(try #require(RequestSignature(of: request)).proof(for: request, by: other, now: signedAt * 1000) == nil)
   }
 
-  @Test(arguments: ["2026-11-20T07:33:24Z", "2026-11-20T07:33:24+00:00", "2026-11-20T08:33:24+01:00", "2026-11-20T07:33:24.000Z"])
+  @Test(arguments: [
+    "2026-11-20T07:33:24Z", "2026-11-20T07:33:24+00:00", "2026-11-20T08:33:24+01:00", "2026-11-20T07:33:24.000Z",
+  ])
   func `a date is read leniently and signed to the letter`(date: String) throws {
     #expect(try proof(request(path, date: date)) != nil)
   }
 
-  @Test(arguments: ["", "now", "2026-11-20", "1795160004", "2026-13-20T07:33:24Z", "999999999-11-20T07:33:24Z", "-99999-11-20T07:33:24Z"])
+  @Test(arguments: [
+    "", "now", "2026-11-20", "1795160004", "2026-13-20T07:33:24Z", "999999999-11-20T07:33:24Z",
+    "-99999-11-20T07:33:24Z",
+  ])
   func `a text that is not a date is refused`(date: String) throws {
     #expect(try proof(request(path, date: date)) == nil)
   }
@@ -82,8 +89,12 @@ private let keyID = String(repeating: "0f", count: 32)
   @Test func `a date is good for ten minutes either way, and not a millisecond longer`() throws {
     let request = request(path)
     let now = signedAt * 1000
-    for offset in [-600_000, -1, 0, 1, 600_000] as [Int64] { #expect(try proof(request, now: now + offset) != nil, "\(offset)") }
-    for offset in [-600_001, 600_001, 86_400_000] as [Int64] { #expect(try proof(request, now: now + offset) == nil, "\(offset)") }
+    for offset in [-600_000, -1, 0, 1, 600_000] as [Int64] {
+      #expect(try proof(request, now: now + offset) != nil, "\(offset)")
+    }
+    for offset in [-600_001, 600_001, 86_400_000] as [Int64] {
+      #expect(try proof(request, now: now + offset) == nil, "\(offset)")
+    }
   }
 
   @Test func `both spellings of a signature leave the same trace, two signatures do not`() throws {
@@ -92,7 +103,8 @@ private let keyID = String(repeating: "0f", count: 32)
     let der = try #require(Base64.decode(headers[2].value))
     headers[2].value = Base64.encode(SigningKey.negated(der))
     let respelt = HTTPRequest(
-      method: .post, target: original.target, pathSegments: [], query: [], headers: headers, body: original.body, remoteAddress: "127.0.0.1")
+      method: .post, target: original.target, pathSegments: [], query: [], headers: headers, body: original.body,
+      remoteAddress: "127.0.0.1")
     #expect(try #require(try proof(original)).digest == #require(try proof(respelt)).digest)
     #expect(try #require(try proof(original)).digest != #require(try proof(request(path))).digest)
   }
@@ -101,13 +113,17 @@ private let keyID = String(repeating: "0f", count: 32)
   func `a text that is not a signature is refused`(text: String) throws {
     var headers = request(path).headers
     headers[2].value = text
-    let request = HTTPRequest(method: .post, target: path, pathSegments: [], query: [], headers: headers, body: [], remoteAddress: "127.0.0.1")
+    let request = HTTPRequest(
+      method: .post, target: path, pathSegments: [], query: [], headers: headers, body: [], remoteAddress: "127.0.0.1")
     #expect(try proof(request) == nil)
   }
 
   @Test func `a request without a key ID is not signed, and one with another kind of ID has no key`() {
     func signature(_ headers: [(name: String, value: String)]) -> RequestSignature? {
-      RequestSignature(of: HTTPRequest(method: .get, target: path, pathSegments: [], query: [], headers: headers, body: [], remoteAddress: "127.0.0.1"))
+      RequestSignature(
+        of: HTTPRequest(
+          method: .get, target: path, pathSegments: [], query: [], headers: headers, body: [],
+          remoteAddress: "127.0.0.1"))
     }
     #expect(signature([("x-apple-cloudkit-request-signaturev1", "AAAA")]) == nil)
     for id in ["", "12345678", String(repeating: "g", count: 64), String(repeating: "a", count: 65)] {

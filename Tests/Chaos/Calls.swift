@@ -37,7 +37,8 @@ final class Calls: Sendable {
   ///   - isLater: true for an answer with status 200 that asks the client to try again.
   /// - Throws: when no final answer came within a minute.
   func send(
-    _ method: String, _ path: String, bearer: String? = nil, requestID: String? = nil, body: [UInt8]? = nil, preferred: Int = 0,
+    _ method: String, _ path: String, bearer: String? = nil, requestID: String? = nil, body: [UInt8]? = nil,
+    preferred: Int = 0,
     isLater: (JSONValue) -> Bool = { _ in false }
   ) async throws -> Answer {
     var headers = [HTTPClient.Header("Content-Type", "application/json")]
@@ -50,7 +51,8 @@ final class Calls: Sendable {
     while ContinuousClock.now < end {
       attemptCount += 1
       do throws(HTTPClientError) {
-        let response = try await http.send(method, gateways[gateway % gateways.count] + path, headers: headers, body: body, timeout: Self.attemptLimit)
+        let response = try await http.send(
+          method, gateways[gateway % gateways.count] + path, headers: headers, body: body, timeout: Self.attemptLimit)
         // Dropped because an answer that is no JSON counts as no answer.
         let json = try? JSONValue(parsing: response.body)
         if let json, response.status != 503, response.status != 200 || !isLater(json) {
@@ -65,15 +67,19 @@ final class Calls: Sendable {
       repeated.withLock { $0[reason, default: 0] += 1 }
       try await Task.sleep(for: Self.pause)
     }
-    throw RunError("\(method) \(path.prefix { $0 != "?" }) is not answered after \(attemptCount) attempts, the last was \(reason)")
+    throw RunError(
+      "\(method) \(path.prefix { $0 != "?" }) is not answered after \(attemptCount) attempts, the last was \(reason)")
   }
 
   /// A call that must be answered with 200.
   func get(
-    _ method: String, _ path: String, bearer: String? = nil, body: [UInt8]? = nil, preferred: Int = 0, isLater: (JSONValue) -> Bool = { _ in false }
+    _ method: String, _ path: String, bearer: String? = nil, body: [UInt8]? = nil, preferred: Int = 0,
+    isLater: (JSONValue) -> Bool = { _ in false }
   ) async throws -> JSONValue {
     let answer = try await send(method, path, bearer: bearer, body: body, preferred: preferred, isLater: isLater)
-    guard answer.status == 200 else { throw RunError("\(method) \(path.prefix { $0 != "?" }) is answered \(answer.status)") }
+    guard answer.status == 200 else {
+      throw RunError("\(method) \(path.prefix { $0 != "?" }) is answered \(answer.status)")
+    }
     return answer.json
   }
 

@@ -65,7 +65,8 @@ struct Checker {
     let expected = Self.expected(of: history.saves)
     for database in Set(expected.keys).union(history.final.keys).sorted() {
       let (should, has) = (expected[database] ?? [:], history.final[database] ?? [:])
-      let counters = Set(history.saves.lazy.filter { $0.database == database }.flatMap(\.changes).filter { $0.kind == .add }.map(\.name))
+      let counters = Set(
+        history.saves.lazy.filter { $0.database == database }.flatMap(\.changes).filter { $0.kind == .add }.map(\.name))
       for (name, value) in should.sorted(by: { $0.key < $1.key }) {
         guard let found = has[name] else {
           verdict.add(.lost, "\(database): \(name) is missing, \(value) was acknowledged")
@@ -93,7 +94,8 @@ struct Checker {
       }
       guard let least = save.tags.min(), let greatest = save.tags.max() else { continue }
       if let before = last[save.client + save.database], least <= before {
-        verdict.add(.tags, "\(save.database): \(save.client)'s save \(save.number) has the tag \(least) after \(before)")
+        verdict.add(
+          .tags, "\(save.database): \(save.client)'s save \(save.number) has the tag \(least) after \(before)")
       }
       last[save.client + save.database] = greatest
     }
@@ -121,7 +123,8 @@ struct Checker {
     }
     let final = history.final[feed.database] ?? [:]
     for name in Set(copy.keys).union(final.keys).sorted() where copy[name] != final[name] {
-      verdict.add(.diverged, "\(feed.reader) has \(name) = \(Self.text(copy[name])), a new reader \(Self.text(final[name]))")
+      verdict.add(
+        .diverged, "\(feed.reader) has \(name) = \(Self.text(copy[name])), a new reader \(Self.text(final[name]))")
     }
   }
 
@@ -129,12 +132,20 @@ struct Checker {
     for log in history.logs {
       let acknowledged = history.saves.filter { $0.client == log.client }.map(\.number)
       for (before, number) in zip(log.numbers, log.numbers.dropFirst()) {
-        if number == before { verdict.add(.appliedTwice, "\(log.client): transaction \(number) is twice in its history") }
-        if number < before { verdict.add(.order, "\(log.client): transaction \(number) is after \(before) in its history") }
+        if number == before {
+          verdict.add(.appliedTwice, "\(log.client): transaction \(number) is twice in its history")
+        }
+        if number < before {
+          verdict.add(.order, "\(log.client): transaction \(number) is after \(before) in its history")
+        }
       }
       let listed = Set(log.numbers)
-      for number in acknowledged where !listed.contains(number) { verdict.add(.lost, "\(log.client): transaction \(number) is not in its history") }
-      for number in listed.subtracting(acknowledged).sorted() { verdict.add(.unknown, "\(log.client): transaction \(number) is in its history") }
+      for number in acknowledged where !listed.contains(number) {
+        verdict.add(.lost, "\(log.client): transaction \(number) is not in its history")
+      }
+      for number in listed.subtracting(acknowledged).sorted() {
+        verdict.add(.unknown, "\(log.client): transaction \(number) is in its history")
+      }
     }
   }
 
@@ -163,7 +174,9 @@ enum Planted: String, CaseIterable, Sendable {
     case .loss:
       // Hides the last save whose value is still there.
       for save in history.saves.reversed() {
-        guard let change = save.changes.first, case .put(let value) = change.kind, history.final[save.database]?[change.name] == value else { continue }
+        guard let change = save.changes.first, case .put(let value) = change.kind,
+          history.final[save.database]?[change.name] == value
+        else { continue }
         history.final[save.database]?[change.name] = nil
         for index in history.feeds.indices where history.feeds[index].database == save.database {
           history.feeds[index].items.removeAll { $0.name == change.name && $0.value == value }
@@ -171,7 +184,9 @@ enum Planted: String, CaseIterable, Sendable {
         return
       }
     case .repetition:
-      guard let save = history.saves.last(where: { $0.changes.contains { $0.kind == .add } }), let name = save.changes.first?.name else { return }
+      guard let save = history.saves.last(where: { $0.changes.contains { $0.kind == .add } }),
+        let name = save.changes.first?.name
+      else { return }
       history.final[save.database]?[name, default: 0] += 1
     }
   }

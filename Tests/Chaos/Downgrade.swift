@@ -30,16 +30,21 @@ struct Downgrade {
   func run(_ population: Population) async throws {
     await fleet.stopAll()
     let before = files()
-    guard before.count == installation.shardCount else { throw RunError("there are \(before.count) files of \(installation.shardCount) shards") }
+    guard before.count == installation.shardCount else {
+      throw RunError("there are \(before.count) files of \(installation.shardCount) shards")
+    }
     let earlier = Fleet(installation, binaries: binaries)
     let watch = Task { await earlier.watch() }
     for role in Role.allCases { try await earlier.start(role, 1) }
     let end = ContinuousClock.now + Self.limit
-    while !refusesDirectory(), refusedShards().count < installation.shardCount, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(50)) }
+    while !refusesDirectory(), refusedShards().count < installation.shardCount, ContinuousClock.now < end {
+      try await Task.sleep(for: .milliseconds(50))
+    }
     let refused = refusedShards()
     let hasNoDirectory = refusesDirectory()
     if !hasNoDirectory, refused.count < installation.shardCount {
-      ledger.refused("an earlier release's worker refused only the shards \(refused.sorted()) of \(installation.shardCount)")
+      ledger.refused(
+        "an earlier release's worker refused only the shards \(refused.sorted()) of \(installation.shardCount)")
     }
     if let database = population.databases.first(where: { $0.plane != .objects }) { await ask(database, population) }
     await earlier.stopAll()
@@ -47,8 +52,12 @@ struct Downgrade {
     await watch.value
     // A restarted process may be killed before it listens to signals.
     let ends = hasNoDirectory ? [EX_CONFIG, -SIGTERM].map { " ended with \($0) by itself" } : []
-    for fault in await earlier.faults where !(fault.hasPrefix("share-1 ") && ends.contains { fault.contains($0) }) { ledger.refused(fault) }
-    for (name, bytes) in files() where before[name] != bytes { ledger.refused("an earlier release has changed \(name)") }
+    for fault in await earlier.faults where !(fault.hasPrefix("share-1 ") && ends.contains { fault.contains($0) }) {
+      ledger.refused(fault)
+    }
+    for (name, bytes) in files() where before[name] != bytes {
+      ledger.refused("an earlier release has changed \(name)")
+    }
     await fleet.plugIn()
     await fleet.waitUntilWhole()
   }
@@ -59,14 +68,17 @@ struct Downgrade {
     for shard in 0..<installation.shardCount {
       for ending in ["", "-wal"] {
         let name = "shard-\(shard).sqlite\(ending)"
-        if let bytes = ServerProcess.contents("\(installation.data)/shards/\(name)"), !bytes.isEmpty { files[name] = bytes }
+        if let bytes = ServerProcess.contents("\(installation.data)/shards/\(name)"), !bytes.isEmpty {
+          files[name] = bytes
+        }
       }
     }
     return files
   }
 
   private func refusesDirectory() -> Bool {
-    String(decoding: ServerProcess.contents("\(installation.logs)/share-1.log") ?? [], as: UTF8.self).contains(Self.directoryRefusal)
+    String(decoding: ServerProcess.contents("\(installation.logs)/share-1.log") ?? [], as: UTF8.self).contains(
+      Self.directoryRefusal)
   }
 
   private func refusedShards() -> Set<Int64> {
@@ -84,7 +96,8 @@ struct Downgrade {
     let body = Array(#"{"records":[{"recordName":"\#(Population.counters[0])"}],"zoneID":{"zoneName":"Chaos"}}"#.utf8)
     let url = installation.gateways[0].url + population.recordPath("records/lookup", of: database)
     // Dropped because no answer counts as a refusal.
-    let answer = try? await HTTPClient().send("POST", url, headers: [HTTPClient.Header("Content-Type", "application/json")], body: body, timeout: Self.limit)
+    let answer = try? await HTTPClient().send(
+      "POST", url, headers: [HTTPClient.Header("Content-Type", "application/json")], body: body, timeout: Self.limit)
     if let answer, answer.status == 200 { ledger.refused("an earlier release answers a lookup in a newer one's file") }
   }
 }

@@ -29,7 +29,9 @@ final class Ledger: Sendable {
   var saves: [Save] { state.withLock(\.history.saves) }
 
   func acknowledged(_ save: Save) {
-    let line = "\(save.client) \(save.number) \(save.ended) " + save.changes.map { "\($0.name)=\($0.kind)" }.joined(separator: " ") + "\n"
+    let line =
+      "\(save.client) \(save.number) \(save.ended) "
+      + save.changes.map { "\($0.name)=\($0.kind)" }.joined(separator: " ") + "\n"
     state.withLock { state in
       state.history.saves.append(save)
       _ = line.withCString { write(descriptor, $0, strlen($0)) }

@@ -73,7 +73,9 @@ struct Nemesis {
       await calmly("leave worker") { await $0.fleet.stop(name, forGood: true) }
     }
     beforeGateways()
-    for name in await fleet.names(.gateway) { await calmly("restart gateway") { await $0.fleet.stop(name, forGood: false) } }
+    for name in await fleet.names(.gateway) {
+      await calmly("restart gateway") { await $0.fleet.stop(name, forGood: false) }
+    }
   }
 
   /// Replaces every process by one of another release. Only calls over a connection to an ending gateway may fail.
@@ -89,7 +91,8 @@ struct Nemesis {
     var known = repetitions()
     func check(_ role: Role, _ what: String) {
       let latest = repetitions()
-      for (reason, count) in latest where count > known[reason, default: 0] && (role != .gateway || reason.first?.isNumber == true) {
+      for (reason, count) in latest
+      where count > known[reason, default: 0] && (role != .gateway || reason.first?.isNumber == true) {
         ledger.refused("\(count - known[reason, default: 0]) calls failed with \(reason) while \(what)")
       }
       known = latest
@@ -119,7 +122,8 @@ struct Nemesis {
     await rest(1000...1000)
     note("share away", start)
     for (reason, count) in repetitions() where count > known[reason, default: 0] {
-      ledger.refused("\(count - known[reason, default: 0]) calls failed with \(reason) while the share service was away")
+      ledger.refused(
+        "\(count - known[reason, default: 0]) calls failed with \(reason) while the share service was away")
     }
   }
 

@@ -48,7 +48,9 @@ actor ObjectClient {
     } else if dice >= 60, let object = own.randomElement(using: &random) {
       try await save("update", [Change(name: object, kind: .put(value))])
     } else {
-      let names = (0..<(dice < 12 ? Int.random(in: 2...20, using: &random) : 1)).map { name(client: index, number: number, index: $0) }
+      let names = (0..<(dice < 12 ? Int.random(in: 2...20, using: &random) : 1)).map {
+        name(client: index, number: number, index: $0)
+      }
       if try await save("insert", names.map { Change(name: $0, kind: .put(value)) }) { own += names }
     }
   }
@@ -73,14 +75,18 @@ actor ObjectClient {
     }
     let wait = random.chance(waitPercent) ? "?wait=export" : ""
     let answer = try await population.calls.send(
-      "POST", population.storePath(store) + "/transactions" + wait, bearer: database.webAuthToken, body: body, preferred: index)
+      "POST", population.storePath(store) + "/transactions" + wait, bearer: database.webAuthToken, body: body,
+      preferred: index)
     guard answer.status == 200 else {
-      ledger.refused("\(database.name): transaction \(index)-\(number) is answered \(answer.status): \(answer.json["reason"]?.string ?? "")")
+      ledger.refused(
+        "\(database.name): transaction \(index)-\(number) is answered \(answer.status): \(answer.json["reason"]?.string ?? "")"
+      )
       return false
     }
     ledger.acknowledged(
       Save(
-        client: client, number: number, database: database.name, changes: changes, started: start, ended: monotonicNanoseconds(),
+        client: client, number: number, database: database.name, changes: changes, started: start,
+        ended: monotonicNanoseconds(),
         attemptCount: answer.attemptCount))
     return true
   }
@@ -105,7 +111,9 @@ actor ObjectClient {
     var token: String?
     while true {
       let query = token.map { "&after=" + percentEncoded($0) } ?? ""
-      let page = try await population.calls.get("GET", population.storePath(store) + "/history?limit=200" + query, bearer: database.webAuthToken, preferred: index)
+      let page = try await population.calls.get(
+        "GET", population.storePath(store) + "/history?limit=200" + query, bearer: database.webAuthToken,
+        preferred: index)
       for transaction in page["transactions"]?.elements ?? [] {
         if let id = transaction["transactionID"]?.string, let number = saveNumber(in: id) { log.numbers.append(number) }
       }

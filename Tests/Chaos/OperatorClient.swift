@@ -21,9 +21,12 @@ actor OperatorClient {
         number += 1
         // A new name each time, since the fate of an attempt without an answer is unknown.
         let user = "made-\(number)"
-        let answer = try await calls.send("POST", "/admin/1/users", bearer: Installation.operatorToken, body: object { $0.member("name", user) })
+        let answer = try await calls.send(
+          "POST", "/admin/1/users", bearer: Installation.operatorToken, body: object { $0.member("name", user) })
         guard answer.status == 200, let token = answer.json["webAuthToken"]?.string else {
-          if answer.attemptCount == 1 { ledger.refused("\(user) can't be made: \(answer.status) \(answer.json["reason"]?.string ?? "")") }
+          if answer.attemptCount == 1 {
+            ledger.refused("\(user) can't be made: \(answer.status) \(answer.json["reason"]?.string ?? "")")
+          }
           continue
         }
         tokens[user] = token
@@ -74,8 +77,11 @@ actor UploadClient {
     number += 1
     let content = (0..<Int.random(in: 1...60_000, using: &random)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
     let request = #"{"tokens":[{"recordType":"Photo","fieldName":"blob"}]}"#
-    let tokens = try await population.calls.get("POST", population.recordPath("assets/upload", of: database), body: Array(request.utf8))
-    guard let url = tokens["tokens"]?.elements.first?["url"]?.string, let path = Self.path(of: url) else { throw RunError("assets/upload names no URL") }
+    let tokens = try await population.calls.get(
+      "POST", population.recordPath("assets/upload", of: database), body: Array(request.utf8))
+    guard let url = tokens["tokens"]?.elements.first?["url"]?.string, let path = Self.path(of: url) else {
+      throw RunError("assets/upload names no URL")
+    }
     let uploaded = try await population.calls.send("POST", path, body: content)
     guard uploaded.status == 200, let file = uploaded.json["singleFile"] else {
       // Dropped because a used address, or one whose gateway ended, only means that another is needed; nothing was
@@ -108,7 +114,9 @@ actor UploadClient {
       isLater: { $0["records"]?.elements.first?["serverErrorCode"]?.string == "TRY_AGAIN_LATER" })
     let record = answer.json["records"]?.elements.first
     guard answer.status == 200, record?["serverErrorCode"] == nil else {
-      ledger.refused("photo-\(number), whose upload was acknowledged, was refused: \(answer.status) \(record?["reason"]?.string ?? "")")
+      ledger.refused(
+        "photo-\(number), whose upload was acknowledged, was refused: \(answer.status) \(record?["reason"]?.string ?? "")"
+      )
       return
     }
     saved["photo-\(number)"] = content
@@ -118,7 +126,8 @@ actor UploadClient {
   func check() async throws -> Int {
     for (name, content) in saved.sorted(by: { $0.key < $1.key }) {
       let body = Array(#"{"records":[{"recordName":"\#(name)"}]}"#.utf8)
-      let answer = try await population.calls.get("POST", population.recordPath("records/lookup", of: database), body: body)
+      let answer = try await population.calls.get(
+        "POST", population.recordPath("records/lookup", of: database), body: body)
       let url = answer["records"]?.elements.first?["fields"]?["blob"]?["value"]?["downloadURL"]?.string
       guard let url, let path = Self.path(of: url), try await population.calls.bytes(path) == content else {
         ledger.refused("\(name) was acknowledged and does not have its content")
@@ -129,7 +138,9 @@ actor UploadClient {
   }
 
   private static func path(of url: String) -> String? {
-    guard let start = url.firstRange(of: "://")?.upperBound, let slash = url[start...].firstIndex(of: "/") else { return nil }
+    guard let start = url.firstRange(of: "://")?.upperBound, let slash = url[start...].firstIndex(of: "/") else {
+      return nil
+    }
     return String(url[slash...])
   }
 }

@@ -85,7 +85,9 @@ struct Options: Sendable {
       }
       switch word {
       case "--plan":
-        guard let plan = Plan(rawValue: try value()) else { throw UsageError(reason: "--plan is one of \(Plan.allCases.map(\.rawValue).joined(separator: ", "))") }
+        guard let plan = Plan(rawValue: try value()) else {
+          throw UsageError(reason: "--plan is one of \(Plan.allCases.map(\.rawValue).joined(separator: ", "))")
+        }
         self.plan = plan
       case "--minutes": seconds = Double(try number(1...10_000)) * 60
       case "--seconds": seconds = Double(try number(1...600_000))
@@ -98,7 +100,9 @@ struct Options: Sendable {
       case "--users": userCount = try number(1...256)
       case "--shards": shardCount = try number(1...256)
       case "--plant":
-        guard let planted = Planted(rawValue: try value()) else { throw UsageError(reason: "--plant is one of loss, repetition") }
+        guard let planted = Planted(rawValue: try value()) else {
+          throw UsageError(reason: "--plant is one of loss, repetition")
+        }
         self.planted = planted
       case "--shim": shim = try value()
       case "--control": isControl = true
@@ -107,7 +111,9 @@ struct Options: Sendable {
       case "--binaries": binaries = try value()
       case "--earlier": earlier = try value()
       case "--order":
-        guard let order = Order(rawValue: try value()) else { throw UsageError(reason: "--order is one of advised, reversed, mixed") }
+        guard let order = Order(rawValue: try value()) else {
+          throw UsageError(reason: "--order is one of advised, reversed, mixed")
+        }
         self.order = order
       default: throw UsageError(reason: "there is no option \(word)")
       }

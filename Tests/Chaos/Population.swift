@@ -32,15 +32,19 @@ struct Population: Sendable {
   init(_ calls: Calls, userCount: Int, ledger: Ledger) async throws {
     self.calls = calls
     let token = Installation.operatorToken
-    _ = try await calls.get("POST", "/admin/1/containers", bearer: token, body: object { $0.member("container", Self.container) })
-    let model = try await calls.get("PUT", "/mirror/1/\(Self.container)/development/model", bearer: token, body: Array(Self.model.utf8))
+    _ = try await calls.get(
+      "POST", "/admin/1/containers", bearer: token, body: object { $0.member("container", Self.container) })
+    let model = try await calls.get(
+      "PUT", "/mirror/1/\(Self.container)/development/model", bearer: token, body: Array(Self.model.utf8))
     let made = try await calls.get(
       "POST", "/admin/1/tokens", bearer: token,
       body: object {
         $0.member("container", Self.container)
         $0.member("environment", "development")
       })
-    guard let apiToken = made["apiToken"]?.string, let modelHash = model["modelHash"]?.string else { throw RunError("the container has no token or model") }
+    guard let apiToken = made["apiToken"]?.string, let modelHash = model["modelHash"]?.string else {
+      throw RunError("the container has no token or model")
+    }
     self.apiToken = apiToken
     self.modelHash = modelHash
     for number in 0..<userCount { try await addUser(number, ledger) }
@@ -48,7 +52,8 @@ struct Population: Sendable {
 
   private mutating func addUser(_ number: Int, _ ledger: Ledger) async throws {
     let user = "user-\(number)"
-    let made = try await calls.get("POST", "/admin/1/users", bearer: Installation.operatorToken, body: object { $0.member("name", user) })
+    let made = try await calls.get(
+      "POST", "/admin/1/users", bearer: Installation.operatorToken, body: object { $0.member("name", user) })
     guard let token = made["webAuthToken"]?.string else { throw RunError("\(user) has no token") }
     if number % 2 == 1 {
       databases.append(Database(name: user, plane: .objects, webAuthToken: token))

@@ -63,7 +63,8 @@ struct PowerLoss: Sendable {
       switch note {
       case .synced(let inode), .removed(let inode): syncedFiles.insert(inode)
       case .folderSynced(let path): syncedFolders.insert(path)
-      case .written(let inode, _, _, _), .truncated(let inode, _, _, _): if !syncedFiles.contains(inode) { pending.append(note) }
+      case .written(let inode, _, _, _), .truncated(let inode, _, _, _):
+        if !syncedFiles.contains(inode) { pending.append(note) }
       case .made(let path): if !syncedFolders.contains(folder(of: path)) { pending.append(note) }
       case .named(_, let path, _): if !syncedFolders.contains(folder(of: path)) { pending.append(note) }
       }
@@ -91,7 +92,9 @@ struct PowerLoss: Sendable {
     }
   }
 
-  private func restore(_ path: String, _ offset: Int64, _ size: Int64, _ old: [UInt8], isWrite: Bool, _ extent: inout Extent) throws -> Bool {
+  private func restore(
+    _ path: String, _ offset: Int64, _ size: Int64, _ old: [UInt8], isWrite: Bool, _ extent: inout Extent
+  ) throws -> Bool {
     let descriptor = open(path, O_WRONLY)
     // The file's name was taken back already.
     guard descriptor >= 0 else { return false }
@@ -103,12 +106,16 @@ struct PowerLoss: Sendable {
       isHit = true
       let part = old[start..<min(start + step, old.count)]
       let count = part.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, off_t(offset) + off_t(start)) }
-      guard count == part.count else { throw RunError("\(path) can't be written back: \(String(cString: strerror(errno)))") }
+      guard count == part.count else {
+        throw RunError("\(path) can't be written back: \(String(cString: strerror(errno)))")
+      }
     }
     // A file that had grown gets its earlier length back.
     if lseek(descriptor, 0, SEEK_END) > size, extent.isHit() {
       isHit = true
-      guard ftruncate(descriptor, off_t(size)) == 0 else { throw RunError("\(path) can't be cut: \(String(cString: strerror(errno)))") }
+      guard ftruncate(descriptor, off_t(size)) == 0 else {
+        throw RunError("\(path) can't be cut: \(String(cString: strerror(errno)))")
+      }
     }
     return isHit
   }
@@ -124,7 +131,11 @@ struct PowerLoss: Sendable {
       let path = folder + "/" + name
       var status = stat()
       guard lstat(path, &status) == 0 else { continue }
-      if status.st_mode & S_IFMT == S_IFDIR { paths.merge(Self.paths(below: path)) { one, _ in one } } else { paths[UInt64(status.st_ino)] = path }
+      if status.st_mode & S_IFMT == S_IFDIR {
+        paths.merge(Self.paths(below: path)) { one, _ in one }
+      } else {
+        paths[UInt64(status.st_ino)] = path
+      }
     }
     return paths
   }
@@ -137,7 +148,9 @@ struct PowerLoss: Sendable {
     bytes.withUnsafeBytes { bytes in
       var place = 0
       while place + 40 <= bytes.count {
-        func number<T: FixedWidthInteger>(_ offset: Int, _ type: T.Type) -> T { bytes.loadUnaligned(fromByteOffset: place + offset, as: type) }
+        func number<T: FixedWidthInteger>(_ offset: Int, _ type: T.Type) -> T {
+          bytes.loadUnaligned(fromByteOffset: place + offset, as: type)
+        }
         let (firstCount, secondCount) = (Int(number(4, UInt32.self)), Int(number(8, UInt32.self)))
         let (inode, offset, size) = (number(16, UInt64.self), number(24, Int64.self), number(32, Int64.self))
         let end = place + 40 + firstCount + secondCount
@@ -151,7 +164,10 @@ struct PowerLoss: Sendable {
         case 3: notes.append(.synced(inode: inode))
         case 4: notes.append(.made(path: String(decoding: first, as: UTF8.self)))
         case 5:
-          notes.append(.named(from: String(decoding: first, as: UTF8.self), to: String(decoding: second, as: UTF8.self), replaced: number(12, UInt32.self) != 0))
+          notes.append(
+            .named(
+              from: String(decoding: first, as: UTF8.self), to: String(decoding: second, as: UTF8.self),
+              replaced: number(12, UInt32.self) != 0))
         case 6: notes.append(.folderSynced(path: String(decoding: first, as: UTF8.self)))
         default: notes.append(.removed(inode: inode))
         }

@@ -6,7 +6,9 @@ struct SeededRandom: RandomNumberGenerator, Hashable, Sendable {
   init(seed: UInt64) { state = seed }
 
   /// Another stream of the same seed.
-  init(seed: UInt64, stream: Int) { self.init(seed: seed &+ UInt64(truncatingIfNeeded: stream) &* 0x9e37_79b9_7f4a_7c15) }
+  init(seed: UInt64, stream: Int) {
+    self.init(seed: seed &+ UInt64(truncatingIfNeeded: stream) &* 0x9e37_79b9_7f4a_7c15)
+  }
 
   mutating func next() -> UInt64 {
     state &+= 0x9e37_79b9_7f4a_7c15

@@ -74,12 +74,17 @@ actor Reader {
       "POST", population.recordPath("changes/zone", of: database), body: body, preferred: index,
       isLater: { $0["zones"]?.elements.first?["serverErrorCode"]?.string == "TRY_AGAIN_LATER" })
     guard let zone = answer["zones"]?.elements.first, let next = zone["syncToken"]?.string else {
-      throw RunError("\(feed.reader): changes/zone names no zone or no token: \(answer["zones"]?.elements.first?["reason"]?.string ?? "")")
+      throw RunError(
+        "\(feed.reader): changes/zone names no zone or no token: \(answer["zones"]?.elements.first?["reason"]?.string ?? "")"
+      )
     }
     for record in zone["records"]?.elements ?? [] {
       guard let name = record["recordName"]?.string else { throw RunError("\(feed.reader): a record without a name") }
       let tag = record["recordChangeTag"]?.string.flatMap { Int64($0, radix: 36) }
-      note(Item(name: name, value: record["deleted"]?.bool == true ? nil : record["fields"]?["value"]?["value"]?.int64, tag: tag))
+      note(
+        Item(
+          name: name, value: record["deleted"]?.bool == true ? nil : record["fields"]?["value"]?["value"]?.int64,
+          tag: tag))
     }
     token = next
     return zone["moreComing"]?.bool == true
@@ -93,7 +98,8 @@ actor Reader {
     }
     let query = token.map { "&after=" + percentEncoded($0) } ?? ""
     let page = try await population.calls.get(
-      "GET", population.storePath(store) + "/changes?limit=200" + query, bearer: database.webAuthToken, preferred: index)
+      "GET", population.storePath(store) + "/changes?limit=200" + query, bearer: database.webAuthToken, preferred: index
+    )
     guard let next = page["importToken"]?.string else { throw RunError("\(feed.reader): a page without a token") }
     for change in page["changes"]?.elements ?? [] {
       guard let name = change["objectID"]?.string else { continue }

@@ -41,7 +41,9 @@ actor RecordClient {
 
   func makeCounters(_ names: [String]) async throws {
     number += 1
-    try await save(names.map { Operation(kind: "create", name: $0, tag: nil, value: 0) }, names.map { Change(name: $0, kind: .put(0)) })
+    try await save(
+      names.map { Operation(kind: "create", name: $0, tag: nil, value: 0) },
+      names.map { Change(name: $0, kind: .put(0)) })
   }
 
   private func step() async throws {
@@ -49,15 +51,20 @@ actor RecordClient {
     let dice = Int.random(in: 0..<100, using: &random)
     if own.count > Self.ownLimit || dice >= 90, !own.isEmpty {
       let victim = own.remove(at: Int.random(in: own.indices, using: &random))
-      try await save([Operation(kind: "delete", name: victim.name, tag: victim.tag)], [Change(name: victim.name, kind: .delete)])
+      try await save(
+        [Operation(kind: "delete", name: victim.name, tag: victim.tag)], [Change(name: victim.name, kind: .delete)])
     } else if dice >= 75 {
       try await count()
     } else if dice >= 50, !own.isEmpty {
       let place = Int.random(in: own.indices, using: &random)
       let operation = Operation(kind: "update", name: own[place].name, tag: own[place].tag, value: Int64(number))
-      if let tag = try await save([operation], [Change(name: operation.name, kind: .put(Int64(number)))])?.first { own[place].tag = tag }
+      if let tag = try await save([operation], [Change(name: operation.name, kind: .put(Int64(number)))])?.first {
+        own[place].tag = tag
+      }
     } else {
-      let names = (0..<(dice < 10 ? Int.random(in: 2...20, using: &random) : 1)).map { name(client: index, number: number, index: $0) }
+      let names = (0..<(dice < 10 ? Int.random(in: 2...20, using: &random) : 1)).map {
+        name(client: index, number: number, index: $0)
+      }
       let operations = names.map { Operation(kind: "create", name: $0, tag: nil, value: Int64(number)) }
       let tags = try await save(operations, names.map { Change(name: $0, kind: .put(Int64(number))) })
       for (name, tag) in zip(names, tags ?? []) { own.append(Own(name: name, tag: tag)) }
@@ -92,7 +99,8 @@ actor RecordClient {
     let tags = records.compactMap { $0["recordChangeTag"]?.string.flatMap { Int64($0, radix: 36) } }
     ledger.acknowledged(
       Save(
-        client: "records-\(index)", number: number, database: database.name, changes: changes, tags: tags, started: start, ended: monotonicNanoseconds(),
+        client: "records-\(index)", number: number, database: database.name, changes: changes, tags: tags,
+        started: start, ended: monotonicNanoseconds(),
         attemptCount: attemptCount))
   }
 
@@ -132,7 +140,8 @@ actor RecordClient {
       $0.endArray()
     }
     let answer = try await population.calls.get(
-      "POST", population.recordPath("records/lookup", of: database), body: body, preferred: index, isLater: Self.isLater)
+      "POST", population.recordPath("records/lookup", of: database), body: body, preferred: index, isLater: Self.isLater
+    )
     guard let record = answer["records"]?.elements.first, let tag = record["recordChangeTag"]?.string,
       let value = record["fields"]?["value"]?["value"]?.int64
     else { throw RunError("\(database.name): \(name) can't be looked up") }
@@ -149,11 +158,14 @@ actor RecordClient {
       $0.endArray()
     }
     return try await population.calls.send(
-      "POST", population.recordPath("records/modify", of: database), requestID: requestID, body: body, preferred: index, isLater: Self.isLater)
+      "POST", population.recordPath("records/modify", of: database), requestID: requestID, body: body, preferred: index,
+      isLater: Self.isLater)
   }
 
   private func zone(_ writer: inout JSONWriter) {
-    guard case .records(let zoneName) = database.plane else { preconditionFailure("\(database.name) is of the object plane") }
+    guard case .records(let zoneName) = database.plane else {
+      preconditionFailure("\(database.name) is of the object plane")
+    }
     writer.key("zoneID")
     writer.beginObject()
     writer.member("zoneName", zoneName)
@@ -188,7 +200,10 @@ actor RecordClient {
 
   /// The reason why an answer refuses; nil when it acknowledges every operation.
   private static func problem(_ answer: Calls.Answer, _ count: Int) -> String? {
-    guard answer.status == 200 else { return "status \(answer.status), \(answer.json["serverErrorCode"]?.string ?? "") \(answer.json["reason"]?.string ?? "")" }
+    guard answer.status == 200 else {
+      return
+        "status \(answer.status), \(answer.json["serverErrorCode"]?.string ?? "") \(answer.json["reason"]?.string ?? "")"
+    }
     let records = answer.json["records"]?.elements ?? []
     if let refused = records.first(where: { $0["serverErrorCode"] != nil }) {
       return "\(refused["serverErrorCode"]?.string ?? "") \(refused["reason"]?.string ?? "")"

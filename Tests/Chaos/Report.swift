@@ -45,9 +45,14 @@ struct Report: Sendable {
       longest[happening.kind, default: []].append(pause)
     }
     let rows = times.sorted { $0.key < $1.key }.map { kind, values in
-      Row(kind: kind, happeningCount: longest[kind]?.count ?? 0, saves: Times(values), pauses: Times(longest[kind] ?? []))
+      Row(
+        kind: kind, happeningCount: longest[kind]?.count ?? 0, saves: Times(values), pauses: Times(longest[kind] ?? []))
     }
-    return [Row(kind: "nothing", happeningCount: 0, saves: Times(quiet.map { Self.milliseconds(history.saves[$0]) }), pauses: Times([]))] + rows
+    return [
+      Row(
+        kind: "nothing", happeningCount: 0, saves: Times(quiet.map { Self.milliseconds(history.saves[$0]) }),
+        pauses: Times([]))
+    ] + rows
   }
 
   private static func milliseconds(_ save: Save) -> Double { Double(save.ended - save.started) / 1e6 }
@@ -63,9 +68,13 @@ struct Report: Sendable {
   }
 
   var text: String {
-    var lines = ["", Self.line(["while", "times", "saves", "p50 ms", "p99 ms", "max ms", "longest of each: p50", "p99", "max"])]
+    var lines = [
+      "", Self.line(["while", "times", "saves", "p50 ms", "p99 ms", "max ms", "longest of each: p50", "p99", "max"]),
+    ]
     for row in rows {
-      let pauses = row.happeningCount == 0 ? ["", "", ""] : [row.pauses.percentile(50), row.pauses.percentile(99), row.pauses.max].map(tenths)
+      let pauses =
+        row.happeningCount == 0
+        ? ["", "", ""] : [row.pauses.percentile(50), row.pauses.percentile(99), row.pauses.max].map(tenths)
       lines.append(
         Self.line(
           [row.kind, row.happeningCount == 0 ? "" : "\(row.happeningCount)", "\(row.saves.count)"]
@@ -79,7 +88,9 @@ struct Report: Sendable {
       "seed \(options.seed)",
     ]
     for fault in Verdict.Fault.allCases { lines.append("\(fault.rawValue): \(verdict.counts[fault] ?? 0)") }
-    for (_, examples) in verdict.examples.sorted(by: { $0.key.rawValue < $1.key.rawValue }) { lines += examples.map { "  " + $0 } }
+    for (_, examples) in verdict.examples.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+      lines += examples.map { "  " + $0 }
+    }
     return lines.joined(separator: "\n")
   }
 

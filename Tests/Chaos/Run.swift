@@ -16,9 +16,12 @@ struct Run {
     self.options = options
     folder = try temporaryFolder(named: "chaos")
     let folder = folder
-    loss = options.shim.map { PowerLoss(root: folder + "/data", notes: folder + "/notes", library: $0, isControl: options.isControl) }
+    loss = options.shim.map {
+      PowerLoss(root: folder + "/data", notes: folder + "/notes", library: $0, isControl: options.isControl)
+    }
     installation = try Installation(
-      binaries: binaries, folder: folder, gatewayCount: options.gatewayCount, shardCount: options.shardCount, environment: loss?.environment ?? [:])
+      binaries: binaries, folder: folder, gatewayCount: options.gatewayCount, shardCount: options.shardCount,
+      environment: loss?.environment ?? [:])
     fleet = Fleet(installation, binaries: options.earlier)
     ledger = try Ledger(path: folder + "/ledger")
     calls = Calls(gateways: installation.gateways.map(\.url))
@@ -68,7 +71,9 @@ struct Run {
       return nemesis
     }
     let seconds = Double(monotonicNanoseconds() - start) / 1e9
-    if let earlier = options.earlier { try await Downgrade(installation, binaries: earlier, fleet, ledger).run(population) }
+    if let earlier = options.earlier {
+      try await Downgrade(installation, binaries: earlier, fleet, ledger).run(population)
+    }
     let expected = Checker.expected(of: ledger.saves)
     var final: [String: [String: Int64]] = [:]
     var feeds: [Feed] = []
@@ -87,7 +92,8 @@ struct Run {
       final[database.name] = await newcomer.copy
     }
     let logs = nemesis.isBeyondRepair ? [] : await writers.logs(ledger)
-    let others = nemesis.isBeyondRepair ? "the installation does not start again" : await writers.checkOthers(population, ledger)
+    let others =
+      nemesis.isBeyondRepair ? "the installation does not start again" : await writers.checkOthers(population, ledger)
     let faults = await fleet.faults
     var history = ledger.history { history in
       history.feeds = feeds
@@ -97,7 +103,8 @@ struct Run {
     }
     options.planted.spoil(&history)
     return Report(
-      options: options, history: history, verdict: Checker.verdict(on: history), happenings: nemesis.happenings, repetitions: calls.repetitions,
+      options: options, history: history, verdict: Checker.verdict(on: history), happenings: nemesis.happenings,
+      repetitions: calls.repetitions,
       seconds: seconds, others: others, takenBack: nemesis.takenBack)
   }
 
@@ -108,7 +115,9 @@ struct Run {
     case .kills: await nemesis.killWorkers(options.killCount ?? Int(options.seconds * 2))
     case .scale:
       await nemesis.scale {
-        for (reason, count) in calls.repetitions { ledger.refused("\(count) calls failed with \(reason) while workers came and went") }
+        for (reason, count) in calls.repetitions {
+          ledger.refused("\(count) calls failed with \(reason) while workers came and went")
+        }
       }
     case .away: await nemesis.sendAway(for: .seconds(options.seconds)) { calls.repetitions }
     case .upgrade: await nemesis.upgrade(options.order, from: installation.binaries) { calls.repetitions }
@@ -135,10 +144,13 @@ struct Writers: Sendable {
     for index in 0..<options.clientCount {
       let database = population.databases[index % population.databases.count]
       switch database.plane {
-      case .records: records.append(RecordClient(population, database, index: index, seed: options.seed, ledger: ledger))
+      case .records:
+        records.append(RecordClient(population, database, index: index, seed: options.seed, ledger: ledger))
       case .objects:
         objects.append(
-          ObjectClient(population, database, index: index, seed: options.seed, waitPercent: options.plan == .scale ? 0 : 20, ledger: ledger))
+          ObjectClient(
+            population, database, index: index, seed: options.seed, waitPercent: options.plan == .scale ? 0 : 20,
+            ledger: ledger))
       }
     }
   }

@@ -23,7 +23,9 @@ import Testing
       save("objects-2", 2, "store", [Change(name: "x", kind: .put(2))]),
     ]
     history.final = ["zone": ["counter": 2, "a": 3], "store": ["x": 2]]
-    let zone = [("counter", 0, 1), ("a", 1, 2), ("b", 1, 3), ("counter", 2, 5), ("a", 3, 6), ("b", nil, 7)] as [(String, Int64?, Int64)]
+    let zone =
+      [("counter", 0, 1), ("a", 1, 2), ("b", 1, 3), ("counter", 2, 5), ("a", 3, 6), ("b", nil, 7)]
+      as [(String, Int64?, Int64)]
     history.feeds = [
       Feed(reader: "reader-0", database: "zone", items: zone.map { Item(name: $0.0, value: $0.1, tag: $0.2) }),
       Feed(reader: "reader-1", database: "store", items: [Item(name: "x", value: 1), Item(name: "x", value: 2)]),
@@ -95,7 +97,8 @@ import Testing
     expect(only: .refused) { $0.refusals = ["worker-1 ended"] }
   }
 
-  @Test(arguments: [(Planted.loss, Verdict.Fault.lost), (.repetition, .appliedTwice)]) func `damage that is planted is found`(
+  @Test(arguments: [(Planted.loss, Verdict.Fault.lost), (.repetition, .appliedTwice)])
+  func `damage that is planted is found`(
     _ planted: Planted, _ fault: Verdict.Fault
   ) {
     expect(fault) { planted.spoil(&$0) }

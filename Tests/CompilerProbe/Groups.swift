@@ -6,7 +6,9 @@ extension Pattern {
       await withTaskGroup(of: (Int, Outcome).self) { group in
         for number in numbers {
           group.addTask {
-            do throws(Refusal) { return (number, .success(try await answer(number))) } catch { return (number, .failure(error)) }
+            do throws(Refusal) { return (number, .success(try await answer(number))) } catch {
+              return (number, .failure(error))
+            }
           }
         }
         return await group.reduce(into: []) { $0.append($1) }
@@ -16,7 +18,9 @@ extension Pattern {
       await withTaskGroup(of: (Int, Outcome).self) { group in
         for number in numbers {
           group.addTask {
-            do { return (number, .success(try await untypedAnswer(number))) } catch { return (number, .failure(refusal)) }
+            do { return (number, .success(try await untypedAnswer(number))) } catch {
+              return (number, .failure(refusal))
+            }
           }
         }
         return await group.reduce(into: []) { $0.append($1) }
@@ -36,7 +40,9 @@ extension Pattern {
       await withTaskGroup(of: (Outcome, Int).self) { group in
         for number in numbers {
           group.addTask {
-            do throws(Refusal) { return (.success(try await answer(number)), number) } catch { return (.failure(error), number) }
+            do throws(Refusal) { return (.success(try await answer(number)), number) } catch {
+              return (.failure(error), number)
+            }
           }
         }
         return await group.reduce(into: []) { $0.append(($1.1, $1.0)) }
@@ -89,7 +95,9 @@ extension Pattern {
             do throws(Refusal) { return (number, try await answer(number)) } catch { return nil }
           }
         }
-        return await group.reduce(into: refused) { pairs, pair in if let pair { pairs.append((pair.0, .success(pair.1))) } }
+        return await group.reduce(into: refused) { pairs, pair in
+          if let pair { pairs.append((pair.0, .success(pair.1))) }
+        }
       }
     },
     Pattern("group: an optional answer beside its number") {
@@ -106,7 +114,9 @@ extension Pattern {
       return await withTaskGroup(of: Pair.self) { group in
         for number in numbers {
           group.addTask {
-            do throws(Refusal) { return Pair(place: number, outcome: .success(try await answer(number))) } catch { return Pair(place: number, outcome: .failure(error)) }
+            do throws(Refusal) { return Pair(place: number, outcome: .success(try await answer(number))) } catch {
+              return Pair(place: number, outcome: .failure(error))
+            }
           }
         }
         return await group.reduce(into: []) { $0.append(($1.place, $1.outcome)) }
@@ -120,7 +130,9 @@ extension Pattern {
       return await withTaskGroup(of: Answer.self) { group in
         for number in numbers {
           group.addTask {
-            do throws(Refusal) { return .answered(number, try await answer(number)) } catch { return .away(number, error) }
+            do throws(Refusal) { return .answered(number, try await answer(number)) } catch {
+              return .away(number, error)
+            }
           }
         }
         return await group.reduce(into: []) { pairs, answer in

@@ -11,7 +11,9 @@ enum Main {
       }())
     print(isOptimised ? "optimised" : "not optimised")
     for pattern in Pattern.groups + Pattern.others {
-      print(await pattern.holds() ? "holds" : "broken", pattern.isRefused ? "refused" : "used", pattern.name, separator: "\t")
+      print(
+        await pattern.holds() ? "holds" : "broken", pattern.isRefused ? "refused" : "used", pattern.name,
+        separator: "\t")
     }
   }
 }

@@ -4,7 +4,9 @@ extension Pattern {
   static let others = [
     Pattern("task: a pair whose second part awaits an error", isRefused: true) { number in
       await Task { () async -> (Int, Outcome) in
-        do throws(Refusal) { return (number, .success(try await answer(number))) } catch { return (number, .failure(error)) }
+        do throws(Refusal) { return (number, .success(try await answer(number))) } catch {
+          return (number, .failure(error))
+        }
       }.value
     },
     Pattern("task: a pair whose second part awaits, in a throwing task") { number in
@@ -14,18 +16,24 @@ extension Pattern {
     },
     Pattern("generic function: a closure's pair whose second part awaits an error") { number in
       await through {
-        do throws(Refusal) { return (number, .success(try await answer(number))) } catch { return (number, Outcome.failure(error)) }
+        do throws(Refusal) { return (number, .success(try await answer(number))) } catch {
+          return (number, Outcome.failure(error))
+        }
       }
     },
     Pattern("cancellation handler: a pair whose second part awaits an error", isRefused: true) { number in
       await withTaskCancellationHandler {
-        do throws(Refusal) { return (number, .success(try await answer(number))) } catch { return (number, Outcome.failure(error)) }
+        do throws(Refusal) { return (number, .success(try await answer(number))) } catch {
+          return (number, Outcome.failure(error))
+        }
       } onCancel: {
       }
     },
     Pattern("task-local value: a pair whose second part awaits an error") { number in
       await $traced.withValue(number) {
-        do throws(Refusal) { return (number, .success(try await answer(number))) } catch { return (number, Outcome.failure(error)) }
+        do throws(Refusal) { return (number, .success(try await answer(number))) } catch {
+          return (number, Outcome.failure(error))
+        }
       }
     },
     Pattern("generic function: a closure's enum whose payload awaits an error") { number in
@@ -36,7 +44,9 @@ extension Pattern {
     },
     Pattern("async let: a closure's pair") { number in
       async let pair: (Int, Outcome) = {
-        do throws(Refusal) { return (number, .success(try await answer(number))) } catch { return (number, .failure(error)) }
+        do throws(Refusal) { return (number, .success(try await answer(number))) } catch {
+          return (number, .failure(error))
+        }
       }()
       return await pair
     },
@@ -49,7 +59,9 @@ extension Pattern {
       async let second = outcome(number)
       do {
         let (text, other) = (try await first, await second)
-        return (number, other == .success(text) ? other : .failure(Refusal(code: 0, reason: "They differ", retryAfter: nil)))
+        return (
+          number, other == .success(text) ? other : .failure(Refusal(code: 0, reason: "They differ", retryAfter: nil))
+        )
       } catch {
         return (number, await second)
       }
@@ -64,7 +76,9 @@ extension Pattern {
       }
     },
     Pattern("function: a pair or nil, throwing a typed error") { number in
-      func pair(_ number: Int) async throws(Refusal) -> (text: String?, place: Int)? { number < 0 ? nil : (try await answer(number), number) }
+      func pair(_ number: Int) async throws(Refusal) -> (text: String?, place: Int)? {
+        number < 0 ? nil : (try await answer(number), number)
+      }
       do throws(Refusal) {
         guard let pair = try await pair(number), let text = pair.text else { return (-1, .failure(refusal)) }
         return (pair.place, .success(text))
@@ -82,20 +96,25 @@ extension Pattern {
     },
     Pattern("closure: a pair whose second part awaits a typed error") { number in
       let pair: @Sendable (Int) async -> (Int, Outcome) = { number in
-        do throws(Refusal) { return (number, .success(try await answer(number))) } catch { return (number, .failure(error)) }
+        do throws(Refusal) { return (number, .success(try await answer(number))) } catch {
+          return (number, .failure(error))
+        }
       }
       return await pair(number)
     },
     Pattern("array: a pair that is appended while its second part awaits") {
       var pairs: Pairs = []
       for number in numbers {
-        do throws(Refusal) { pairs.append((number, .success(try await answer(number)))) } catch { pairs.append((number, .failure(error))) }
+        do throws(Refusal) { pairs.append((number, .success(try await answer(number)))) } catch {
+          pairs.append((number, .failure(error)))
+        }
       }
       return pairs
     },
     Pattern("continuation: a pair") { number in
       let outcome = await outcome(number)
-      return await withCheckedContinuation { continuation in Task { continuation.resume(returning: (number, outcome)) } }
+      return await withCheckedContinuation { continuation in Task { continuation.resume(returning: (number, outcome)) }
+      }
     },
   ]
 

@@ -4,7 +4,9 @@ import Testing
 @testable import Console
 
 private func call(_ line: String, content: String = "") throws -> AdminCall {
-  guard case .run(let invocation) = try CommandLineParser.parse(line.split(separator: " ").map(String.init)), case .call(let kind) = invocation.command.action else {
+  guard case .run(let invocation) = try CommandLineParser.parse(line.split(separator: " ").map(String.init)),
+    case .call(let kind) = invocation.command.action
+  else {
     throw UsageError("not a call")
   }
   return AdminCall(kind, invocation, content: Array(content.utf8))
@@ -12,30 +14,42 @@ private func call(_ line: String, content: String = "") throws -> AdminCall {
 
 struct AdminCallTests {
   @Test(arguments: [
-    ("container create iCloud.a", "POST /admin/1/containers", #"{"container":"iCloud.a"}"#), ("container list", "GET /admin/1/containers", ""),
+    ("container create iCloud.a", "POST /admin/1/containers", #"{"container":"iCloud.a"}"#),
+    ("container list", "GET /admin/1/containers", ""),
     (
       "container set iCloud.a --display-name Photos --app-url https://a.b/#/c", "POST /admin/1/containers/iCloud.a",
       #"{"displayName":"Photos","appURL":"https://a.b/#/c"}"#
     ), ("container set iCloud.a --app-url=", "POST /admin/1/containers/iCloud.a", #"{"appURL":null}"#),
     ("container delete iCloud.a --yes", "DELETE /admin/1/containers/iCloud.a", ""),
-    ("user create alice --email a@b --given-name A --family-name B", "POST /admin/1/users", #"{"name":"alice","email":"a@b","givenName":"A","familyName":"B"}"#),
+    (
+      "user create alice --email a@b --given-name A --family-name B", "POST /admin/1/users",
+      #"{"name":"alice","email":"a@b","givenName":"A","familyName":"B"}"#
+    ),
     ("user create alice --phone +4420", "POST /admin/1/users", #"{"name":"alice","phone":"+4420"}"#),
-    ("share list", "GET /admin/1/shares", ""), ("share list --owner _a --container C", "GET /admin/1/shares?container=C&owner=_a", ""),
+    ("share list", "GET /admin/1/shares", ""),
+    ("share list --owner _a --container C", "GET /admin/1/shares?container=C&owner=_a", ""),
     (
       "share show --container C --environment production --owner _a --zone a/b",
       "GET /admin/1/participants?container=C&environment=production&owner=_a&zone=a%2Fb", ""
     ),
     (
-      "share stop --container C --environment production --owner _a --zone Z --yes", "POST /admin/1/zone/C/production/_a/Z/unshare", "{}"
+      "share stop --container C --environment production --owner _a --zone Z --yes",
+      "POST /admin/1/zone/C/production/_a/Z/unshare", "{}"
     ),
     (
-      "share stop --container C --environment production --owner _a --zone Z --share S --yes", "POST /admin/1/zone/C/production/_a/Z/unshare", #"{"share":"S"}"#
+      "share stop --container C --environment production --owner _a --zone Z --share S --yes",
+      "POST /admin/1/zone/C/production/_a/Z/unshare", #"{"share":"S"}"#
     ),
-    ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""), ("user enable alice", "POST /admin/1/users/alice/enable", ""),
+    ("user disable a/b", "POST /admin/1/users/a%2Fb/disable", ""),
+    ("user enable alice", "POST /admin/1/users/alice/enable", ""),
     ("user create a --discoverable", "POST /admin/1/users", #"{"name":"a","discoverable":true}"#),
     ("user update a --email a@b --discoverable no", "POST /admin/1/users/a", #"{"email":"a@b","discoverable":false}"#),
-    ("rules export --container C", "GET /admin/1/rules/C/development", ""), ("duplicates list", "GET /admin/1/duplicates", ""),
-    ("rules import r.json --container C --environment production --dry-run", "PUT /admin/1/rules/C/production?dryRun=true", ""),
+    ("rules export --container C", "GET /admin/1/rules/C/development", ""),
+    ("duplicates list", "GET /admin/1/duplicates", ""),
+    (
+      "rules import r.json --container C --environment production --dry-run",
+      "PUT /admin/1/rules/C/production?dryRun=true", ""
+    ),
     ("shards accept 3", "POST /admin/1/shards/accept", #"{"what":"3"}"#),
     ("quarantine list", "GET /admin/1/quarantine", ""), ("quarantine retry", "POST /admin/1/quarantine/retry", ""),
     ("quarantine retry --container C --user _a", "POST /admin/1/quarantine/retry?container=C&user=_a", ""),
@@ -52,35 +66,60 @@ struct AdminCallTests {
     (
       "role grant --container C --environment production --user a/b --role r", "POST /admin/1/roles",
       #"{"container":"C","environment":"production","user":"a/b","role":"r"}"#
-    ), ("role revoke --container C --environment production --user a/b --role r", "DELETE /admin/1/roles/C/production/r/a%2Fb", ""),
+    ),
+    (
+      "role revoke --container C --environment production --user a/b --role r",
+      "DELETE /admin/1/roles/C/production/r/a%2Fb", ""
+    ),
     ("role list", "GET /admin/1/roles", ""), ("role list --container C", "GET /admin/1/roles?container=C", ""),
     (
       "token create --container C --environment production --allowed-origin https://a", "POST /admin/1/tokens",
       #"{"container":"C","environment":"production","allowedOrigins":["https://a"]}"#
-    ), ("token revoke T", "DELETE /admin/1/tokens/T", ""), ("schema export --container C", "GET /admin/1/schema/C/development", ""),
+    ), ("token revoke T", "DELETE /admin/1/tokens/T", ""),
+    ("schema export --container C", "GET /admin/1/schema/C/development", ""),
     ("schema export --container C --environment production", "GET /admin/1/schema/C/production", ""),
     ("schema promote --container C", "POST /admin/1/schema/C/development/promote", ""),
-    ("schema promote --container C --dry-run --print-schema", "POST /admin/1/schema/C/development/promote?dryRun=true&printSchema=true", ""),
-    ("schema diff --container C", "GET /admin/1/schema/C/development/diff", ""), ("status", "GET /admin/1/status", ""), ("zones", "GET /admin/1/zones", ""),
-    ("subscriptions", "GET /admin/1/subscriptions", ""),
-    ("conflicts list --container C --owner _o --zone Z --state open --object a/b", "GET /admin/1/zone/C/development/_o/Z/conflicts?state=open&objectID=a%2Fb", ""),
-    ("conflicts restore 7 --container C --owner _o --zone Z", "POST /admin/1/zone/C/development/_o/Z/conflicts", #"{"number":7,"action":"restore"}"#),
     (
-      "conflicts resolve 7 --container C --owner _o --zone Z --pick client", "POST /admin/1/zone/C/development/_o/Z/conflicts",
+      "schema promote --container C --dry-run --print-schema",
+      "POST /admin/1/schema/C/development/promote?dryRun=true&printSchema=true", ""
+    ),
+    ("schema diff --container C", "GET /admin/1/schema/C/development/diff", ""), ("status", "GET /admin/1/status", ""),
+    ("zones", "GET /admin/1/zones", ""),
+    ("subscriptions", "GET /admin/1/subscriptions", ""),
+    (
+      "conflicts list --container C --owner _o --zone Z --state open --object a/b",
+      "GET /admin/1/zone/C/development/_o/Z/conflicts?state=open&objectID=a%2Fb", ""
+    ),
+    (
+      "conflicts restore 7 --container C --owner _o --zone Z", "POST /admin/1/zone/C/development/_o/Z/conflicts",
+      #"{"number":7,"action":"restore"}"#
+    ),
+    (
+      "conflicts resolve 7 --container C --owner _o --zone Z --pick client",
+      "POST /admin/1/zone/C/development/_o/Z/conflicts",
       #"{"number":7,"action":"resolve","pick":"client"}"#
     ),
     (
-      "conflicts resolve x --container C --owner _o --zone Z --value both", "POST /admin/1/zone/C/development/_o/Z/conflicts",
+      "conflicts resolve x --container C --owner _o --zone Z --value both",
+      "POST /admin/1/zone/C/development/_o/Z/conflicts",
       #"{"number":"x","action":"resolve","value":"both"}"#
     ),
-    ("audit --container C --owner _o --zone Z --record a/b --field CD_x", "GET /admin/1/zone/C/development/_o/Z/audit?recordName=a%2Fb&field=CD_x", ""),
-    ("zone purge --container C --owner _o --zone Z --yes", "POST /admin/1/zone/C/development/_o/Z/end", #"{"reason":"purged"}"#),
     (
-      "zone reset-encrypted --container C --environment production --owner _o --zone Z --yes", "POST /admin/1/zone/C/production/_o/Z/end",
+      "audit --container C --owner _o --zone Z --record a/b --field CD_x",
+      "GET /admin/1/zone/C/development/_o/Z/audit?recordName=a%2Fb&field=CD_x", ""
+    ),
+    (
+      "zone purge --container C --owner _o --zone Z --yes", "POST /admin/1/zone/C/development/_o/Z/end",
+      #"{"reason":"purged"}"#
+    ),
+    (
+      "zone reset-encrypted --container C --environment production --owner _o --zone Z --yes",
+      "POST /admin/1/zone/C/production/_o/Z/end",
       #"{"reason":"encryptedDataReset"}"#
     ),
     (
-      "explain a/b --container C --environment production --user alice", "GET /admin/1/explain?container=C&environment=production&user=alice&object=a%2Fb", ""
+      "explain a/b --container C --environment production --user alice",
+      "GET /admin/1/explain?container=C&environment=production&user=alice&object=a%2Fb", ""
     ),
     (
       "explain a --container C --environment production --user alice --public",
@@ -108,11 +147,15 @@ struct AdminCallTests {
   @Test func `a model is pushed to the mirror API`() throws {
     guard
       case .run(let invocation) = try CommandLineParser.parse(
-        ["model", "push", "P", "--container", "iCloud.a", "--environment", "development", "--configuration", "C & D", "--dry-run", "--print-schema"])
+        [
+          "model", "push", "P", "--container", "iCloud.a", "--environment", "development", "--configuration", "C & D",
+          "--dry-run", "--print-schema",
+        ])
     else { return }
     let call = AdminCall.pushModel(invocation, contents: [1, 2])
     #expect(call.method == "PUT")
-    #expect(call.target == "/mirror/1/iCloud.a/development/model?configuration=C%20%26%20D&dryRun=true&printSchema=true")
+    #expect(
+      call.target == "/mirror/1/iCloud.a/development/model?configuration=C%20%26%20D&dryRun=true&printSchema=true")
     #expect(call.body == [1, 2])
   }
 
@@ -130,7 +173,9 @@ struct AnswerTextTests {
       alice      7  a,b
       bo       123  -
       """
-    #expect(try text(#"{"users":[{"name":"alice","zones":7,"note":["a","b"]},{"name":"bo","zones":123,"note":null}]}"#) == expected)
+    #expect(
+      try text(#"{"users":[{"name":"alice","zones":7,"note":["a","b"]},{"name":"bo","zones":123,"note":null}]}"#)
+        == expected)
   }
 
   @Test func `other members are names and values`() throws {

@@ -33,10 +33,14 @@ struct CommandLineTests {
   }
 
   @Test(arguments: [
-    ("container", "needs one of: create, set, list, delete"), ("usr list", "did you mean 'user'"), ("user lst", "did you mean 'list'"),
-    ("zzzzzzzzzz", "There is no command 'zzzzzzzzzz'"), ("user create", "NAME is missing"), ("user create a b", "'b' is one argument too many"),
-    ("user create a --emial x", "did you mean --email"), ("user create a --email", "--email needs a value"), ("user create a --email --json", "--email needs a value"),
-    ("user create a --email x --email y", "--email may be given only once"), ("status --json=yes", "--json takes no value"),
+    ("container", "needs one of: create, set, list, delete"), ("usr list", "did you mean 'user'"),
+    ("user lst", "did you mean 'list'"),
+    ("zzzzzzzzzz", "There is no command 'zzzzzzzzzz'"), ("user create", "NAME is missing"),
+    ("user create a b", "'b' is one argument too many"),
+    ("user create a --emial x", "did you mean --email"), ("user create a --email", "--email needs a value"),
+    ("user create a --email --json", "--email needs a value"),
+    ("user create a --email x --email y", "--email may be given only once"),
+    ("status --json=yes", "--json takes no value"),
     ("token create --environment production", "--container is missing"),
     ("--nonsense status", "There is no option --nonsense"), ("dev", "--data is missing"),
   ])
@@ -45,7 +49,9 @@ struct CommandLineTests {
     #expect(error?.reason.contains(part) == true, "\(error?.reason ?? "")")
   }
 
-  @Test(arguments: ["--help", "-h", "", "user --help", "user create --help", "user create a --email --help", "dev --help"])
+  @Test(arguments: [
+    "--help", "-h", "", "user --help", "user create --help", "user create a --email --help", "dev --help",
+  ])
   func `help is to be had at every level`(line: String) throws {
     guard case .help(let path) = try CommandLineParser.parse(line.split(separator: " ").map(String.init)) else {
       Issue.record("no help for '\(line)'")
@@ -77,9 +83,12 @@ struct CommandLineTests {
   }
 
   @Test(arguments: [
-    ("--http-port 65536", "--http-port is a number from 0 to 65535"), ("--ping-port x", "--ping-port is a number from 0 to 65535"),
-    ("--workers 0", "--workers is a number from 1 to 64"), ("--user-quota -1", "--user-quota is a number of bytes, such as 500MB or 10GB"),
-    ("--user-devices 0", "--user-devices is a number from 1 to 1000000"), ("--restart-pause 0", "--restart-pause is a number from 1 to 3600000"),
+    ("--http-port 65536", "--http-port is a number from 0 to 65535"),
+    ("--ping-port x", "--ping-port is a number from 0 to 65535"),
+    ("--workers 0", "--workers is a number from 1 to 64"),
+    ("--user-quota -1", "--user-quota is a number of bytes, such as 500MB or 10GB"),
+    ("--user-devices 0", "--user-devices is a number from 1 to 1000000"),
+    ("--restart-pause 0", "--restart-pause is a number from 1 to 3600000"),
   ])
   func `a number of dev out of its range is refused`(words: String, reason: String) throws {
     let invocation = try invocation("dev --data d \(words)")
@@ -91,7 +100,9 @@ struct CommandLineTests {
       let fleet = Fleet(options: try DevOptions(try invocation(words)), binDirectory: "/bin", data: "/d", run: "/r")
       for member in fleet.members where member.role != .gateway {
         let arguments = try #require(fleet.specification(of: member, [:], log: "l")).arguments
-        #expect(arguments.firstIndex(of: "--user-devices").map { arguments[$0 + 1] } == (member.role == .notifier ? count : nil))
+        #expect(
+          arguments.firstIndex(of: "--user-devices").map { arguments[$0 + 1] }
+            == (member.role == .notifier ? count : nil))
       }
     }
   }
@@ -103,10 +114,13 @@ struct CommandLineTests {
     #expect(options.restartPolicy.longestPause == .seconds(5))
   }
 
-  @Test func `a process that ends again and again starts after ever longer pauses, up to the one that was asked for`() throws {
+  @Test func `a process that ends again and again starts after ever longer pauses, up to the one that was asked for`()
+    throws
+  {
     var policy = try DevOptions(try invocation("dev --data d --restart-pause 300")).restartPolicy
     let pauses = (0..<5).map { _ in policy.pause(afterLifetime: .seconds(1)) }
-    #expect(pauses == [.milliseconds(50), .milliseconds(100), .milliseconds(200), .milliseconds(300), .milliseconds(300)])
+    #expect(
+      pauses == [.milliseconds(50), .milliseconds(100), .milliseconds(200), .milliseconds(300), .milliseconds(300)])
     #expect(policy.pause(afterLifetime: .seconds(10)) == .milliseconds(50))
   }
 }

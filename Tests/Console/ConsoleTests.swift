@@ -30,11 +30,14 @@ private final class Stage: Sendable {
 
   func run(_ words: [String]) async -> Int32 {
     let terminal = Terminal(
-      output: { line in self.record.withLock { $0.output.append(line) } }, problem: { line in self.record.withLock { $0.problems.append(line) } },
+      output: { line in self.record.withLock { $0.output.append(line) } },
+      problem: { line in self.record.withLock { $0.problems.append(line) } },
       input: { Array("secret\n".utf8) })
     let http = HTTPSender { method, url, headers, body, _ in
       let credentials = headers.map { " \($0.value)" }.joined()
-      self.record.withLock { $0.requests.append("\(method) \(url)\(credentials) \(String(decoding: body, as: UTF8.self))") }
+      self.record.withLock {
+        $0.requests.append("\(method) \(url)\(credentials) \(String(decoding: body, as: UTF8.self))")
+      }
       return self.answer
     }
     return await Console(environment: environment, terminal: terminal, http: http).run(words)
@@ -99,12 +102,16 @@ struct ConsoleTests {
       #"{"serverErrorCode":"BAD_REQUEST","reason":"The model has 2 problems","problems":[{"entity":"A","property":"x","rule":"R1","message":"m","suggestion":"s"},{"entity":null,"property":null,"rule":"R2","message":"n","suggestion":""}]}"#
     let stage = Stage(status: 422, body: body)
     #expect(await stage.run("container", "list") == 1)
-    #expect(stage.problems == "aquifer: The model has 2 problems (BAD_REQUEST)\n  A.x: m [R1]\n    → s\n  model: n [R2]")
+    #expect(
+      stage.problems == "aquifer: The model has 2 problems (BAD_REQUEST)\n  A.x: m [R1]\n    → s\n  model: n [R2]")
   }
 
   @Test func `a command that is not understood is exit code 2 and sends nothing`() async {
     let stage = Stage()
-    for words in [["user", "create"], ["nonsense"], ["container", "delete", "C"], ["key", "add", "--container", "C", "--public-key", "/nowhere"]] {
+    for words in [
+      ["user", "create"], ["nonsense"], ["container", "delete", "C"],
+      ["key", "add", "--container", "C", "--public-key", "/nowhere"],
+    ] {
       #expect(await stage.run(words) == 2, "\(words)")
     }
     #expect(stage.requests.isEmpty)
@@ -144,7 +151,9 @@ struct ModelFileTests {
     try text.write(to: url, atomically: true, encoding: .utf8)
   }
 
-  private func contents(_ path: String) throws -> String { String(decoding: try ModelFile.contents(at: folder.appending(path: path).path), as: UTF8.self) }
+  private func contents(_ path: String) throws -> String {
+    String(decoding: try ModelFile.contents(at: folder.appending(path: path).path), as: UTF8.self)
+  }
 
   private func cleanUp() { try? FileManager.default.removeItem(at: folder) }
 

@@ -24,7 +24,8 @@ final class ScriptedServer: Sendable {
 
   func run(_ line: String) async -> Int32 {
     let terminal = Terminal(
-      output: { line in self.output.withLock { $0.append(line) } }, problem: { line in self.problems.withLock { $0.append(line) } }, input: { [] })
+      output: { line in self.output.withLock { $0.append(line) } },
+      problem: { line in self.problems.withLock { $0.append(line) } }, input: { [] })
     let http = HTTPSender { method, url, _, _, _ in
       let request = "\(method) \(url)"
       self.asked.withLock { $0.append(request) }
@@ -34,7 +35,8 @@ final class ScriptedServer: Sendable {
       }
       return .success(HTTPSender.Answer(status: answer.status, body: Array(answer.body.utf8)))
     }
-    return await Console(environment: [:], terminal: terminal, http: http).run(line.split(separator: " ").map(String.init))
+    return await Console(environment: [:], terminal: terminal, http: http).run(
+      line.split(separator: " ").map(String.init))
   }
 
   var requests: [String] { asked.withLock { $0 } }

@@ -10,7 +10,9 @@ private func json(_ text: String) throws -> JSONValue { try JSONValue(parsing: A
 
 /// The answer to `status` of two workers, with replaceable parts.
 private func status(
-  members: String = #"{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}"#, held: Int = 4,
+  members: String =
+    #"{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}"#,
+  held: Int = 4,
   first: String = "", second: String = #""silent":false,"shards":[2,3],"opening":0,"problems":[]"#
 ) throws -> JSONValue {
   try json(
@@ -49,7 +51,9 @@ struct VerdictTests {
       {"members":[{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}],
       "shards":{"count":3,"held":2,"neededFormat":21},"workers":[{"name":"worker-1","ready":true,"silent":false}]}
       """)
-    #expect(Verdict(answer, now: now).text.contains("1 shard has no worker. Wait for a worker of a release that knows the stored format 21"))
+    #expect(
+      Verdict(answer, now: now).text.contains(
+        "1 shard has no worker. Wait for a worker of a release that knows the stored format 21"))
   }
 
   @Test func `shards that the same worker holds are one finding, which names it`() throws {
@@ -57,14 +61,22 @@ struct VerdictTests {
     let second = #""silent":false,"problems":[{"shard":2,"problem":"\#(problem)"},{"shard":3,"problem":"\#(problem)"}]"#
     #expect(
       Verdict(try status(second: second), now: now).text
-        == "NOT WELL: shards 2-3 of worker-2: \(problem). If that worker no longer answers, end it (kill -9): the shards then open at once.")
+        == "NOT WELL: shards 2-3 of worker-2: \(problem). If that worker no longer answers, end it (kill -9): the shards then open at once."
+    )
   }
 
   @Test(arguments: [
-    (#","oldestWaitingAt":1799999880000,"waitingTransactions":7"#, "7 saved transactions wait for their export, the oldest for 2 min"),
+    (
+      #","oldestWaitingAt":1799999880000,"waitingTransactions":7"#,
+      "7 saved transactions wait for their export, the oldest for 2 min"
+    ),
     (#","diskFree":5000000000,"diskSize":100000000000"#, "worker-1 has 5.00 GB of disk left"),
-    (#","longestQueue":2500"#, "2500 writes wait at one shard of worker-1"), (#","pendingPings":10000"#, "10000 pings wait at worker-1"),
-    (#","problems":[{"shard":0,"problem":"can't be opened: damaged"}]"#, "shard 0 of worker-1: can't be opened: damaged"),
+    (#","longestQueue":2500"#, "2500 writes wait at one shard of worker-1"),
+    (#","pendingPings":10000"#, "10000 pings wait at worker-1"),
+    (
+      #","problems":[{"shard":0,"problem":"can't be opened: damaged"}]"#,
+      "shard 0 of worker-1: can't be opened: damaged"
+    ),
   ])
   func `figures beyond their limits are findings`(members: String, what: String) throws {
     let answer = try json(
@@ -80,7 +92,10 @@ struct VerdictTests {
   }
 
   @Test func `missing and unready processes are findings`() throws {
-    let text = Verdict(try status(members: #"{"name":"gateway","role":"gateway","ready":false,"adminURL":"http://127.0.0.1:9"}"#), now: now).text
+    let text = Verdict(
+      try status(members: #"{"name":"gateway","role":"gateway","ready":false,"adminURL":"http://127.0.0.1:9"}"#),
+      now: now
+    ).text
     #expect(text.contains("there is no notifier"))
     #expect(text.contains("gateway is not ready. `aquifer health http://127.0.0.1:9/readyz` says why"))
   }
@@ -100,7 +115,9 @@ struct ViewTests {
   }
 
   @Test func `shards are a line for each worker, those of nobody first`() throws {
-    let answer = try json(#"{"shards":[{"shard":0,"worker":"w"},{"shard":1,"worker":"w"},{"shard":2,"worker":null},{"shard":3,"worker":"w"}]}"#)
+    let answer = try json(
+      #"{"shards":[{"shard":0,"worker":"w"},{"shard":1,"worker":"w"},{"shard":2,"worker":null},{"shard":3,"worker":"w"}]}"#
+    )
     #expect(
       ClusterViews.shards(answer) == """
            WORKER  COUNT  SHARDS
@@ -129,7 +146,9 @@ struct ViewTests {
        "error":{"reason":"2 records were left out","partialErrors":[{"reason":"no room"},{"reason":"x"}]}}],"silent":[]}
       """)
     let lines = StoreViews.events(answer, now: now).split(separator: "\n").map(String.init)
-    #expect(lines[1].hasPrefix("!  5 s ago") && lines[1].contains("FAILED") && lines[1].contains("5.0 s") && lines[1].hasSuffix("no room (and 1 more)"))
+    #expect(
+      lines[1].hasPrefix("!  5 s ago") && lines[1].contains("FAILED") && lines[1].contains("5.0 s")
+        && lines[1].hasSuffix("no room (and 1 more)"))
     #expect(lines[2].contains("setup") && lines[2].contains("10 ms"))
   }
 
@@ -153,11 +172,14 @@ struct ViewTests {
 
   @Test(
     arguments: [
-      (0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (1_254_000, "1.25 MB"), (40_140_000_000, "40.1 GB"), (999_400, "999 kB"), (999_600, "1.00 MB"), (9_996, "10.0 kB"),
+      (0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (1_254_000, "1.25 MB"), (40_140_000_000, "40.1 GB"),
+      (999_400, "999 kB"), (999_600, "1.00 MB"), (9_996, "10.0 kB"),
     ] as [(Int64, String)])
   func `bytes have three digits and a unit`(count: Int64, text: String) { #expect(Units.bytes(count) == text) }
 
-  @Test(arguments: [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (172_800, "2 d")] as [(Int64, String)])
+  @Test(
+    arguments: [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (172_800, "2 d")]
+      as [(Int64, String)])
   func `spans have their largest unit`(seconds: Int64, text: String) { #expect(Units.span(seconds) == text) }
 
   @Test func `numbers that follow one another are a range`() {
@@ -171,9 +193,12 @@ struct WatchTests {
     let lines = Mutex<[String]>([])
     let pauses = Mutex<[UInt32]>([])
 
-    func run(_ words: [String], answers: [Result<HTTPSender.Answer, HTTPSender.Failure>], isScreen: Bool) async -> Int32 {
+    func run(_ words: [String], answers: [Result<HTTPSender.Answer, HTTPSender.Failure>], isScreen: Bool) async -> Int32
+    {
       let left = Mutex(answers)
-      var terminal = Terminal(output: { line in self.lines.withLock { $0.append(line) } }, problem: { line in self.lines.withLock { $0.append(line) } }, input: { [] })
+      var terminal = Terminal(
+        output: { line in self.lines.withLock { $0.append(line) } },
+        problem: { line in self.lines.withLock { $0.append(line) } }, input: { [] })
       terminal.isScreen = isScreen
       terminal.now = { now }
       terminal.pause = { seconds in
@@ -187,18 +212,23 @@ struct WatchTests {
     var text: String { lines.withLock { $0.joined(separator: "\n") } }
   }
 
-  private static let answer = HTTPSender.Answer(status: 200, body: Array(#"{"shards":[{"shard":0,"worker":"w"}]}"#.utf8))
+  private static let answer = HTTPSender.Answer(
+    status: 200, body: Array(#"{"shards":[{"shard":0,"worker":"w"}]}"#.utf8))
 
   @Test func `on a screen each answer takes the place of the one before`() async {
     let screen = Screen()
-    #expect(await screen.run(["shards", "--watch"], answers: [.success(Self.answer), .success(Self.answer)], isScreen: true) == 0)
+    #expect(
+      await screen.run(["shards", "--watch"], answers: [.success(Self.answer), .success(Self.answer)], isScreen: true)
+        == 0)
     #expect(screen.text.ranges(of: "\u{1B}[H\u{1B}[2J").count == 2)
     #expect(screen.pauses.withLock(\.self) == [2, 2])
   }
 
   @Test func `elsewhere one block follows another, and a server that is away for a moment is asked again`() async {
     let screen = Screen()
-    let answers: [Result<HTTPSender.Answer, HTTPSender.Failure>] = [.success(Self.answer), .failure(HTTPSender.Failure(reason: "refused")), .success(Self.answer)]
+    let answers: [Result<HTTPSender.Answer, HTTPSender.Failure>] = [
+      .success(Self.answer), .failure(HTTPSender.Failure(reason: "refused")), .success(Self.answer),
+    ]
     #expect(await screen.run(["shards", "--watch", "5"], answers: answers, isScreen: false) == 0)
     #expect(!screen.text.contains("\u{1B}"))
     #expect(screen.text.ranges(of: "WORKER  COUNT  SHARDS").count == 2)
@@ -208,7 +238,10 @@ struct WatchTests {
 
   @Test func `with --json each answer is a line`() async {
     let screen = Screen()
-    #expect(await screen.run(["shards", "--watch=1", "--json"], answers: [.success(Self.answer), .success(Self.answer)], isScreen: true) == 0)
+    #expect(
+      await screen.run(
+        ["shards", "--watch=1", "--json"], answers: [.success(Self.answer), .success(Self.answer)], isScreen: true) == 0
+    )
     let line = #"{"shards":[{"shard":0,"worker":"w"}]}"#
     #expect(screen.lines.withLock(\.self) == [line, line])
   }
@@ -219,12 +252,17 @@ struct WatchTests {
       limits.withLock { $0.append(limit) }
       return .failure(HTTPSender.Failure(reason: "nobody answered in time"))
     }
-    let console = Console(environment: [:], terminal: Terminal(output: { _ in }, problem: { _ in }, input: { [] }), http: http)
-    for words in [["status"], ["workers"], ["shards"], ["stores"], ["events"], ["quarantine", "list"], ["container", "list"]] { #expect(await console.run(words) == 1) }
+    let console = Console(
+      environment: [:], terminal: Terminal(output: { _ in }, problem: { _ in }, input: { [] }), http: http)
+    for words in [
+      ["status"], ["workers"], ["shards"], ["stores"], ["events"], ["quarantine", "list"], ["container", "list"],
+    ] { #expect(await console.run(words) == 1) }
     #expect(limits.withLock(\.self) == Array(repeating: .seconds(10), count: 6) + [.seconds(60)])
   }
 
-  @Test(arguments: [["--watch=0"], ["--watch=soon"], ["--watch", "5", "6"]]) func `a watch takes seconds or nothing`(words: [String]) async {
+  @Test(arguments: [["--watch=0"], ["--watch=soon"], ["--watch", "5", "6"]]) func `a watch takes seconds or nothing`(
+    words: [String]
+  ) async {
     #expect(await Screen().run(["status"] + words, answers: [.success(Self.answer)], isScreen: false) == 2)
   }
 }

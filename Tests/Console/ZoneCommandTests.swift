@@ -15,13 +15,16 @@ private final class ZoneServer: Sendable {
   let output = Mutex<[String]>([])
   private let answers: @Sendable (_ method: String, _ target: String, _ body: String) -> (Int, [UInt8])
 
-  init(_ answers: @escaping @Sendable (_ method: String, _ target: String, _ body: String) -> (Int, [UInt8])) { self.answers = answers }
+  init(_ answers: @escaping @Sendable (_ method: String, _ target: String, _ body: String) -> (Int, [UInt8])) {
+    self.answers = answers
+  }
 
   func run(_ words: String...) async -> Int32 { await run(words) }
 
   func run(_ words: [String]) async -> Int32 {
     let terminal = Terminal(
-      output: { line in self.output.withLock { $0.append(line) } }, problem: { line in self.problems.withLock { $0.append(line) } }, input: { [] })
+      output: { line in self.output.withLock { $0.append(line) } },
+      problem: { line in self.problems.withLock { $0.append(line) } }, input: { [] })
     let http = HTTPSender { method, url, _, body, _ in
       let target = url.replacing("http://s", with: "")
       let text = String(decoding: body, as: UTF8.self)
@@ -57,7 +60,8 @@ struct ZoneCommandTests {
         return (
           200,
           Array(
-            "{\"format\":\"aquifer.zone/1\",\"sequence\":7}\n\(asset)\n\(Self.line("a", asset: true))\n{\"more\":true,\"after\":\"a b\",\"sequence\":7}\n".utf8)
+            "{\"format\":\"aquifer.zone/1\",\"sequence\":7}\n\(asset)\n\(Self.line("a", asset: true))\n{\"more\":true,\"after\":\"a b\",\"sequence\":7}\n"
+              .utf8)
         )
       case Self.base + "/export?after=a%20b&sequence=7": return (200, Array("\(Self.line("c"))\n{\"end\":true}\n".utf8))
       case "/assets/1/x": return (200, content)
@@ -66,7 +70,9 @@ struct ZoneCommandTests {
     }
   }
 
-  @Test func `T-X04 an export is written page by page, ends with a line that vouches for it, and is read back`() async throws {
+  @Test func `T-X04 an export is written page by page, ends with a line that vouches for it, and is read back`()
+    async throws
+  {
     defer { try? FileManager.default.removeItem(at: folder) }
     let server = exportingServer()
     #expect(await server.run("zone", "export", folder.path) == 0, "\(server.problems.withLock { $0 })")
@@ -78,12 +84,19 @@ struct ZoneCommandTests {
     #expect(answer["records"]?.int64 == 2 && answer["assets"]?.int64 == 1 && answer["sequence"]?.int64 == 7)
     let export = try ZoneExport(folder: folder.path)
     #expect(export.records.count == 2 && export.assets == [ZoneExport.Asset(hash: Self.hash, byteCount: 3)])
-    #expect(export.pages(recordLimit: 1, byteLimit: 1 << 20).count == 2 && export.pages(recordLimit: 9, byteLimit: 10).count == 2)
-    #expect(export.pages(recordLimit: 9, byteLimit: 1 << 20).map { String(decoding: $0, as: UTF8.self) } == ["\(Self.line("a", asset: true))\n\(Self.line("c"))\n"])
+    #expect(
+      export.pages(recordLimit: 1, byteLimit: 1 << 20).count == 2
+        && export.pages(recordLimit: 9, byteLimit: 10).count == 2)
+    #expect(
+      export.pages(recordLimit: 9, byteLimit: 1 << 20).map { String(decoding: $0, as: UTF8.self) } == [
+        "\(Self.line("a", asset: true))\n\(Self.line("c"))\n"
+      ])
 
     // The console asks for missing assets, uploads and sends them. The second page need not find the zone empty.
     let receiver = ZoneServer { method, target, body in
-      if target == Self.base + "/assets" { return (200, Array(#"{"assets":[{"present":false,"uploadURL":"http://s/upload"}]}"#.utf8)) }
+      if target == Self.base + "/assets" {
+        return (200, Array(#"{"assets":[{"present":false,"uploadURL":"http://s/upload"}]}"#.utf8))
+      }
       if target == "/upload" { return (200, []) }
       return (200, Array(#"{"imported":2,"unchanged":0}"#.utf8))
     }
@@ -93,11 +106,13 @@ struct ZoneCommandTests {
     #expect(receiver.targets.last == "POST \(Self.base)/import?merge=true")
   }
 
-  @Test func `an altered, cut or missing file is not sent, and content that arrives altered is not kept`() async throws {
+  @Test func `an altered, cut or missing file is not sent, and content that arrives altered is not kept`() async throws
+  {
     defer { try? FileManager.default.removeItem(at: folder) }
     let altered = exportingServer([9])
     #expect(await altered.run("zone", "export", folder.path) == 1)
-    #expect(!FileManager.default.fileExists(atPath: folder.appending(path: "zone.jsonl").path), "half an export has no name")
+    #expect(
+      !FileManager.default.fileExists(atPath: folder.appending(path: "zone.jsonl").path), "half an export has no name")
     try FileManager.default.removeItem(at: folder)
     #expect(await exportingServer().run("zone", "export", folder.path) == 0)
     #expect(await exportingServer().run("zone", "export", folder.path) == 1)
@@ -118,12 +133,21 @@ struct ZoneCommandTests {
 
   @Test func `T-X03 a restore goes on where the server says, with the sequence that a date meant`() async throws {
     let server = ZoneServer { _, _, body in
-      (200, Array(#"{"restored":3,"deleted":1,"sequence":5,"through":9,"after":\#(body.contains("after") ? 9 : 7),"moreComing":\#(!body.contains("after"))}"#.utf8))
+      (
+        200,
+        Array(
+          #"{"restored":3,"deleted":1,"sequence":5,"through":9,"after":\#(body.contains("after") ? 9 : 7),"moreComing":\#(!body.contains("after"))}"#
+            .utf8)
+      )
     }
     #expect(await server.run("zone", "restore", "--date", "2026-11-20T07:33:24Z") == 0)
-    #expect(server.requests.withLock { $0.map(\.body) } == [#"{"date":"2026-11-20T07:33:24Z"}"#, #"{"sequence":5,"through":9,"after":7}"#])
+    #expect(
+      server.requests.withLock { $0.map(\.body) } == [
+        #"{"date":"2026-11-20T07:33:24Z"}"#, #"{"sequence":5,"through":9,"after":7}"#,
+      ])
     #expect(server.output.withLock { $0 } == [#"{"restored":6,"deleted":2,"sequence":5}"#])
-    let refusing = ZoneServer { _, _, _ in (400, Array(#"{"serverErrorCode":"BAD_REQUEST","reason":"not known"}"#.utf8)) }
+    let refusing = ZoneServer { _, _, _ in (400, Array(#"{"serverErrorCode":"BAD_REQUEST","reason":"not known"}"#.utf8))
+    }
     #expect(await refusing.run("zone", "restore", "--to", "5") == 1)
     for words in [["--to", "x"], ["--to", "5", "--date", "d"], []] {
       let quiet = ZoneServer { _, _, _ in (200, []) }

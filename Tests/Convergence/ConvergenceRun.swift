@@ -32,7 +32,9 @@ package enum ConvergenceRun {
   /// - Parameters:
   ///   - losesLastPage: true: the first device skips a page, to show that the check notices it.
   ///   - zoneNames: with several zones objects move between them, and links between zones are refused.
-  package static func failures(ofSeed seed: Int, losesLastPage: Bool = false, zones zoneNames: [String] = ["home"]) throws -> [String] {
+  package static func failures(ofSeed seed: Int, losesLastPage: Bool = false, zones zoneNames: [String] = ["home"])
+    throws -> [String]
+  {
     let zone = TestDatabase(zones: zoneNames)
     var editor = Editor(seed: seed)
     let shape = Shape(&editor.generator)
@@ -65,7 +67,9 @@ package enum ConvergenceRun {
     }
     for device in devices + [fresh] {
       // An object that a device made and never imported has no place there.
-      let lost = device.graph.objects.keys.filter { name in device.places[name].map { zone.zone(of: name)?.name != $0 } ?? (device === fresh) }
+      let lost = device.graph.objects.keys.filter { name in
+        device.places[name].map { zone.zone(of: name)?.name != $0 } ?? (device === fresh)
+      }
       failures += lost.sorted().map { "\(device.store): \($0) is in \(device.places[$0] ?? "no zone")" }
     }
     failures += try echoes(of: devices, in: zone)
@@ -74,13 +78,19 @@ package enum ConvergenceRun {
 
   /// Moves an object or two to a random zone.
   private static func move(in database: TestDatabase, _ generator: inout SeededGenerator) throws {
-    let names = database.zones.flatMap(\.live).filter { !LinkRecord.isLink(recordType: $0.recordType) }.map(\.recordName).sorted()
-    guard let name = names.randomElement(using: &generator), let other = names.randomElement(using: &generator) else { return }
+    let names = database.zones.flatMap(\.live).filter { !LinkRecord.isLink(recordType: $0.recordType) }.map(
+      \.recordName
+    ).sorted()
+    guard let name = names.randomElement(using: &generator), let other = names.randomElement(using: &generator) else {
+      return
+    }
     let target = database.zones[Int.random(in: 0..<database.zones.count, using: &generator)]
     try database.move([name, other], to: target, leavesFirst: Bool.random(using: &generator))
   }
 
-  private static func importPage(of device: TestClient, _ generator: inout SeededGenerator, _ export: (TestClient) throws -> Void) throws {
+  private static func importPage(
+    of device: TestClient, _ generator: inout SeededGenerator, _ export: (TestClient) throws -> Void
+  ) throws {
     try export(device)
     // Pages of several zones keep the order of the changes: an object may be deleted in one zone and created again in
     // another.
@@ -88,7 +98,9 @@ package enum ConvergenceRun {
     let limit = Int.random(in: 1...6, using: &generator)
     // Now and then a device stops before it has stored its token, and gets the page again.
     let keepsToken = Int.random(in: 0..<8, using: &generator) > 0
-    device.apply(try device.fetch(limit: limit) { page in if shuffles { page.shuffle(using: &generator) } }, keepsToken: keepsToken)
+    device.apply(
+      try device.fetch(limit: limit) { page in if shuffles { page.shuffle(using: &generator) } }, keepsToken: keepsToken
+    )
   }
 
   /// Nothing is left to be sent in either direction (T-H04).

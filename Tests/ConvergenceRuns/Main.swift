@@ -26,7 +26,9 @@ private struct Options {
 private enum Convergences {
   static func main() async throws {
     guard let options = Options(Array(CommandLine.arguments.dropFirst())) else {
-      print("convergence-runs [--runs N] [--seed S]: N runs from seed S on, 10000 from 0 without them; prints the seeds that fail")
+      print(
+        "convergence-runs [--runs N] [--seed S]: N runs from seed S on, 10000 from 0 without them; prints the seeds that fail"
+      )
       exit(2)
     }
     let seeds = ConvergenceRun.knownSeeds + Array(options.seed..<options.seed + options.runs)
@@ -37,7 +39,9 @@ private enum Convergences {
         group.addTask {
           var failed: [Int] = []
           for index in stride(from: worker, to: seeds.count, by: workerCount) {
-            let failures = try ConvergenceRun.failures(ofSeed: seeds[index]) + ConvergenceRun.failures(ofSeed: seeds[index], zones: ["home", "Trips", "Work"])
+            let failures =
+              try ConvergenceRun.failures(ofSeed: seeds[index])
+              + ConvergenceRun.failures(ofSeed: seeds[index], zones: ["home", "Trips", "Work"])
             if failures.isEmpty { continue }
             failed.append(seeds[index])
             print("seed \(seeds[index]): \(failures.joined(separator: "; "))")

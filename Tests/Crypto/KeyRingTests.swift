@@ -8,13 +8,18 @@ struct KeyRingTests {
   private static let first = String(repeating: "1a", count: 32)
   private static let second = String(repeating: "2B", count: 32)
 
-  private static func opened(_ blob: [UInt8], by keys: KeyRing, for purpose: KeyRing.Purpose = .record) throws(SealingError) -> [UInt8] {
-    try blob.withUnsafeBufferPointer { blob throws(SealingError) in try keys.open(UnsafeRawBufferPointer(blob), for: purpose) }
+  private static func opened(_ blob: [UInt8], by keys: KeyRing, for purpose: KeyRing.Purpose = .record)
+    throws(SealingError) -> [UInt8]
+  {
+    try blob.withUnsafeBufferPointer { blob throws(SealingError) in
+      try keys.open(UnsafeRawBufferPointer(blob), for: purpose)
+    }
   }
 
   @Test(
     arguments: [
-      ("", "it has no key"), ("# nothing\n\n", "it has no key"), ("# one\n12ab", "line 2 is not a key: a key has 64 hexadecimal digits"),
+      ("", "it has no key"), ("# nothing\n\n", "it has no key"),
+      ("# one\n12ab", "line 2 is not a key: a key has 64 hexadecimal digits"),
       (String(repeating: "x", count: 64), "line 1 is not a key: a key has 64 hexadecimal digits"),
       (first + "\n\n" + first.uppercased(), "line 3 repeats an earlier key"),
     ])
@@ -36,7 +41,8 @@ struct KeyRingTests {
     #expect(!KeyRing().canSeal && KeyRing().newest == nil)
   }
 
-  @Test(arguments: [0, 1, 16, 1000, 70_000]) func `a blob says nothing, is opened for its purpose alone, and shows every change`(count: Int) throws {
+  @Test(arguments: [0, 1, 16, 1000, 70_000])
+  func `a blob says nothing, is opened for its purpose alone, and shows every change`(count: Int) throws {
     let keys = try KeyRing(parsing: KeyRing.newKey())
     let content = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
     let blob = keys.seal(content, for: .history)
@@ -50,7 +56,9 @@ struct KeyRingTests {
       altered[index] ^= 1
       #expect(throws: SealingError.altered) { try Self.opened(altered, by: keys, for: .history) }
     }
-    for cut in 0..<min(blob.count, 40) { #expect(throws: SealingError.altered) { try Self.opened(Array(blob.prefix(cut)), by: keys, for: .history) } }
+    for cut in 0..<min(blob.count, 40) {
+      #expect(throws: SealingError.altered) { try Self.opened(Array(blob.prefix(cut)), by: keys, for: .history) }
+    }
     #expect([0x9c, 1].withUnsafeBytes { !KeyRing.isSealed($0) && KeyRing.contentByteCount(of: $0) == $0.count })
   }
 }
@@ -63,7 +71,9 @@ struct SealedFileTests {
   private func sealed(_ content: [UInt8], pieces: Int = 10_000) throws -> [UInt8] {
     var sealer = try #require(FileSealer(keys))
     var file: [UInt8] = []
-    for start in stride(from: 0, to: content.count, by: pieces) { file += sealer.add(Array(content[start..<min(start + pieces, content.count)])) }
+    for start in stride(from: 0, to: content.count, by: pieces) {
+      file += sealer.add(Array(content[start..<min(start + pieces, content.count)]))
+    }
     return file + sealer.finish()
   }
 
@@ -72,7 +82,8 @@ struct SealedFileTests {
     return Array(file[Int(place.offset)..<Int(place.offset) + place.byteCount])
   }
 
-  @Test(arguments: [0, 1, 65_507, 65_508, 65_509, 131_016, 131_017, 300_000]) func `a file is read chunk by chunk as it was written piece by piece`(count: Int) throws {
+  @Test(arguments: [0, 1, 65_507, 65_508, 65_509, 131_016, 131_017, 300_000])
+  func `a file is read chunk by chunk as it was written piece by piece`(count: Int) throws {
     let content = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 5) }
     let file = try sealed(content)
     #expect(Int64(file.count) == SealedFile.byteCount(ofContent: Int64(count)))
@@ -90,10 +101,16 @@ struct SealedFileTests {
     let content = [UInt8](repeating: 7, count: Int(count))
     let (file, other) = (try sealed(content), try sealed(content))
     let opened = try #require(try SealedFile(head: Array(file.prefix(SealedFile.headByteCount)), keys: keys))
-    #expect(throws: SealingError.altered) { try opened.open(chunk: chunk(file, 1, of: count), index: 0, contentByteCount: count) }
-    #expect(throws: SealingError.altered) { try opened.open(chunk: chunk(other, 0, of: count), index: 0, contentByteCount: count) }
+    #expect(throws: SealingError.altered) {
+      try opened.open(chunk: chunk(file, 1, of: count), index: 0, contentByteCount: count)
+    }
+    #expect(throws: SealingError.altered) {
+      try opened.open(chunk: chunk(other, 0, of: count), index: 0, contentByteCount: count)
+    }
     // As if the file had ended with its first chunk.
-    #expect(throws: SealingError.altered) { try opened.open(chunk: chunk(file, 0, of: count), index: 0, contentByteCount: 65_508) }
+    #expect(throws: SealingError.altered) {
+      try opened.open(chunk: chunk(file, 0, of: count), index: 0, contentByteCount: 65_508)
+    }
   }
 
   @Test func `content that begins like a sealed file is none, and a file whose key is missing says so`() throws {
@@ -102,6 +119,9 @@ struct SealedFileTests {
     #expect(try SealedFile(head: Array(head.dropLast()) + [head.last! ^ 1], keys: keys) == nil)
     #expect(try SealedFile(head: [], keys: keys) == nil)
     #expect(throws: SealingError.missingKey(keys.newest!)) { _ = try SealedFile(head: head, keys: KeyRing()) }
-    #expect([-1, 0, 60, 87, SealedFile.byteCount(ofContent: 65_508) + 1].allSatisfy { SealedFile.contentByteCount(ofFile: $0) == nil })
+    #expect(
+      [-1, 0, 60, 87, SealedFile.byteCount(ofContent: 65_508) + 1].allSatisfy {
+        SealedFile.contentByteCount(ofFile: $0) == nil
+      })
   }
 }

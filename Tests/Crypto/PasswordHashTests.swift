@@ -6,11 +6,15 @@ import Testing
 @Suite struct PasswordHashTests {
   @Test func `a password matches its own hash and no other, and no two hashes are alike`() throws {
     let password = Array("correct horse".utf8)
-    let (first, second) = (try #require(PasswordHash.cheapest.make(password)), try #require(PasswordHash.cheapest.make(password)))
+    let (first, second) = (
+      try #require(PasswordHash.cheapest.make(password)), try #require(PasswordHash.cheapest.make(password))
+    )
     #expect(first.hasPrefix("$argon2id$v=19$"))
     #expect(first != second)
     #expect(PasswordHash.isMatch(password, first) && PasswordHash.isMatch(password, second))
-    for wrong in ["correct hors", "correct horse ", "Correct horse", ""] { #expect(!PasswordHash.isMatch(Array(wrong.utf8), first)) }
+    for wrong in ["correct hors", "correct horse ", "Correct horse", ""] {
+      #expect(!PasswordHash.isMatch(Array(wrong.utf8), first))
+    }
   }
 
   @Test func `an empty password and one with zero bytes are passwords`() throws {
@@ -60,7 +64,10 @@ import Testing
 
   @Test func `bytes that are no signature are told at once`() throws {
     let der = key.signature(of: [1])
-    for wrong in [[], [0], Array(der.dropLast()), der + [0], Array(der.dropFirst()), [UInt8](repeating: 0x30, count: 200), [0x30, 0]] {
+    for wrong in [
+      [], [0], Array(der.dropLast()), der + [0], Array(der.dropFirst()), [UInt8](repeating: 0x30, count: 200),
+      [0x30, 0],
+    ] {
       #expect(P256Signature(der: wrong) == nil, "\(wrong)")
     }
   }
@@ -68,7 +75,9 @@ import Testing
   @Test func `the other spelling of a signature is valid too, and recognised by its r`() throws {
     for _ in 0..<20 {
       let der = key.signature(of: [1])
-      let (one, other) = (try #require(P256Signature(der: der)), try #require(P256Signature(der: SigningKey.negated(der))))
+      let (one, other) = (
+        try #require(P256Signature(der: der)), try #require(P256Signature(der: SigningKey.negated(der)))
+      )
       #expect(one != other)
       #expect(try publicKey(key).isValid(other, for: [1]))
       #expect(one.r == other.r && one.r.count == 32)

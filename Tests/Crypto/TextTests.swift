@@ -5,14 +5,18 @@ import Testing
 import Crypto
 
 struct TextTests {
-  @Test(arguments: [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="), ("foobar", "Zm9vYmFy")])
+  @Test(arguments: [
+    ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
+    ("foobar", "Zm9vYmFy"),
+  ])
   func `base64 of the standard's words`(plain: String, text: String) {
     #expect(Base64.encode(Array(plain.utf8)) == text)
     #expect(Base64.decode(text) == Array(plain.utf8))
   }
 
   @Test(arguments: [
-    "Zg", "Zg=", "Zg===", "=Zg=", "Z===", "====", "Zm9v=", "Zm=v", "Zm9vZg==Zm9v", "Zg==Zg==", "Zh==", "Zm9=", " Zg==", "Zg==\n", "Zm9v\n", "\nZm9",
+    "Zg", "Zg=", "Zg===", "=Zg=", "Z===", "====", "Zm9v=", "Zm=v", "Zm9vZg==Zm9v", "Zg==Zg==", "Zh==", "Zm9=", " Zg==",
+    "Zg==\n", "Zm9v\n", "\nZm9",
     "    Zm9v", "Zm9v    ", "Zm9v\r\n\r\n", "Zm9v----", "Zm-_", "Zm9é", "Zm\u{0}v", "Zm 9v123", "ZgA=====",
   ])
   func `text that is not canonical base64 is refused`(text: String) {
@@ -38,7 +42,9 @@ struct TextTests {
     let alphabet = Array("ABab01+/==- ".unicodeScalars)
     for _ in 0..<20_000 {
       var text = ""
-      for _ in 0..<Int.random(in: 0...12, using: &generator) { text.unicodeScalars.append(alphabet[Int.random(in: 0..<alphabet.count, using: &generator)]) }
+      for _ in 0..<Int.random(in: 0...12, using: &generator) {
+        text.unicodeScalars.append(alphabet[Int.random(in: 0..<alphabet.count, using: &generator)])
+      }
       if let bytes = Base64.decode(text) { #expect(Base64.encode(bytes) == text) }
     }
   }

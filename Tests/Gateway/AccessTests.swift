@@ -8,12 +8,14 @@ import Testing
 
 private func address(_ path: [String?]) throws(RecordError) -> Address {
   try Address(
-    RouteMatch(route: Route([.get], "/x", .welcome), container: path[0], environment: path[1], database: path[2], names: []))
+    RouteMatch(
+      route: Route([.get], "/x", .welcome), container: path[0], environment: path[1], database: path[2], names: []))
 }
 
 struct AddressTests {
   @Test(arguments: [
-    (["..", "development", "private"], "container"), (["", "development", "private"], "container"), (["iCloud.a", "staging", "private"], "environment"),
+    (["..", "development", "private"], "container"), (["", "development", "private"], "container"),
+    (["iCloud.a", "staging", "private"], "environment"),
     (["iCloud.a", "development", "mine"], "database"),
   ])
   func `a segment that can't be is named`(path: [String], word: String) {
@@ -39,16 +41,25 @@ struct AccessTests {
     try Access.question(need: need, address: place, credentials: credentials)
   }
 
-  private func caller(_ reply: Authenticate.Reply, _ need: Need, token: String? = nil, isBearer: Bool = false, origin: String? = nil) throws(RecordError) -> Caller {
-    try Access.caller(reply, need: need, credentials: Credentials(apiToken: isBearer ? nil : "a", userToken: token, isBearer: isBearer), origin: origin)
+  private func caller(
+    _ reply: Authenticate.Reply, _ need: Need, token: String? = nil, isBearer: Bool = false, origin: String? = nil
+  ) throws(RecordError) -> Caller {
+    try Access.caller(
+      reply, need: need, credentials: Credentials(apiToken: isBearer ? nil : "a", userToken: token, isBearer: isBearer),
+      origin: origin)
   }
 
   @Test(arguments: [
-    Credentials(apiToken: nil, userToken: nil, isBearer: false), Credentials(apiToken: nil, userToken: "u", isBearer: false),
+    Credentials(apiToken: nil, userToken: nil, isBearer: false),
+    Credentials(apiToken: nil, userToken: "u", isBearer: false),
   ])
   func `without an API token only a bearer token will do`(credentials: Credentials) throws {
     for need in [Need.app, .user] {
-      #expect(throws: RecordError(.authenticationFailed, "The request has no API token: send ckAPIToken, or Authorization: Bearer <web auth token>")) {
+      #expect(
+        throws: RecordError(
+          .authenticationFailed,
+          "The request has no API token: send ckAPIToken, or Authorization: Bearer <web auth token>")
+      ) {
         try question(need, credentials)
       }
     }
@@ -61,7 +72,9 @@ struct AccessTests {
   @Test func `an operator is asked for without container and by bearer token only`() throws {
     let asked = try question(.operatorToken, Credentials(apiToken: "a", userToken: "o", isBearer: true))
     #expect(asked == Authenticator.Question(container: nil, environment: nil, apiToken: nil, userToken: "o"))
-    #expect(throws: RecordError.self) { try question(.operatorToken, Credentials(apiToken: "a", userToken: "o", isBearer: false)) }
+    #expect(throws: RecordError.self) {
+      try question(.operatorToken, Credentials(apiToken: "a", userToken: "o", isBearer: false))
+    }
   }
 
   @Test func `an address with its own authority needs no question to the directory`() throws {
@@ -69,7 +82,8 @@ struct AccessTests {
   }
 
   @Test(arguments: [
-    (Authenticate.Reply.Refusal.apiToken, ServerErrorCode.authenticationFailed), (.userToken, .authenticationFailed), (.container, .notFound),
+    (Authenticate.Reply.Refusal.apiToken, ServerErrorCode.authenticationFailed), (.userToken, .authenticationFailed),
+    (.container, .notFound),
   ])
   func `a refusal has its code`(refusal: Authenticate.Reply.Refusal, code: ServerErrorCode) {
     let error = #expect(throws: RecordError.self) { try caller(Authenticate.Reply(refusal: refusal), .app) }
@@ -84,7 +98,9 @@ struct AccessTests {
 
   @Test func `a user of an ended session has to sign in again, and does not hear of a wrong token`() {
     func code(_ token: String, isBearer: Bool = false) -> ServerErrorCode? {
-      #expect(throws: RecordError.self) { try caller(Authenticate.Reply(refusal: .userToken), .app, token: token, isBearer: isBearer) }?.code
+      #expect(throws: RecordError.self) {
+        try caller(Authenticate.Reply(refusal: .userToken), .app, token: token, isBearer: isBearer)
+      }?.code
     }
     #expect(code("ses_0123") == .authenticationRequired)
     #expect(code("0123") == .authenticationFailed)
@@ -94,7 +110,9 @@ struct AccessTests {
 
   @Test func `a page of a foreign origin is not even sent to sign in`() {
     var reply = Authenticate.Reply(refusal: .userToken, allowedOrigins: ["https://good.example"])
-    let ended = #expect(throws: RecordError.self) { try caller(reply, .user, token: "ses_1", origin: "https://evil.example") }
+    let ended = #expect(throws: RecordError.self) {
+      try caller(reply, .user, token: "ses_1", origin: "https://evil.example")
+    }
     #expect(ended?.code == .accessDenied)
     reply = Authenticate.Reply(allowedOrigins: ["https://good.example"])
     let unknown = #expect(throws: RecordError.self) { try caller(reply, .user, origin: "https://evil.example") }
@@ -102,7 +120,9 @@ struct AccessTests {
   }
 
   @Test func `a user is not an operator`() throws {
-    let error = #expect(throws: RecordError.self) { try caller(Authenticate.Reply(userRecordName: "_a"), .operatorToken) }
+    let error = #expect(throws: RecordError.self) {
+      try caller(Authenticate.Reply(userRecordName: "_a"), .operatorToken)
+    }
     #expect(error?.status == 403)
     #expect(try caller(Authenticate.Reply(isOperator: true), .operatorToken).isOperator)
   }
@@ -123,7 +143,9 @@ struct AccessTests {
 
   @Test func `only the public database of the record plane is open to an app without a user`() {
     #expect(Route.Target.record(.modifyRecords).need(in: .public) == .app)
-    for scope in [DatabaseScope.private, .shared] { #expect(Route.Target.record(.modifyRecords).need(in: scope) == .user) }
+    for scope in [DatabaseScope.private, .shared] {
+      #expect(Route.Target.record(.modifyRecords).need(in: scope) == .user)
+    }
     for scope in DatabaseScope.allCases { #expect(Route.Target.store(.fetchChanges).need(in: scope) == .user) }
     #expect(Route.Target.userCaller.need(in: .public) == .user)
     #expect(Route.Target.operatorCall.need(in: nil) == .operatorToken)
@@ -131,10 +153,15 @@ struct AccessTests {
 }
 
 struct PreflightTests {
-  private func value(_ name: String, _ headers: [(name: String, value: String)]) -> String? { headers.first { $0.name == name }?.value }
+  private func value(_ name: String, _ headers: [(name: String, value: String)]) -> String? {
+    headers.first { $0.name == name }?.value
+  }
 
   private func preflight(_ path: [String]) -> HTTPResponse {
-    Gateway.preflight(HTTPRequest(method: .options, target: "/", pathSegments: path, query: [], headers: [], body: [], remoteAddress: "127.0.0.1"))
+    Gateway.preflight(
+      HTTPRequest(
+        method: .options, target: "/", pathSegments: path, query: [], headers: [], body: [], remoteAddress: "127.0.0.1")
+    )
   }
 
   @Test func `a preflight says what the record plane takes`() {

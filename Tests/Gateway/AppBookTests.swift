@@ -6,12 +6,18 @@ import Testing
 @testable import Gateway
 
 struct AppBookTests {
-  private static func container(_ name: String = GatewayWorld.container) throws -> ContainerID { try #require(ContainerID(rawValue: name)) }
+  private static func container(_ name: String = GatewayWorld.container) throws -> ContainerID {
+    try #require(ContainerID(rawValue: name))
+  }
 
   @Test func `an app's name is asked for once, and again after a change of the directory`() async throws {
     let world = try await GatewayWorld()
     let id = try Self.container()
-    for _ in 0..<2 { #expect(await world.gateway.app(of: id) == LookUpApp.Reply(displayName: "Photo Book", appURL: "https://photos.example.org")) }
+    for _ in 0..<2 {
+      #expect(
+        await world.gateway.app(of: id)
+          == LookUpApp.Reply(displayName: "Photo Book", appURL: "https://photos.example.org"))
+    }
     #expect(world.record.withLock(\.appQuestions) == 1)
     world.record.withLock { $0.app = LookUpApp.Reply(displayName: "Albums") }
     world.state.apps.expire()

@@ -11,15 +11,19 @@ import WebServices
 
 struct AssetDownloadTests {
   private func path(hash: UInt8 = 1, expiry: Int64 = 1_700_000_001) -> String {
-    AssetURL(shard: 5, hash: [UInt8](repeating: hash, count: 32), expiry: expiry).path(signedWith: GatewayWorld.signingKey)
+    AssetURL(shard: 5, hash: [UInt8](repeating: hash, count: 32), expiry: expiry).path(
+      signedWith: GatewayWorld.signingKey)
   }
 
   @Test(
     arguments: [
-      (nil, 200, nil, 0, 1000), ("bytes=0-9", 206, "bytes 0-9/1000", 0, 10), ("bytes=990-", 206, "bytes 990-999/1000", 990, 10),
+      (nil, 200, nil, 0, 1000), ("bytes=0-9", 206, "bytes 0-9/1000", 0, 10),
+      ("bytes=990-", 206, "bytes 990-999/1000", 990, 10),
       ("bytes=-5", 206, "bytes 995-999/1000", 995, 5),
     ] as [(String?, Int, String?, UInt64, UInt64)])
-  func `a signed address gives the file or a part of it`(range: String?, status: Int, contentRange: String?, offset: UInt64, count: UInt64) async throws {
+  func `a signed address gives the file or a part of it`(
+    range: String?, status: Int, contentRange: String?, offset: UInt64, count: UInt64
+  ) async throws {
     let world = try await GatewayWorld(assets: "/assets")
     let response = await world.respond(.get, path(), headers: range.map { [("range", $0)] } ?? [])
     #expect(response.status == status)
@@ -47,13 +51,19 @@ struct AssetDownloadTests {
 
   private func path(zone: String?) -> String {
     let reader = AssetURL.Reader(
-      container: ContainerID(rawValue: GatewayWorld.container)!, environment: .production, owner: "_carol", userRecordName: "_bob", zoneName: zone)
-    return AssetURL(shard: 5, hash: [UInt8](repeating: 1, count: 32), expiry: 1_700_000_001, reader: reader).path(signedWith: GatewayWorld.signingKey)
+      container: ContainerID(rawValue: GatewayWorld.container)!, environment: .production, owner: "_carol",
+      userRecordName: "_bob", zoneName: zone)
+    return AssetURL(shard: 5, hash: [UInt8](repeating: 1, count: 32), expiry: 1_700_000_001, reader: reader).path(
+      signedWith: GatewayWorld.signingKey)
   }
 
-  @Test(arguments: ["Trip", nil]) func `a participant's address is good as long as they take part, and not a moment longer`(zone: String?) async throws {
+  @Test(arguments: ["Trip", nil])
+  func `a participant's address is good as long as they take part, and not a moment longer`(zone: String?) async throws
+  {
     let answer = Mutex(#"{"zones":[{"zoneID":{"zoneName":"Trip"}}]}"#)
-    let world = try await GatewayWorld(assets: "/assets", worker: { _, _, _ in Answer(DatabaseRequest.Reply(status: 200), body: Array(answer.withLock { $0 }.utf8)) })
+    let world = try await GatewayWorld(
+      assets: "/assets",
+      worker: { _, _, _ in Answer(DatabaseRequest.Reply(status: 200), body: Array(answer.withLock { $0 }.utf8)) })
     #expect(await world.respond(.get, path(zone: zone)).status == 200)
     let (request, body) = try #require(world.record.withLock { $0.requests.first.map { ($0.request, $0.body) } })
     #expect(request.scope == .shared && request.database.owner == "_carol" && request.caller.userRecordName == "_bob")
@@ -63,8 +73,12 @@ struct AssetDownloadTests {
     #expect(await world.respond(.get, path(zone: zone)).status == 403)
   }
 
-  @Test func `an owner's address asks nobody, and where the worker does not answer a participant comes again`() async throws {
-    let world = try await GatewayWorld(assets: "/assets", worker: { _, _, _ in Answer(DatabaseRequest.Reply(status: 503, retryAfter: 2), body: Array("{}".utf8)) })
+  @Test func `an owner's address asks nobody, and where the worker does not answer a participant comes again`()
+    async throws
+  {
+    let world = try await GatewayWorld(
+      assets: "/assets",
+      worker: { _, _, _ in Answer(DatabaseRequest.Reply(status: 503, retryAfter: 2), body: Array("{}".utf8)) })
     #expect(await world.respond(.get, path()).status == 200)
     #expect(world.record.withLock { $0.requests.isEmpty })
     #expect(await world.respond(.get, path(zone: "Trip")).status == 503)

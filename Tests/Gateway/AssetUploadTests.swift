@@ -29,14 +29,17 @@ struct AssetUploadTests {
   private static func request(_ path: String, byteCount: Int? = nil, sink: (any HTTPBodySink)? = nil) -> HTTPRequest {
     HTTPRequest(
       method: .post, target: path, pathSegments: path.split(separator: "/").map(String.init), query: [],
-      headers: [("origin", "https://app.example")] + (byteCount.map { [("content-length", String($0))] } ?? []), body: [], sink: sink,
+      headers: [("origin", "https://app.example")] + (byteCount.map { [("content-length", String($0))] } ?? []),
+      body: [], sink: sink,
       remoteAddress: "127.0.0.1")
   }
 
   private static func path(expiry: Int64 = 1_700_000_900, user: String = "_alice") throws -> String {
     let container = try #require(ContainerID(rawValue: GatewayWorld.container))
-    return AssetUploadURL(user: AssetUser(container: container, environment: .development, userRecordName: user), expiry: expiry)
-      .path(signedWith: GatewayWorld.signingKey)
+    return AssetUploadURL(
+      user: AssetUser(container: container, environment: .development, userRecordName: user), expiry: expiry
+    )
+    .path(signedWith: GatewayWorld.signingKey)
   }
 
   /// The answer to an upload.
@@ -53,8 +56,10 @@ struct AssetUploadTests {
   @Test func `tokens come in order, with an address of this gateway that takes an upload`() async throws {
     let spool = Spool()
     let world = try await GatewayWorld(spool: spool.path)
-    let body = #"{"tokens":[{"recordType":"Note","fieldName":"blob","recordName":"f1"},{"recordType":"Note","fieldName":"other"}],"zoneID":{"zoneName":"Trips"}}"#
-    let tokens = try await world.alice(.post, "\(GatewayWorld.records)/assets/upload", body: body).json["tokens"]?.elements ?? []
+    let body =
+      #"{"tokens":[{"recordType":"Note","fieldName":"blob","recordName":"f1"},{"recordType":"Note","fieldName":"other"}],"zoneID":{"zoneName":"Trips"}}"#
+    let tokens =
+      try await world.alice(.post, "\(GatewayWorld.records)/assets/upload", body: body).json["tokens"]?.elements ?? []
     try #require(tokens.count == 2)
     #expect(tokens[0]["recordName"]?.string == "f1" && tokens[0]["fieldName"]?.string == "blob")
     #expect(tokens[1]["recordName"]?.string?.count == 36 && tokens[1]["fieldName"]?.string == "other")
@@ -68,7 +73,9 @@ struct AssetUploadTests {
     #expect(file["size"]?.int64 == 5)
     let container = try #require(ContainerID(rawValue: GatewayWorld.container))
     let user = AssetUser(container: container, environment: .development, userRecordName: "_alice")
-    let receipt = try #require(AssetReceipt(text: file["receipt"]?.string ?? "", of: user, signedWith: GatewayWorld.signingKey, now: 1_700_000_000))
+    let receipt = try #require(
+      AssetReceipt(
+        text: file["receipt"]?.string ?? "", of: user, signedWith: GatewayWorld.signingKey, now: 1_700_000_000))
     #expect(receipt.expiry == 1_700_000_000 + 24 * 3600)
     #expect(try AssetStore(directory: spool.path).read(receipt.asset, shard: 0) == Array("hello".utf8))
     #expect(spool.files.count == 1)
@@ -78,7 +85,8 @@ struct AssetUploadTests {
   }
 
   @Test(arguments: [
-    "{}", #"{"tokens":{}}"#, #"{"tokens":[1]}"#, #"{"tokens":[{"fieldName":"a"}]}"#, #"{"tokens":[{"recordType":"Note"}]}"#,
+    "{}", #"{"tokens":{}}"#, #"{"tokens":[1]}"#, #"{"tokens":[{"fieldName":"a"}]}"#,
+    #"{"tokens":[{"recordType":"Note"}]}"#,
     #"{"tokens":[{"recordType":"Note","fieldName":"a","recordName":""}]}"#, #"{"tokens":[],"zoneID":7}"#,
     #"{"tokens":[\#(Array(repeating: #"{"recordType":"N","fieldName":"f"}"#, count: 201).joined(separator: ","))]}"#,
   ])
@@ -92,13 +100,20 @@ struct AssetUploadTests {
     let spool = Spool()
     let world = try await GatewayWorld(spool: spool.path)
     let body = #"{"tokens":[]}"#
-    #expect(await world.respond(.post, "\(GatewayWorld.records)/assets/upload", query: [("ckAPIToken", GatewayWorld.apiToken)], body: body).status == 421)
+    #expect(
+      await world.respond(
+        .post, "\(GatewayWorld.records)/assets/upload", query: [("ckAPIToken", GatewayWorld.apiToken)], body: body
+      ).status == 421)
     #expect(await world.alice(.post, "\(GatewayWorld.records)/assets/upload", body: body).text == #"{"tokens":[]}"#)
     let bare = try await GatewayWorld()
     #expect(await bare.alice(.post, "\(GatewayWorld.records)/assets/upload", body: body).status == 404)
   }
 
-  @Test func `an altered or expired address, and one for a gateway that knows no keys yet, is refused before a byte is taken`() async throws {
+  @Test
+  func
+    `an altered or expired address, and one for a gateway that knows no keys yet, is refused before a byte is taken`()
+    async throws
+  {
     let spool = Spool()
     let world = try await GatewayWorld(spool: spool.path)
     let early = try await Self.upload([1], to: try Self.path(), world)
@@ -107,7 +122,8 @@ struct AssetUploadTests {
     _ = try await world.gateway.secrets.signingKey()
     #expect(try await Self.upload([1], to: try Self.path(), world).status == 200)
     for path in [
-      try Self.path(expiry: 1_700_000_000), try Self.path() + "A", try Self.path().replacing("/upload/", with: "/upload/A"), "/assets/1/upload/", "/assets/1/upload/x/y",
+      try Self.path(expiry: 1_700_000_000), try Self.path() + "A",
+      try Self.path().replacing("/upload/", with: "/upload/A"), "/assets/1/upload/", "/assets/1/upload/x/y",
     ] {
       let response = try await Self.upload([2], to: path, world)
       #expect(response.status == 403, "\(path)")
@@ -126,7 +142,11 @@ struct AssetUploadTests {
     let world = try await GatewayWorld(spool: spool.path, uploadLimits: limits)
     _ = try await world.gateway.secrets.signingKey()
     func begin(_ user: String = "_alice") throws -> (any HTTPBodySink)? {
-      if case .stream(let sink) = world.gateway.intake(of: Self.request(try Self.path(user: user))) { sink } else { nil }
+      if case .stream(let sink) = world.gateway.intake(of: Self.request(try Self.path(user: user))) {
+        sink
+      } else {
+        nil
+      }
     }
     let first = try #require(try begin())
     var second = try begin()
@@ -144,7 +164,9 @@ struct AssetUploadTests {
     let third = try begin()
     #expect(third != nil)
     #expect(try begin() != nil)
-    #expect(String(decoding: await world.metrics.text(), as: UTF8.self).contains(#"aquifer_asset_uploads_total{outcome="refused_user"} 1"#))
+    #expect(
+      String(decoding: await world.metrics.text(), as: UTF8.self).contains(
+        #"aquifer_asset_uploads_total{outcome="refused_user"} 1"#))
   }
 
   @Test func `a user uploads so many bytes a day`() async throws {
@@ -153,7 +175,9 @@ struct AssetUploadTests {
     limits.book.byteCountPerUser = 10
     let world = try await GatewayWorld(spool: spool.path, uploadLimits: limits)
     _ = try await world.gateway.secrets.signingKey()
-    for content in [[UInt8](repeating: 1, count: 9), [2]] { #expect(try await Self.upload(content, to: try Self.path(), world).status == 200) }
+    for content in [[UInt8](repeating: 1, count: 9), [2]] {
+      #expect(try await Self.upload(content, to: try Self.path(), world).status == 200)
+    }
     let refused = try await Self.upload([3], to: try Self.path(), world)
     #expect(refused.status == 429)
     #expect(Int(refused.header("Retry-After") ?? "").map { (1...86_400).contains($0) } == true)
@@ -167,7 +191,8 @@ struct AssetUploadTests {
     _ = try await world.gateway.secrets.signingKey()
     #expect(try await Self.upload([1], to: try Self.path(), world).status == 200)
     // The announced bytes of uploads under way count as written until those uploads end.
-    guard case .stream(let other) = world.gateway.intake(of: Self.request(try Self.path(user: "_bob"), byteCount: 9)) else {
+    guard case .stream(let other) = world.gateway.intake(of: Self.request(try Self.path(user: "_bob"), byteCount: 9))
+    else {
       throw RecordError(.internalError, "there is room for it")
     }
     #expect(try await Self.upload([2, 2], to: try Self.path(), world).status == 503)
@@ -189,14 +214,17 @@ struct AssetUploadTests {
   @Test func `uploads count as requests of their user`() async throws {
     let spool = Spool()
     let start = ContinuousClock.now
-    let world = try await GatewayWorld(spool: spool.path, rate: .init(perSecond: 1, burst: 2), timing: Timing(now: { start }, sleep: { _ in }))
+    let world = try await GatewayWorld(
+      spool: spool.path, rate: .init(perSecond: 1, burst: 2), timing: Timing(now: { start }, sleep: { _ in }))
     _ = try await world.gateway.secrets.signingKey()
     for content in [UInt8(1), 2] { #expect(try await Self.upload([content], to: try Self.path(), world).status == 200) }
     let refused = try await Self.upload([3], to: try Self.path(), world)
     #expect(refused.status == 429)
     #expect(refused.header("Retry-After") == "2")
     #expect(try await Self.upload([3], to: try Self.path(user: "_bob"), world).status == 200)
-    #expect(String(decoding: await world.metrics.text(), as: UTF8.self).contains(#"aquifer_http_requests_throttled_total{by="upload"} 1"#))
+    #expect(
+      String(decoding: await world.metrics.text(), as: UTF8.self).contains(
+        #"aquifer_http_requests_throttled_total{by="upload"} 1"#))
   }
 
   @Test func `the book forgets bytes hour by hour, and users who upload nothing when there are too many`() {
@@ -218,7 +246,9 @@ struct AssetUploadTests {
     #expect(book.begin("a", now: 24 * 3600) == .slots, "who uploads is not forgotten")
   }
 
-  @Test func `a folder that can't be written is the server's failure, and an aborted upload leaves nothing`() async throws {
+  @Test func `a folder that can't be written is the server's failure, and an aborted upload leaves nothing`()
+    async throws
+  {
     let spool = Spool()
     #expect(FileManager.default.createFile(atPath: spool.path, contents: nil))
     let world = try await GatewayWorld(spool: spool.path)

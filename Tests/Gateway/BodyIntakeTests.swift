@@ -12,20 +12,23 @@ import Testing
   private static let modify = "\(GatewayWorld.records)/records/modify"
 
   private func request(
-    _ path: String, _ method: HTTPMethod = .post, bearer: String? = nil, query: [(String, String)] = [], byteCount: Int? = 16_385
+    _ path: String, _ method: HTTPMethod = .post, bearer: String? = nil, query: [(String, String)] = [],
+    byteCount: Int? = 16_385
   ) -> HTTPRequest {
     var headers: [(name: String, value: String)] = []
     if let byteCount { headers.append(("content-length", String(byteCount))) }
     if let bearer { headers.append(("authorization", "Bearer \(bearer)")) }
     return HTTPRequest(
-      method: method, target: path, pathSegments: path.split(separator: "/").map(String.init), query: query.map { (name: $0.0, value: $0.1) }, headers: headers,
+      method: method, target: path, pathSegments: path.split(separator: "/").map(String.init),
+      query: query.map { (name: $0.0, value: $0.1) }, headers: headers,
       body: [], remoteAddress: "192.0.2.1")
   }
 
   /// The decision in a word or two.
   private func text(_ intake: HTTPBodyIntake) async throws -> String {
     switch intake {
-    case .collect(let limit, let party): "collect \(limit.map { String($0) } ?? "-") \(party == nil ? "by address" : "by user")"
+    case .collect(let limit, let party):
+      "collect \(limit.map { String($0) } ?? "-") \(party == nil ? "by address" : "by user")"
     case .stream: "stream"
     case .refuse(let answer): "\(answer.status) \(try answer.code ?? "")"
     case .ask(let question): "asked: " + (try await text(await question()))
@@ -40,17 +43,26 @@ import Testing
     #expect(try await intake(request(Self.modify, .put)) == "405 BAD_REQUEST")
     #expect(try await intake(request(Self.modify)) == "401 AUTHENTICATION_FAILED")
     #expect(try await intake(request("\(GatewayWorld.stores)/s", .delete)) == "401 AUTHENTICATION_FAILED")
-    #expect(try await intake(request("/database/1/\(GatewayWorld.container)/moon/private/records/modify", bearer: "alice")) == "400 BAD_REQUEST")
+    #expect(
+      try await intake(request("/database/1/\(GatewayWorld.container)/moon/private/records/modify", bearer: "alice"))
+        == "400 BAD_REQUEST")
     #expect(try await intake(request(Self.modify, bearer: "mallory")) == "asked: 401 AUTHENTICATION_FAILED")
     #expect(try await intake(request(Self.modify, bearer: "operator")) == "asked: 401 AUTHENTICATION_FAILED")
-    #expect(try await intake(request(Self.modify, query: [("ckAPIToken", GatewayWorld.apiToken)])) == "asked: 421 AUTHENTICATION_REQUIRED")
+    #expect(
+      try await intake(request(Self.modify, query: [("ckAPIToken", GatewayWorld.apiToken)]))
+        == "asked: 421 AUTHENTICATION_REQUIRED")
     #expect(try await intake(request(Self.modify, byteCount: nil)) == "401 AUTHENTICATION_FAILED", "in chunks")
   }
 
   @Test func `a known caller is not asked about again`() async throws {
     let world = try await GatewayWorld()
-    #expect(try await text(world.gateway.intake(of: request(Self.modify, bearer: "alice"))) == "asked: collect 8388608 by user")
-    for _ in 0..<3 { #expect(try await text(world.gateway.intake(of: request(Self.modify, bearer: "alice"))) == "collect 8388608 by user") }
+    #expect(
+      try await text(world.gateway.intake(of: request(Self.modify, bearer: "alice")))
+        == "asked: collect 8388608 by user")
+    for _ in 0..<3 {
+      #expect(
+        try await text(world.gateway.intake(of: request(Self.modify, bearer: "alice"))) == "collect 8388608 by user")
+    }
     #expect(world.record.withLock(\.authentications) == 1)
   }
 
@@ -62,7 +74,8 @@ import Testing
 
   private static let limits: [(String, Int)] = [
     (GatewayWorld.records + "/records/modify", 8_388_608), (GatewayWorld.records + "/records/query", 1_048_576),
-    (GatewayWorld.records + "/changes/zone", 1_048_576), (GatewayWorld.stores + "/s/transactions", 8_388_608), (GatewayWorld.stores + "/s/purge", 1_048_576),
+    (GatewayWorld.records + "/changes/zone", 1_048_576), (GatewayWorld.stores + "/s/transactions", 8_388_608),
+    (GatewayWorld.stores + "/s/purge", 1_048_576),
     ("/signin", 16_384), ("/share/x", 16_384),
   ]
 
@@ -80,19 +93,26 @@ import Testing
     while answers.last != "asked: 429 THROTTLED", answers.count < 1000 {
       answers.append(try await text(world.gateway.intake(of: request(Self.modify, bearer: "forged\(answers.count)"))))
     }
-    #expect(answers.count > 3 && answers.count < 1000 && answers.dropLast().allSatisfy { $0 == "asked: 401 AUTHENTICATION_FAILED" })
+    #expect(
+      answers.count > 3 && answers.count < 1000
+        && answers.dropLast().allSatisfy { $0 == "asked: 401 AUTHENTICATION_FAILED" })
   }
 
   // MARK: Documents
 
-  @Test func `the description of all calls is served as it is in the repository, and the root says where`() async throws {
+  @Test func `the description of all calls is served as it is in the repository, and the root says where`() async throws
+  {
     let world = try await GatewayWorld()
     let document = await world.respond(.get, "/openapi.json")
-    #expect(document.status == 200 && document.header("Content-Type") == "application/json" && document.header("Access-Control-Allow-Origin") == "*")
+    #expect(
+      document.status == 200 && document.header("Content-Type") == "application/json"
+        && document.header("Access-Control-Allow-Origin") == "*")
     #expect(try document.json["openapi"]?.string?.hasPrefix("3.") == true)
     #expect(document.bytes == Gateway.openAPI && document.bytes.count > 100_000)
     let root = await world.respond(.get, "/")
-    #expect(root.status == 200 && root.text.contains("/openapi.json") && root.text.contains(Release.version) && root.text.contains("docs/operating/OPERATING.md"))
+    #expect(
+      root.status == 200 && root.text.contains("/openapi.json") && root.text.contains(Release.version)
+        && root.text.contains("docs/operating/OPERATING.md"))
     #expect(await world.respond(.post, "/").status == 405)
     #expect(await world.respond(.get, "/nothing").status == 404)
   }

@@ -11,12 +11,17 @@ import Testing
 @Suite struct ContentCodingTests {
   @Test(
     arguments: [
-      ([], false), ([""], false), (["gzip"], true), (["GZIP"], true), (["x-gzip"], true), (["br, gzip"], true), (["br"], false), (["*"], true),
-      (["gzip;q=0"], false), (["gzip; q=0.000, *"], false), (["*;q=0"], false), (["gzip;q=0.001"], true), (["gzip ; Q=0.5"], true), (["gzip;q=1.000"], true),
-      (["identity"], false), (["identity;q=0"], false), (["identity;q=0, gzip"], true), (["identity;q=0.5, gzip;q=0.4"], false), (["identity;q=0.5, gzip;q=0.5"], true),
+      ([], false), ([""], false), (["gzip"], true), (["GZIP"], true), (["x-gzip"], true), (["br, gzip"], true),
+      (["br"], false), (["*"], true),
+      (["gzip;q=0"], false), (["gzip; q=0.000, *"], false), (["*;q=0"], false), (["gzip;q=0.001"], true),
+      (["gzip ; Q=0.5"], true), (["gzip;q=1.000"], true),
+      (["identity"], false), (["identity;q=0"], false), (["identity;q=0, gzip"], true),
+      (["identity;q=0.5, gzip;q=0.4"], false), (["identity;q=0.5, gzip;q=0.5"], true),
       (["identity;q=0.9, *;q=0.8"], false), (["br", "gzip"], true), (["gzip;q=0", "x-gzip"], true),
-      (["gzip;q=2"], false), (["gzip;q=1.5"], false), (["gzip;q="], false), (["gzip;q=x"], false), (["gzip;q=0,5"], false), (["gzip;level=9"], false),
-      (["gzip;q=0.0001"], false), (["gzip;q=1;q=0"], false), (["gzipped"], false), ([",, ,gzip"], true), (["gzip,deflate\u{0}"], true),
+      (["gzip;q=2"], false), (["gzip;q=1.5"], false), (["gzip;q="], false), (["gzip;q=x"], false),
+      (["gzip;q=0,5"], false), (["gzip;level=9"], false),
+      (["gzip;q=0.0001"], false), (["gzip;q=1;q=0"], false), (["gzipped"], false), ([",, ,gzip"], true),
+      (["gzip,deflate\u{0}"], true),
     ] as [([String], Bool)])
   func `weights choose between gzip and the plain answer`(values: [String], isCompressed: Bool) {
     #expect(ContentCoding.prefersGzip([("host", "gzip")] + values.map { ("accept-encoding", $0) }) == isCompressed)
@@ -38,7 +43,8 @@ import Testing
 }
 
 @Suite struct CompressionTests {
-  private static let page = Array((#"{"changes":["# + (0..<500).map { #"{"objectID":"\#($0)"}"# }.joined(separator: ",") + "]}").utf8)
+  private static let page = Array(
+    (#"{"changes":["# + (0..<500).map { #"{"objectID":"\#($0)"}"# }.joined(separator: ",") + "]}").utf8)
   private static let gzip = [("accept-encoding", "gzip")]
 
   private func world(_ body: [UInt8] = page, type: String? = nil) async throws -> GatewayWorld {
@@ -51,7 +57,9 @@ import Testing
     defer { libdeflate_free_decompressor(decompressor) }
     var result = [UInt8](repeating: 0, count: byteCount)
     let outcome = result.withUnsafeMutableBytes { room in
-      bytes.withUnsafeBytes { libdeflate_gzip_decompress(decompressor, $0.baseAddress, $0.count, room.baseAddress, room.count, nil) }
+      bytes.withUnsafeBytes {
+        libdeflate_gzip_decompress(decompressor, $0.baseAddress, $0.count, room.baseAddress, room.count, nil)
+      }
     }
     return outcome == LIBDEFLATE_SUCCESS ? result : nil
   }
@@ -63,7 +71,9 @@ import Testing
     #expect(plain.bytes == Self.page)
     #expect(plain.header("Content-Encoding") == nil && plain.header("Vary") == "Accept-Encoding")
     let compressed = await world.alice(.get, path, headers: Self.gzip)
-    #expect(compressed.status == 200 && compressed.header("Content-Encoding") == "gzip" && compressed.header("Vary") == "Accept-Encoding")
+    #expect(
+      compressed.status == 200 && compressed.header("Content-Encoding") == "gzip"
+        && compressed.header("Vary") == "Accept-Encoding")
     #expect(compressed.header("Content-Type") == "application/json")
     #expect(compressed.bytes.count < Self.page.count / 4)
     #expect(expanded(compressed.bytes, to: Self.page.count) == Self.page)
@@ -86,8 +96,10 @@ import Testing
       return UInt8(truncatingIfNeeded: noise >> 33)
     }
     let noisy = await (try world(bytes)).alice(.get, "\(GatewayWorld.stores)/S/changes", headers: Self.gzip)
-    #expect(noisy.bytes == bytes && noisy.header("Content-Encoding") == nil && noisy.header("Vary") == "Accept-Encoding")
-    let lines = await (try world(type: "application/x-ndjson")).alice(.get, "\(GatewayWorld.stores)/S/changes", headers: Self.gzip)
+    #expect(
+      noisy.bytes == bytes && noisy.header("Content-Encoding") == nil && noisy.header("Vary") == "Accept-Encoding")
+    let lines = await (try world(type: "application/x-ndjson")).alice(
+      .get, "\(GatewayWorld.stores)/S/changes", headers: Self.gzip)
     #expect(lines.bytes == Self.page && lines.header("Vary") == nil)
   }
 

@@ -16,13 +16,16 @@ struct GatewayTests {
       Answer(DatabaseRequest.Reply(status: 207, contentType: "text/x", retryAfter: 3), body: [0, 255, 1])
     }
     let response = await world.alice(
-      .post, "\(GatewayWorld.records)/records/modify", query: [("getCurrentSyncToken", "true")], headers: [("x-request-id", "R-1")], body: "{ \u{0} bytes }")
+      .post, "\(GatewayWorld.records)/records/modify", query: [("getCurrentSyncToken", "true")],
+      headers: [("x-request-id", "R-1")], body: "{ \u{0} bytes }")
     #expect(response.status == 207)
     #expect(response.bytes == [0, 255, 1])
     #expect(response.header("Content-Type") == "text/x")
     #expect(response.header("Retry-After") == "3")
     let (worker, request, body) = try #require(world.requests.first)
-    let database = DatabaseID(container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development, owner: "_alice")
+    let database = DatabaseID(
+      container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development, owner: "_alice"
+    )
     #expect(request.database == database)
     #expect(worker == (database.shard(of: GatewayWorld.shardCount) % 2 == 0 ? "worker-1" : "worker-2"))
     #expect(body == Array("{ \u{0} bytes }".utf8))
@@ -112,7 +115,8 @@ struct GatewayTests {
 
   @Test(
     arguments: [
-      ("shares", "{}", nil), ("move", "{}", nil), ("purge", #"{"keepCopy":true}"#, nil), ("transactions", "{}", "export"), ("quarantine/retry", "{}", nil),
+      ("shares", "{}", nil), ("move", "{}", nil), ("purge", #"{"keepCopy":true}"#, nil),
+      ("transactions", "{}", "export"), ("quarantine/retry", "{}", nil),
     ] as [(String, String, String?)])
   func `a long request has the time for it`(path: String, body: String, wait: String?) async throws {
     let world = try await GatewayWorld(limit: .milliseconds(500)) { _, _, _ in
@@ -120,7 +124,8 @@ struct GatewayTests {
       try? await Task.sleep(for: .seconds(2))
       return Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
     }
-    let answer = await world.alice(.post, "\(GatewayWorld.stores)/S/\(path)", query: wait.map { [("wait", $0)] } ?? [], body: body)
+    let answer = await world.alice(
+      .post, "\(GatewayWorld.stores)/S/\(path)", query: wait.map { [("wait", $0)] } ?? [], body: body)
     #expect(answer.status == (path == "quarantine/retry" ? 503 : 200))
   }
 
@@ -138,107 +143,6 @@ struct GatewayTests {
   }
 }
 
-/// A request that is refused, with the expected answer.
-struct Refused: CustomTestStringConvertible {
-  let name: String
-  var method = HTTPMethod.post
-  var path = "\(GatewayWorld.records)/records/query"
-  var query: [(String, String)] = [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "alice")]
-  var headers: [(String, String)] = []
-  let status: Int
-  let code: String
-
-  var testDescription: String { name }
-
-  static func bearer(_ token: String) -> [(String, String)] { [("authorization", "Bearer \(token)")] }
-
-  static let all = [
-    Refused(name: "no credentials", query: [], status: 401, code: "AUTHENTICATION_FAILED"),
-    Refused(name: "a web token without API token", query: [("ckWebAuthToken", "alice")], status: 401, code: "AUTHENTICATION_FAILED"),
-    Refused(name: "an unknown API token", query: [("ckAPIToken", "c"), ("ckWebAuthToken", "alice")], status: 401, code: "AUTHENTICATION_FAILED"),
-    Refused(name: "an unknown web token", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "mallory")], status: 401, code: "AUTHENTICATION_FAILED"),
-    Refused(name: "an unknown bearer token", query: [], headers: bearer("mallory"), status: 401, code: "AUTHENTICATION_FAILED"),
-    Refused(name: "a private database without a user", query: [("ckAPIToken", GatewayWorld.apiToken)], status: 421, code: "AUTHENTICATION_REQUIRED"),
-    Refused(
-      name: "users/caller without a user", method: .get, path: "/database/1/\(GatewayWorld.container)/development/public/users/caller",
-      query: [("ckAPIToken", GatewayWorld.apiToken)], status: 421, code: "AUTHENTICATION_REQUIRED"),
-    Refused(
-      name: "a store without a user", method: .get, path: "\(GatewayWorld.stores)/S/changes", query: [("ckAPIToken", GatewayWorld.apiToken)], status: 421,
-      code: "AUTHENTICATION_REQUIRED"),
-    Refused(name: "an unknown container", path: "/database/1/iCloud.other/development/private/records/query", status: 404, code: "NOT_FOUND"),
-    Refused(name: "a container that can't be", path: "/database/1/a b/development/private/records/query", status: 400, code: "BAD_REQUEST"),
-    Refused(name: "an unknown environment", path: "/database/1/\(GatewayWorld.container)/staging/private/records/query", status: 400, code: "BAD_REQUEST"),
-    Refused(name: "an unknown database", path: "/database/1/\(GatewayWorld.container)/development/secret/records/query", status: 400, code: "BAD_REQUEST"),
-    Refused(name: "an unknown endpoint", path: "\(GatewayWorld.records)/records/frobnicate", status: 404, code: "NOT_FOUND"),
-    Refused(name: "a wrong method", method: .put, status: 405, code: "BAD_REQUEST"),
-    Refused(name: "an operator's call without token", method: .get, path: "/admin/1/users", query: [], status: 401, code: "AUTHENTICATION_FAILED"),
-    Refused(
-      name: "an operator's call with a wrong token", method: .get, path: "/admin/1/users", query: [], headers: bearer("mallory"), status: 401,
-      code: "AUTHENTICATION_FAILED"),
-    Refused(name: "an operator's call by a user", method: .get, path: "/admin/1/users", query: [], headers: bearer("alice"), status: 403, code: "ACCESS_DENIED"),
-    Refused(
-      name: "an operator's token in the query", method: .get, path: "/admin/1/users", query: [("ckWebAuthToken", "operator")], status: 401, code: "AUTHENTICATION_FAILED"),
-    Refused(
-      name: "a foreign page", query: [("ckAPIToken", GatewayWorld.restrictedToken), ("ckWebAuthToken", "alice")], headers: [("origin", "https://evil.example")],
-      status: 403, code: "ACCESS_DENIED"),
-    Refused(
-      name: "a wait that is no number", method: .get, path: "\(GatewayWorld.stores)/S/changes", query: [("wait", "soon")], headers: bearer("alice"), status: 400,
-      code: "BAD_REQUEST"),
-    Refused(
-      name: "a wait into the past", method: .get, path: "\(GatewayWorld.stores)/S/changes", query: [("wait", "-1")], headers: bearer("alice"), status: 400,
-      code: "BAD_REQUEST"),
-    Refused(name: "an asset address that was altered", method: .get, path: "/assets/1/00/1/00", query: [], status: 403, code: "ACCESS_DENIED"),
-  ]
-}
-
-struct RefusalTests {
-  @Test(arguments: Refused.all) func `a refused request gets its error dictionary and reaches nobody`(_ refused: Refused) async throws {
-    let world = try await GatewayWorld()
-    let response = await world.respond(refused.method, refused.path, query: refused.query, headers: refused.headers)
-    #expect(response.status == refused.status)
-    #expect(try response.code == refused.code)
-    #expect(try response.json["uuid"]?.string == response.header("X-Apple-Request-UUID"))
-    #expect(try response.json["uuid"]?.string?.count == 36)
-    #expect(try response.json["reason"]?.string?.isEmpty == false)
-    #expect(response.header("Content-Type") == "application/json")
-    #expect(response.header("Access-Control-Allow-Origin") == (refused.name == "a foreign page" ? nil : "*"))
-    if refused.status == 421 { #expect(try response.json["redirectURL"]?.string?.hasPrefix("http://gateway/signin?state=") == true) }
-    if refused.status == 405 { #expect(response.header("Allow") == "POST") }
-    let isMirror = refused.path.hasPrefix("/mirror") || refused.path.hasPrefix("/admin")
-    #expect(try (response.json["ckErrorCode"] != nil) == isMirror)
-    #expect(world.requests.isEmpty)
-    #expect(world.record.withLock(\.operatorRequests).isEmpty)
-  }
-
-  @Test(arguments: [
-    (400, "BAD_REQUEST"), (411, "BAD_REQUEST"), (413, "BAD_REQUEST"), (414, "BAD_REQUEST"),
-    (429, "THROTTLED"), (431, "BAD_REQUEST"), (500, "INTERNAL_ERROR"), (503, "TRY_AGAIN_LATER"),
-  ])
-  func `the server's own refusals have the same form`(status: Int, code: String) async throws {
-    let world = try await GatewayWorld()
-    let response = world.gateway.refusal(status: status, reason: "why")
-    #expect(response.status == status)
-    #expect(try response.code == code)
-    #expect(response.header("Access-Control-Allow-Origin") == "*")
-    let counts = String(decoding: await world.metrics.text(), as: UTF8.self)
-    #expect(counts.contains(#"aquifer_http_requests_total{route="refused",code="\#(status)"} 1"#))
-  }
-
-  @Test func `requests are counted by route and status`() async throws {
-    let world = try await GatewayWorld()
-    _ = await world.alice(.get, "\(GatewayWorld.records)/zones/list")
-    _ = await world.alice(.get, "/nowhere/else")
-    _ = await world.alice(.get, "\(GatewayWorld.records)/records/query")
-    let counts = String(decoding: await world.metrics.text(), as: UTF8.self)
-    for (route, code) in [
-      ("/database/1/{container}/{environment}/{database}/zones/list", 200), ("unknown", 404), ("/database/1/{container}/{environment}/{database}/records/query", 405),
-    ] {
-      #expect(counts.contains(#"aquifer_http_requests_total{route="\#(route)",code="\#(code)"} 1"#))
-      #expect(counts.contains(#"aquifer_http_request_duration_seconds_count{route="\#(route)",code="\#(code)"} 1"#))
-    }
-  }
-}
-
 struct PublicAddressTests {
   @Test func `an address is as configured, as a trusted proxy says, or where the server listens`() {
     func url(configured: String?, forwarded: String?) -> String {
@@ -246,7 +150,8 @@ struct PublicAddressTests {
       address.listens(at: "https://127.0.0.1:8080")
       return address.url(
         for: HTTPRequest(
-          method: .get, target: "/", pathSegments: [], query: [], headers: [("x-forwarded-host", "evil.example")], body: [], remoteAddress: "127.0.0.1",
+          method: .get, target: "/", pathSegments: [], query: [], headers: [("x-forwarded-host", "evil.example")],
+          body: [], remoteAddress: "127.0.0.1",
           forwardedOrigin: forwarded))
     }
     #expect(url(configured: "https://sync.example", forwarded: "https://proxy.example") == "https://sync.example")
@@ -258,19 +163,32 @@ struct PublicAddressTests {
 struct PushTokenTests {
   private static let container = GatewayWorld.container
 
-  @Test(arguments: ["/device/1/\(container)/development", "/database/1/\(container)/development", "/database/1/\(container)/development/private"])
+  @Test(arguments: [
+    "/device/1/\(container)/development", "/database/1/\(container)/development",
+    "/database/1/\(container)/development/private",
+  ])
   func `every spelling of the path mints a courier that is the user's`(prefix: String) async throws {
     let world = try await GatewayWorld()
-    let made = try await world.alice(.post, "\(prefix)/tokens/create", body: #"{"apnsEnvironment":"production","clientId":"C"}"#).json
+    let made = try await world.alice(
+      .post, "\(prefix)/tokens/create", body: #"{"apnsEnvironment":"production","clientId":"C"}"#
+    ).json
     #expect(made["apnsEnvironment"]?.string == "production")
     let url = try #require(made["webcourierURL"]?.string)
     #expect(made["apnsToken"]?.base64 == Array((url.split(separator: "/").last ?? "").utf8))
     #expect(url.hasPrefix("http://notifier/courier/1/"))
-    let token = try #require(CourierToken(text: String(url.split(separator: "/").last ?? ""), verifiedWith: GatewayWorld.signingKey, now: 0))
+    let token = try #require(
+      CourierToken(text: String(url.split(separator: "/").last ?? ""), verifiedWith: GatewayWorld.signingKey, now: 0))
     #expect(token.grant == "grant-alice", "it is good as long as the credentials it was asked for with")
-    #expect(CourierToken(text: String(url.split(separator: "/").last ?? ""), verifiedWith: GatewayWorld.signingKey, now: token.expiry) == nil)
-    #expect((token.container.rawValue, token.environment, token.userRecordName, token.clientID) == (Self.container, .development, "_alice", "C"))
-    #expect(await world.alice(.post, "\(prefix)/tokens/register", body: #"{"apnsToken":"x","clientId":"C"}"#).text == "{}")
+    #expect(
+      CourierToken(
+        text: String(url.split(separator: "/").last ?? ""), verifiedWith: GatewayWorld.signingKey, now: token.expiry)
+        == nil)
+    #expect(
+      (token.container.rawValue, token.environment, token.userRecordName, token.clientID) == (
+        Self.container, .development, "_alice", "C"
+      ))
+    #expect(
+      await world.alice(.post, "\(prefix)/tokens/register", body: #"{"apnsToken":"x","clientId":"C"}"#).text == "{}")
   }
 
   /// A notifier that keeps the messages it gets.
@@ -300,7 +218,8 @@ struct PushTokenTests {
       inbox.opened.withLock { opened in
         opened.map { message in
           let token = CourierToken(text: message.courier, verifiedWith: GatewayWorld.signingKey, now: 0)
-          return "\(message.container.rawValue) \(message.clientID) \(token?.userRecordName ?? "")/\(token?.clientID ?? "")"
+          return
+            "\(message.container.rawValue) \(message.clientID) \(token?.userRecordName ?? "")/\(token?.clientID ?? "")"
         }
       }
     }
@@ -318,12 +237,17 @@ struct PushTokenTests {
     #expect(notifiers[0].lines.last == "\(Self.container) Q _alice/Q")
 
     let token = made["apnsToken"]?.string ?? ""
-    #expect(await world.alice(.post, Self.tokens + "/register", body: #"{"apnsToken":"\#(token)","clientId":"D"}"#).text == "{}")
+    #expect(
+      await world.alice(.post, Self.tokens + "/register", body: #"{"apnsToken":"\#(token)","clientId":"D"}"#).text
+        == "{}")
     for notifier in notifiers { #expect(notifier.lines.last == "\(Self.container) D _alice/C") }
     // Another user's token, and one that this installation did not make, register nothing.
-    for (user, token) in [("bob", token), ("alice", "AAAA"), ("alice", "not base64"), ("alice", "\(token.dropLast(8))AAAAAAAA")] {
+    for (user, token) in [
+      ("bob", token), ("alice", "AAAA"), ("alice", "not base64"), ("alice", "\(token.dropLast(8))AAAAAAAA"),
+    ] {
       let answer = await world.respond(
-        .post, Self.tokens + "/register", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", user)], body: #"{"apnsToken":"\#(token)"}"#)
+        .post, Self.tokens + "/register", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", user)],
+        body: #"{"apnsToken":"\#(token)"}"#)
       #expect(answer.text == "{}")
     }
     #expect(notifiers[0].lines.count == 3)
@@ -344,13 +268,20 @@ struct PushTokenTests {
   @Test func `a client without a name gets one of its own`() async throws {
     let world = try await GatewayWorld()
     var urls: Set<String> = []
-    for _ in 0..<2 { urls.insert(try await world.alice(.post, "/device/1/\(Self.container)/development/tokens/create", body: "{}").json["webcourierURL"]?.string ?? "") }
+    for _ in 0..<2 {
+      urls.insert(
+        try await world.alice(.post, "/device/1/\(Self.container)/development/tokens/create", body: "{}").json[
+          "webcourierURL"]?.string ?? "")
+    }
     #expect(urls.count == 2)
   }
 
-  @Test(arguments: [("create", "[1]x"), ("create", #"{"clientId":1}"#), ("create", #"{"apnsEnvironment":[]}"#), ("register", "{}")])
+  @Test(arguments: [
+    ("create", "[1]x"), ("create", #"{"clientId":1}"#), ("create", #"{"apnsEnvironment":[]}"#), ("register", "{}"),
+  ])
   func `a bad body is refused`(action: String, body: String) async throws {
     let world = try await GatewayWorld()
-    #expect(await world.alice(.post, "/device/1/\(Self.container)/development/tokens/\(action)", body: body).status == 400)
+    #expect(
+      await world.alice(.post, "/device/1/\(Self.container)/development/tokens/\(action)", body: body).status == 400)
   }
 }

@@ -27,7 +27,8 @@ final class GatewayWorld: Sendable {
   static let absent: UInt8 = 9
   static let signingKey = [UInt8](repeating: 7, count: 32)
 
-  typealias Worker = @Sendable (_ worker: String, DatabaseRequest, _ body: [UInt8]) async throws -> Answer<DatabaseRequest.Reply>
+  typealias Worker =
+    @Sendable (_ worker: String, DatabaseRequest, _ body: [UInt8]) async throws -> Answer<DatabaseRequest.Reply>
 
   /// Delays an answer of records/resolve, or refuses it.
   typealias Resolver = @Sendable (ResolveShortGUIDs) async throws -> Void
@@ -72,9 +73,12 @@ final class GatewayWorld: Sendable {
   ///   - spool: the folder for uploads.
   ///   - worker: answers database requests; nil: always with an empty object.
   init(
-    workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil, spool: String? = nil,
-    rate: TokenBucket.Rate? = nil, places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system, uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
-    worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil, freeByteCount: @escaping @Sendable () -> Int64? = { nil }
+    workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, assets: String? = nil,
+    spool: String? = nil,
+    rate: TokenBucket.Rate? = nil, places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
+    uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
+    worker: Worker? = nil, resolver: Resolver? = nil, sharing: Sharing? = nil,
+    freeByteCount: @escaping @Sendable () -> Int64? = { nil }
   ) async throws {
     let cluster = Cluster(name: "gateway", role: .gateway)
     state = GatewayState(cluster: cluster, timing: timing, waiterLimit: 2)
@@ -83,7 +87,9 @@ final class GatewayWorld: Sendable {
     share.on(Authenticate.self) { message, _, _ in Answer(relay.world.authenticate(message)) }
     share.on(LookUpUser.self) { message, _, _ in
       guard message.userRecordName == "_alice" else { throw BusError(.notFound, "There is no such user") }
-      return Answer(LookUpUser.Reply(userRecordName: "_alice", givenName: "Alice", familyName: nil, emailAddress: "alice@example.org"))
+      return Answer(
+        LookUpUser.Reply(
+          userRecordName: "_alice", givenName: "Alice", familyName: nil, emailAddress: "alice@example.org"))
     }
     share.on(LookUpApp.self) { _, _, _ in
       let app = relay.world.record.withLock { record in
@@ -99,7 +105,8 @@ final class GatewayWorld: Sendable {
           users: message.lookups.map { lookup in
             let isAlice = lookup.userRecordName == "_alice" || lookup.emailAddress == "alice@example.org"
             guard isAlice else { return nil }
-            return LookUpUser.Reply(userRecordName: "_alice", givenName: "Alice", familyName: nil, emailAddress: lookup.emailAddress)
+            return LookUpUser.Reply(
+              userRecordName: "_alice", givenName: "Alice", familyName: nil, emailAddress: lookup.emailAddress)
           }))
     }
     share.on(FetchSharedZones.self) { message, _, _ in
@@ -123,11 +130,13 @@ final class GatewayWorld: Sendable {
         IdentifyUsers.Reply(
           users: message.lookups.map { lookup in
             guard let name = lookup.userRecordName, !disabled.contains(name) else { return nil }
-            return IdentifyUsers.Identity(userRecordName: name, givenName: nil, familyName: nil, emailAddress: nil, phoneNumber: nil)
+            return IdentifyUsers.Identity(
+              userRecordName: name, givenName: nil, familyName: nil, emailAddress: nil, phoneNumber: nil)
           }))
     }
     share.on(VerifyGrant.self) { message, _, _ in
-      let isRevoked = relay.world.record.withLock { record in record.revoked.contains { "grant-" + $0 == message.grant } }
+      let isRevoked = relay.world.record.withLock { record in record.revoked.contains { "grant-" + $0 == message.grant }
+      }
       return Answer(VerifyGrant.Reply(holds: message.grant.hasPrefix("grant-ses_") && !isRevoked))
     }
     share.on(SignIn.self) { message, _, _ in
@@ -166,7 +175,8 @@ final class GatewayWorld: Sendable {
       var handlers = BusHandlers()
       handlers.on(DatabaseRequest.self) { message, body, _ in
         relay.world.record.withLock { $0.requests.append((name, message, body)) }
-        return try await worker?(name, message, body) ?? Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
+        return try await worker?(name, message, body)
+          ?? Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
       }
       handlers.on(ResolveShortGUIDs.self) { message, _, _ in
         relay.world.record.withLock { $0.resolutions.append(message) }
@@ -185,14 +195,18 @@ final class GatewayWorld: Sendable {
     }
     self.buses = buses + [bus]
     var options = Gateway.Options(
-      publicAddress: PublicAddress(configured: "http://gateway"), notifierURL: "http://notifier", assetDirectory: assets, requestLimit: limit, rate: rate)
+      publicAddress: PublicAddress(configured: "http://gateway"), notifierURL: "http://notifier",
+      assetDirectory: assets, requestLimit: limit, rate: rate)
     options.places = places
     gateway = Gateway(
       options: options, state: state, bus: bus, wallClock: FixedClock(), random: CountingRandom(),
       metrics: GatewayMetrics(metrics),
       uploads: AssetUploads(
-        store: spool.map { AssetStore(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits, freeByteCount: freeByteCount, log: .silent, metrics: metrics),
-      findFile: { path throws(RecordError) in path.hasSuffix("absent") ? nil : ServedFile(byteCount: 1000, content: FoundFile(path)) })
+        store: spool.map { AssetStore(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
+        freeByteCount: freeByteCount, log: .silent, metrics: metrics),
+      findFile: { path throws(RecordError) in
+        path.hasSuffix("absent") ? nil : ServedFile(byteCount: 1000, content: FoundFile(path))
+      })
     relay.set(self)
     cluster.start(on: bus, shareEndpoint: buses[0].endpoint)
     _ = await bus.waitForPeers { !$0.isEmpty }
@@ -209,7 +223,9 @@ final class GatewayWorld: Sendable {
 
   private func authenticate(_ message: Authenticate) -> Authenticate.Reply {
     record.withLock { $0.authentications += 1 }
-    if let token = message.userToken, record.withLock({ $0.revoked.contains(token) }) { return Authenticate.Reply(refusal: .userToken) }
+    if let token = message.userToken, record.withLock({ $0.revoked.contains(token) }) {
+      return Authenticate.Reply(refusal: .userToken)
+    }
     if message.container == nil {
       return message.userToken == "operator" ? Authenticate.Reply(isOperator: true) : user(message.userToken)
     }
@@ -220,8 +236,11 @@ final class GatewayWorld: Sendable {
       reply.publicKey = key
       return reply
     }
-    if let token = message.apiToken, ![Self.apiToken, Self.restrictedToken].contains(token) { return Authenticate.Reply(refusal: .apiToken) }
-    var reply = user(message.userToken, origins: message.apiToken == Self.restrictedToken ? ["https://app.example"] : [])
+    if let token = message.apiToken, ![Self.apiToken, Self.restrictedToken].contains(token) {
+      return Authenticate.Reply(refusal: .apiToken)
+    }
+    var reply = user(
+      message.userToken, origins: message.apiToken == Self.restrictedToken ? ["https://app.example"] : [])
     reply.grant = "grant-\(message.userToken ?? message.apiToken ?? "")"
     reply.callbackURL = record.withLock { message.apiToken == nil ? nil : $0.callbackURL }
     return reply
@@ -245,20 +264,25 @@ final class GatewayWorld: Sendable {
   }
 
   func respond(
-    _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [], body: String = "", target: String? = nil,
+    _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [],
+    body: String = "", target: String? = nil,
     address: String = "127.0.0.1"
   ) async -> HTTPResponse {
     await gateway.respond(
       to: HTTPRequest(
-        method: method, target: target ?? path, pathSegments: path.split(separator: "/").map(String.init), query: query.map { (name: $0.0, value: $0.1) },
+        method: method, target: target ?? path, pathSegments: path.split(separator: "/").map(String.init),
+        query: query.map { (name: $0.0, value: $0.1) },
         headers: headers.map { (name: $0.0, value: $0.1) }, body: Array(body.utf8), remoteAddress: address))
   }
 
   /// A request of Alice's with credentials in the query.
   func alice(
-    _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [], body: String = ""
+    _ method: HTTPMethod, _ path: String, query: [(String, String)] = [], headers: [(String, String)] = [],
+    body: String = ""
   ) async -> HTTPResponse {
-    await respond(method, path, query: [("ckAPIToken", Self.apiToken), ("ckWebAuthToken", "alice")] + query, headers: headers, body: body)
+    await respond(
+      method, path, query: [("ckAPIToken", Self.apiToken), ("ckWebAuthToken", "alice")] + query, headers: headers,
+      body: body)
   }
 
   var requests: [(worker: String, request: DatabaseRequest, body: [UInt8])] { record.withLock(\.requests) }

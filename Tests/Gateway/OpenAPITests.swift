@@ -11,7 +11,8 @@ import WebServices
 /// fuzzes an installation with it (Tests/Clients/fuzz.py).
 struct OpenAPITests {
   private static let document = Result {
-    let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().appending(path: "Services/openapi.json")
+    let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appending(path: "Services/openapi.json")
     return try JSONValue(parsing: Array(Data(contentsOf: file)))
   }
 
@@ -23,13 +24,17 @@ struct OpenAPITests {
     /// The path's segments, with values for its parameters.
     var segments: [String] {
       let values = ["{container}": "iCloud.a", "{environment}": "development", "{database}": "private"]
-      return path.split(separator: "/").map { segment in segment.first == "{" ? values[String(segment)] ?? "x" : String(segment) }
+      return path.split(separator: "/").map { segment in
+        segment.first == "{" ? values[String(segment)] ?? "x" : String(segment)
+      }
     }
   }
 
   private static func operations() throws -> [Operation] {
     try #require(try document.get()["paths"]).members.flatMap { path, item in
-      try item.members.map { method, value in Operation(path: path, method: try #require(HTTPMethod(rawValue: method.uppercased())), value: value) }
+      try item.members.map { method, value in
+        Operation(path: path, method: try #require(HTTPMethod(rawValue: method.uppercased())), value: value)
+      }
     }
   }
 
@@ -58,21 +63,29 @@ struct OpenAPITests {
     }
     for route in RouteTable.routes where Self.isDescribed(route) {
       for method in route.methods {
-        #expect(described.contains("\(method.rawValue) \(route.pattern)"), "Services/openapi.json lacks \(method.rawValue) \(route.pattern)")
+        #expect(
+          described.contains("\(method.rawValue) \(route.pattern)"),
+          "Services/openapi.json lacks \(method.rawValue) \(route.pattern)")
       }
     }
     let pings = try #require(try Self.operations().first { $0.path == Self.pings })
     #expect(pings.method == .get && pings.value["servers"]?.elements.isEmpty == false)
   }
 
-  @Test func `every operation has a name, its path's parameters, and the errors that every endpoint can answer`() throws {
+  @Test func `every operation has a name, its path's parameters, and the errors that every endpoint can answer`() throws
+  {
     let statuses = Set(ServerErrorCode.allCases.map { String($0.row.httpStatus) })
     var names: Set<String> = []
     for operation in try Self.operations() {
       #expect(names.insert(try #require(operation.value["operationId"]?.string)).inserted)
       #expect(operation.value["summary"]?.string?.isEmpty == false)
-      let parameters = operation.value["parameters"]?.elements.compactMap { $0["$ref"]?.string?.split(separator: "/").last.map(String.init) ?? $0["name"]?.string } ?? []
-      let needed = operation.path.split(separator: "/").filter { $0.first == "{" }.map { String($0.dropFirst().dropLast()) }
+      let parameters =
+        operation.value["parameters"]?.elements.compactMap {
+          $0["$ref"]?.string?.split(separator: "/").last.map(String.init) ?? $0["name"]?.string
+        } ?? []
+      let needed = operation.path.split(separator: "/").filter { $0.first == "{" }.map {
+        String($0.dropFirst().dropLast())
+      }
       #expect(Set(needed).isSubset(of: parameters), "\(operation.path): \(parameters)")
       let answers = Set(operation.value["responses"]?.members.map(\.key) ?? [])
       #expect(statuses.isSubset(of: answers), "\(operation.path)")
@@ -100,7 +113,8 @@ struct OpenAPITests {
     #expect(used.subtracting(shared) == [])
     #expect(shared.subtracting(used) == [])
     let schemes = Set(try #require(document["components"]?["securitySchemes"]).members.map(\.key))
-    let named = Set(try Self.operations().flatMap { $0.value["security"]?.elements.flatMap { $0.members.map(\.key) } ?? [] })
+    let named = Set(
+      try Self.operations().flatMap { $0.value["security"]?.elements.flatMap { $0.members.map(\.key) } ?? [] })
     #expect(named == schemes)
   }
 
@@ -111,7 +125,11 @@ struct OpenAPITests {
       switch value.kind {
       case .object:
         if value["type"]?.string == "object", value["properties"]?.kind == .object {
-          if let title = value["title"]?.string { #expect(titles.insert(title).inserted, "\(path): \(title)") } else { Issue.record("\(path) has no title") }
+          if let title = value["title"]?.string {
+            #expect(titles.insert(title).inserted, "\(path): \(title)")
+          } else {
+            Issue.record("\(path) has no title")
+          }
         }
         // Client generators produce invalid code (`x != Trueand`) for a boolean const; an enum with one value works.
         #expect(value["const"]?.kind != .bool, "\(path)")
@@ -134,12 +152,15 @@ struct OpenAPITests {
       return Set(try #require(value["enum"]).elements.compactMap(\.string))
     }
     #expect(try words("ServerErrorCode") == Set(ServerErrorCode.allCases.map(\.rawValue)))
-    #expect(try words("RecordOperation", "properties", "operationType") == Set(RecordOperation.Kind.allCases.map(\.rawValue)))
-    #expect(try words("Filter", "properties", "comparator").isSubset(of: RecordQuery.Comparator.allCases.map(\.rawValue)))
+    #expect(
+      try words("RecordOperation", "properties", "operationType") == Set(RecordOperation.Kind.allCases.map(\.rawValue)))
+    #expect(
+      try words("Filter", "properties", "comparator").isSubset(of: RecordQuery.Comparator.allCases.map(\.rawValue)))
     #expect(try words("ReferenceValue", "properties", "action") == Set(Reference.Action.allCases.map(\.rawValue)))
     let types = FieldType.allCases.map(\.wireName)
     #expect(try Set(types).isSubset(of: words("FieldType")))
-    let answered = Set(try #require(schemas["Field"]?["anyOf"]).elements.compactMap { $0["properties"]?["type"]?["const"]?.string })
+    let answered = Set(
+      try #require(schemas["Field"]?["anyOf"]).elements.compactMap { $0["properties"]?["type"]?["const"]?.string })
     #expect(Set(types).isSubset(of: answered))
   }
 }

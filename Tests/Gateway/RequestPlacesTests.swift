@@ -26,7 +26,9 @@ import Testing
     #expect(book.underWayCount == 5 && book.heldCount == 2)
   }
 
-  @Test func `the last quarter of a container's places is for users with few under way, and those are bounded, too`() throws {
+  @Test func `the last quarter of a container's places is for users with few under way, and those are bounded, too`()
+    throws
+  {
     var book = PlaceBook(limits: .init(perUser: nil, perContainer: 16))
     for number in 0..<12 { #expect(try book.begin(requester("crowd \(number % 2)"), isHeld: false) == nil) }
     #expect(try book.begin(requester("crowd 0"), isHeld: false) == .container)
@@ -80,7 +82,11 @@ import Testing
 
   private static let save = #"{"operations":[{"operationType":"create","record":{"recordType":"Note"}}]}"#
 
-  @Test func `a user's flood is told to come later, whatever credentials it comes by, and another user is answered meanwhile`() async throws {
+  @Test
+  func
+    `a user's flood is told to come later, whatever credentials it comes by, and another user is answered meanwhile`()
+    async throws
+  {
     let door = Door()
     var limits = PlaceBook.Limits()
     limits.perUser = 20
@@ -93,8 +99,12 @@ import Testing
         group.addTask {
           switch number % 3 {
           case 0: await world.alice(.post, "\(GatewayWorld.records)/records/modify", body: Self.save)
-          case 1: await world.respond(.post, "\(GatewayWorld.records)/records/query", headers: [("authorization", "Bearer alice")], body: "{}")
-          default: await world.respond(.get, "\(GatewayWorld.stores)/S/status", headers: [("authorization", "Bearer ses_alice")])
+          case 1:
+            await world.respond(
+              .post, "\(GatewayWorld.records)/records/query", headers: [("authorization", "Bearer alice")], body: "{}")
+          default:
+            await world.respond(
+              .get, "\(GatewayWorld.stores)/S/status", headers: [("authorization", "Bearer ses_alice")])
           }
         }
       }
@@ -106,7 +116,8 @@ import Testing
           break
         }
       }
-      let bob = await world.respond(.post, "\(GatewayWorld.records)/records/modify", headers: [("authorization", "Bearer bob")], body: Self.save)
+      let bob = await world.respond(
+        .post, "\(GatewayWorld.records)/records/modify", headers: [("authorization", "Bearer bob")], body: Self.save)
       #expect(bob.status == 200)
       #expect(world.gateway.places.counts == (20, 0))
       door.open()
@@ -127,11 +138,17 @@ import Testing
       return Answer(DatabaseRequest.Reply(status: 200), body: Array("{}".utf8))
     }
     await withTaskGroup(of: HTTPResponse.self) { group in
-      for _ in 0..<10 { group.addTask { await world.alice(.post, "\(GatewayWorld.records)/records/query", body: "{}") } }
+      for _ in 0..<10 {
+        group.addTask { await world.alice(.post, "\(GatewayWorld.records)/records/query", body: "{}") }
+      }
       for _ in 0..<4 { #expect(await group.next()?.status == 429) }
       // The last quarter of the places goes to users with few requests.
-      #expect(await world.respond(.post, "\(GatewayWorld.records)/records/query", headers: [("authorization", "Bearer bob")], body: "{}").status == 200)
-      #expect(await world.respond(.get, "/admin/1/status", headers: [("authorization", "Bearer operator")]).status == 201)
+      #expect(
+        await world.respond(
+          .post, "\(GatewayWorld.records)/records/query", headers: [("authorization", "Bearer bob")], body: "{}"
+        ).status == 200)
+      #expect(
+        await world.respond(.get, "/admin/1/status", headers: [("authorization", "Bearer operator")]).status == 201)
       door.open()
       for await answered in group { #expect(answered.status == 200) }
     }

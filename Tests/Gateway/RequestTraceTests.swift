@@ -9,7 +9,9 @@ import Testing
 @testable import Gateway
 
 struct RequestTraceTests {
-  @Test func `a request has its client's name in the answer, in errors and on the bus, and repeats nothing by it`() async throws {
+  @Test func `a request has its client's name in the answer, in errors and on the bus, and repeats nothing by it`()
+    async throws
+  {
     let world = try await GatewayWorld()
     let path = "\(GatewayWorld.records)/records/modify"
     for _ in 0..<2 {
@@ -19,7 +21,8 @@ struct RequestTraceTests {
     let requests = world.requests
     #expect(requests.map(\.request.traceID) == ["R-1", "R-1"])
     #expect(Set(requests.map(\.request.requestID)).count == 2, "only X-Request-ID says that a request is a repetition")
-    let refused = await world.alice(.get, path, headers: [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")])
+    let refused = await world.alice(
+      .get, path, headers: [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")])
     #expect(try refused.json["uuid"]?.string == "0af7651916cd43dd8448eb211c80319c")
   }
 

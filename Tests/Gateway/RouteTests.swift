@@ -24,14 +24,19 @@ private func outcome(_ method: HTTPMethod, _ path: String) -> RouteTable.Outcome
   (.get, "/mirror/1/iCloud.a/development/private/stores/S/objects/O", .store(.fetchObject, of: "S", item: "O")),
   (.get, "/mirror/1/iCloud.a/development/private/stores/S/quarantine", .store(.listQuarantine, of: "S")),
   (.post, "/mirror/1/iCloud.a/development/private/stores/S/quarantine/retry", .store(.retryQuarantine, of: "S")),
-  (.get, "/mirror/1/iCloud.a/development/private/stores/S/objects/O/explain", .store(.explainObject, of: "S", item: "O")),
+  (
+    .get, "/mirror/1/iCloud.a/development/private/stores/S/objects/O/explain",
+    .store(.explainObject, of: "S", item: "O")
+  ),
   (.post, "/mirror/1/iCloud.a/development/private/stores/S/zones/Z/resume", .store(.resumeZone, of: "S", item: "Z")),
   (.get, "/mirror/1/iCloud.a/development/private/zones/Z/export", .zone(.export, of: "Z")),
   (.post, "/mirror/1/iCloud.a/development/private/zones/Z/restore", .zone(.restore, of: "Z")),
   (.post, "/admin/1/zone/iCloud.a/development/_o/Z/import", .zone(.importLines, of: "Z")),
   (.post, "/admin/1/zone/iCloud.a/development/_o/Z/end", .zone(.end, of: "Z")),
 ])
-func `a path of the planes is read as the call that it means`(method: HTTPMethod, path: String, route: DatabaseRoute) throws {
+func `a path of the planes is read as the call that it means`(method: HTTPMethod, path: String, route: DatabaseRoute)
+  throws
+{
   guard case .match(let match) = outcome(method, path) else {
     Issue.record("\(path) matches nothing")
     return
@@ -41,12 +46,17 @@ func `a path of the planes is read as the call that it means`(method: HTTPMethod
 }
 
 @Test func `the gateway and the messages between processes read every call alike`() {
-  func place(_ plane: DatabaseRequest.Plane) -> String { "/\(plane == .record ? "database" : "mirror")/1/iCloud.a/development/private/" }
+  func place(_ plane: DatabaseRequest.Plane) -> String {
+    "/\(plane == .record ? "database" : "mirror")/1/iCloud.a/development/private/"
+  }
   let calls: [DatabaseRoute] =
-    RecordRoute.allCases.map { .record($0) } + StoreRoute.allCases.map { .store($0, of: "S", item: $0.pattern.contains("{") ? "I" : "") }
+    RecordRoute.allCases.map { .record($0) }
+    + StoreRoute.allCases.map { .store($0, of: "S", item: $0.pattern.contains("{") ? "I" : "") }
     + ZoneRoute.allCases.filter { $0 != .end }.map { .zone($0, of: "Z") }
   for call in calls {
-    guard let method = HTTPMethod(rawValue: call.method), case .match(let match) = outcome(method, place(call.plane) + call.path.joined(separator: "/")) else {
+    guard let method = HTTPMethod(rawValue: call.method),
+      case .match(let match) = outcome(method, place(call.plane) + call.path.joined(separator: "/"))
+    else {
       Issue.record("\(call) matches nothing")
       continue
     }
@@ -55,7 +65,10 @@ func `a path of the planes is read as the call that it means`(method: HTTPMethod
 }
 
 @Test func `no path leads to what only operators and other processes may ask`() {
-  for path in ["zones/Z/end", "stores/S/locate", "stores/S/held", "stores/S/forward", "stores/S/restore", "stores/S/held/acknowledge", "stores/S/zones"] {
+  for path in [
+    "zones/Z/end", "stores/S/locate", "stores/S/held", "stores/S/forward", "stores/S/restore",
+    "stores/S/held/acknowledge", "stores/S/zones",
+  ] {
     for method in [HTTPMethod.get, .post] {
       guard case .unknown = outcome(method, "/mirror/1/iCloud.a/development/private/\(path)") else {
         Issue.record("\(method) \(path) matches")
@@ -81,19 +94,25 @@ func `a path of the planes is read as the call that it means`(method: HTTPMethod
   (.delete, "/admin/1/containers/iCloud.a", .operatorCall, []),
   (.get, "/assets/1/ab/12/cd", .asset, []),
 ])
-func `a path leads to its row and keeps its names`(method: HTTPMethod, path: String, target: Route.Target, names: [String]) throws {
+func `a path leads to its row and keeps its names`(
+  method: HTTPMethod, path: String, target: Route.Target, names: [String]
+) throws {
   guard case .match(let match) = outcome(method, path) else {
     Issue.record("\(path) matches nothing")
     return
   }
   #expect(match.route.target == target)
   #expect(match.names == names)
-  if target != .operatorCall || match.route.pattern.hasPrefix("/mirror") { #expect(target == .asset || match.container == "iCloud.a") }
+  if target != .operatorCall || match.route.pattern.hasPrefix("/mirror") {
+    #expect(target == .asset || match.container == "iCloud.a")
+  }
 }
 
 @Test(arguments: [
-  "/", "/database", "/database/1/iCloud.a/development/private", "/database/2/iCloud.a/development/private/records/query",
-  "/database/1/iCloud.a/development/private/records/query/", "/database/1/iCloud.a/development/private/records/zip/other", "/admin/1", "/admin/1/",
+  "/", "/database", "/database/1/iCloud.a/development/private",
+  "/database/2/iCloud.a/development/private/records/query",
+  "/database/1/iCloud.a/development/private/records/query/",
+  "/database/1/iCloud.a/development/private/records/zip/other", "/admin/1", "/admin/1/",
   "/mirror/1/c/e/d/stores/",
   "/mirror/1/c/e/d/stores//changes", "/records/query", "/assets/1",
 ])
@@ -108,7 +127,8 @@ func `an unknown path matches nothing`(path: String) {
 
 @Test(arguments: [
   (HTTPMethod.get, "/database/1/iCloud.a/development/private/records/modify", [HTTPMethod.post]),
-  (.delete, "/database/1/iCloud.a/development/private/zones/list", [.get, .post]), (.get, "/mirror/1/c/e/d/stores/S", [.put, .delete]),
+  (.delete, "/database/1/iCloud.a/development/private/zones/list", [.get, .post]),
+  (.get, "/mirror/1/c/e/d/stores/S", [.put, .delete]),
   (.post, "/mirror/1/c/e/model", [.put]), (.patch, "/admin/1/users", [.get, .post, .put, .delete]),
 ])
 func `a wrong method names those that work`(method: HTTPMethod, path: String, allowed: [HTTPMethod]) {

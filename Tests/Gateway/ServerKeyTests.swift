@@ -26,7 +26,9 @@ private struct Server {
   }
 
   /// The clock of `GatewayWorld` stands at 2023-11-14T22:13:20Z.
-  func headers(_ target: String, body: String = "{}", date: String = "2023-11-14T22:13:20Z", keyID: String = Server.keyID) -> [(String, String)] {
+  func headers(
+    _ target: String, body: String = "{}", date: String = "2023-11-14T22:13:20Z", keyID: String = Server.keyID
+  ) -> [(String, String)] {
     let message = "\(date):\(Base64.encode(SHA256.hash(Array(body.utf8)))):\(target)"
     return [
       ("x-apple-cloudkit-request-keyid", keyID), ("x-apple-cloudkit-request-iso8601date", date),
@@ -34,7 +36,10 @@ private struct Server {
     ]
   }
 
-  func send(_ headers: [(String, String)], to path: String = Server.records, query: [(String, String)] = [], body: String = "{}", target: String? = nil) async
+  func send(
+    _ headers: [(String, String)], to path: String = Server.records, query: [(String, String)] = [],
+    body: String = "{}", target: String? = nil
+  ) async
     -> HTTPResponse
   {
     await world.respond(.post, path, query: query, headers: headers, body: body, target: target)
@@ -44,7 +49,8 @@ private struct Server {
     guard response.status == 401 else { return false }
     let error = try response.json
     #expect(error["uuid"]?.string?.count == 36)
-    return error["serverErrorCode"]?.string == "AUTHENTICATION_FAILED" && error["reason"]?.string == "Authentication failed"
+    return error["serverErrorCode"]?.string == "AUTHENTICATION_FAILED"
+      && error["reason"]?.string == "Authentication failed"
   }
 }
 
@@ -55,7 +61,9 @@ private struct Server {
     let request = try #require(server.world.requests.first?.request)
     #expect(request.caller.userRecordName == "_server" && request.scope == .public)
     let target = Server.records + "?ckjsVersion=2.6.1&clientId=a%2Fb"
-    #expect(await server.send(server.headers(target), query: [("ckjsVersion", "2.6.1"), ("clientId", "a/b")], target: target).status == 200)
+    #expect(
+      await server.send(server.headers(target), query: [("ckjsVersion", "2.6.1"), ("clientId", "a/b")], target: target)
+        .status == 200)
   }
 
   @Test func `a signature is used once`() async throws {
@@ -74,17 +82,22 @@ private struct Server {
     let foreign = Server.records.replacing("photos", with: "other")
     let stores = "\(GatewayWorld.stores)/S/changes"
     for (name, response) in [
-      ("another body", await server.send(good, body: "{} ")), ("another path", await server.send(good, to: Server.records.replacing("query", with: "lookup"))),
+      ("another body", await server.send(good, body: "{} ")),
+      ("another path", await server.send(good, to: Server.records.replacing("query", with: "lookup"))),
       ("an unknown key", await server.send(server.headers(Server.records, keyID: String(repeating: "a", count: 64)))),
       ("a short key ID", await server.send(server.headers(Server.records, keyID: "abc"))),
       ("an old date", await server.send(server.headers(Server.records, date: "2023-11-14T22:03:19Z"))),
-      ("no date", await server.send(good.filter { !$0.0.contains("date") })), ("no signature", await server.send(good.filter { !$0.0.contains("signature") })),
+      ("no date", await server.send(good.filter { !$0.0.contains("date") })),
+      ("no signature", await server.send(good.filter { !$0.0.contains("signature") })),
       ("an API token beside it", await server.send(good, query: [("ckAPIToken", GatewayWorld.apiToken)])),
       ("a bearer token beside it", await server.send(good + [("authorization", "Bearer alice")])),
       ("a private database", await server.send(server.headers(private_), to: private_)),
       ("another container", await server.send(server.headers(foreign), to: foreign)),
       ("the object plane", await server.world.respond(.get, stores, headers: server.headers(stores, body: ""))),
-      ("an operator's call", await server.world.respond(.get, "/admin/1/users", headers: server.headers("/admin/1/users", body: ""))),
+      (
+        "an operator's call",
+        await server.world.respond(.get, "/admin/1/users", headers: server.headers("/admin/1/users", body: ""))
+      ),
     ] {
       #expect(try server.isRefused(response), "\(name): \(response.text)")
     }
@@ -111,7 +124,9 @@ private struct Server {
     let start = ContinuousClock.now
     private let passed = Mutex<Duration>(.zero)
     func advance(by span: Duration) { passed.withLock { $0 += span } }
-    var timing: Timing { Timing(now: { self.start + self.passed.withLock { $0 } }, sleep: { try await Task.sleep(for: $0) }) }
+    var timing: Timing {
+      Timing(now: { self.start + self.passed.withLock { $0 } }, sleep: { try await Task.sleep(for: $0) })
+    }
   }
 
   @Test func `a bucket gives its burst at once and then its rate`() {
@@ -131,7 +146,9 @@ private struct Server {
   @Test func `one key's requests take nothing from another's`() {
     let hands = Hands()
     let limiter = RateLimiter(rate: .init(perSecond: 1, burst: 2), timing: hands.timing)
-    let keys: [RateLimiter.Key] = [.address("a"), .address("b"), .serverKey("a"), .tokens(api: "a", user: nil), .tokens(api: "a", user: "u")]
+    let keys: [RateLimiter.Key] = [
+      .address("a"), .address("b"), .serverKey("a"), .tokens(api: "a", user: nil), .tokens(api: "a", user: "u"),
+    ]
     for key in keys {
       #expect(limiter.take(key) == nil)
       #expect(limiter.take(key) == nil)
@@ -153,15 +170,20 @@ private struct Server {
     let path = "\(GatewayWorld.records)/zones/list"
     for _ in 0..<3 { #expect(await world.alice(.get, path).status == 200) }
     let refused = await world.respond(
-      .get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "alice")], headers: [("origin", "https://page.example")])
+      .get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "alice")],
+      headers: [("origin", "https://page.example")])
     #expect(refused.status == 429)
     #expect(try refused.code == "THROTTLED")
     #expect(try refused.json["retryAfter"]?.int64 == 2)
     #expect(refused.header("Retry-After") == "2" && refused.header("Access-Control-Allow-Origin") == "*")
-    #expect(await world.respond(.get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "bob")]).status == 200)
+    #expect(
+      await world.respond(.get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "bob")]).status
+        == 200)
     hands.advance(by: .seconds(1))
     #expect(await world.alice(.get, path).status == 200)
-    #expect(await String(decoding: world.metrics.text(), as: UTF8.self).contains("aquifer_http_requests_throttled_total{by=\"tokens\"} 1"))
+    #expect(
+      await String(decoding: world.metrics.text(), as: UTF8.self).contains(
+        "aquifer_http_requests_throttled_total{by=\"tokens\"} 1"))
   }
 
   @Test func `guesses are counted for their address, and known credentials are not held up by them`() async throws {
@@ -169,7 +191,9 @@ private struct Server {
     let path = "\(GatewayWorld.records)/zones/list"
     #expect(await world.alice(.get, path).status == 200)
     for number in 0..<10 {
-      let response = await world.respond(.get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "guess-\(number)")], address: "127.0.0.1")
+      let response = await world.respond(
+        .get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "guess-\(number)")],
+        address: "127.0.0.1")
       #expect(response.status == (number < 4 ? 401 : 429), "\(number)")
     }
     #expect(await world.alice(.get, path).status == 200)

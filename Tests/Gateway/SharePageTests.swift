@@ -14,16 +14,22 @@ import WebServices
   private static let absent = ShortGUID(shard: 1) { Array(repeating: GatewayWorld.absent, count: $0) }.text
   private static let own = [("sec-fetch-site", "same-origin"), ("origin", "http://gateway")]
 
-  private static func result(_ type: String, _ status: String, open: String = "NONE", permission: String = "READ_ONLY") -> String {
+  private static func result(_ type: String, _ status: String, open: String = "NONE", permission: String = "READ_ONLY")
+    -> String
+  {
     #"{"participantType":"\#(type)","participantStatus":"\#(status)","participantPermission":"\#(permission)","share":{"publicPermission":"\#(open)","fields":{"cloudkit.title":{"value":"<b>Trip & Co"}}},"#
       + #""ownerIdentity":{"nameComponents":{"givenName":"Ann","familyName":"O'Hara"}}}"#
   }
 
-  private func world(limit: Duration = .seconds(10), _ sharing: GatewayWorld.Sharing? = nil) async throws -> GatewayWorld {
+  private func world(limit: Duration = .seconds(10), _ sharing: GatewayWorld.Sharing? = nil) async throws
+    -> GatewayWorld
+  {
     try await GatewayWorld(workers: ["worker-1", "worker-2"], limit: limit, sharing: sharing)
   }
 
-  private func post(_ world: GatewayWorld, _ form: String, to guid: String = guid, headers: [(String, String)] = own) async -> HTTPResponse {
+  private func post(_ world: GatewayWorld, _ form: String, to guid: String = guid, headers: [(String, String)] = own)
+    async -> HTTPResponse
+  {
     await world.respond(.post, "/share/\(guid)", headers: headers, body: form)
   }
 
@@ -40,27 +46,40 @@ import WebServices
     let page = await post(world, "name=alice+&password=right")
     #expect(page.status == 200 && page.text.contains("<h1>&lt;b&gt;Trip &amp; Co</h1>"))
     #expect(page.text.contains("Ann O&#39;Hara would like to share this with you. You may read it."))
-    #expect(page.text.contains("Signed in as <strong>alice</strong>") && page.text.contains("href=\"?account=another\""))
+    #expect(
+      page.text.contains("Signed in as <strong>alice</strong>") && page.text.contains("href=\"?account=another\""))
     let done = await post(world, "ticket=\(try ticket(in: page))&action=accept")
-    #expect(done.status == 200 && done.text.contains("You have joined: Ann O&#39;Hara shares this with you, and you may read it.") && !done.text.contains("<form"))
-    #expect(done.text.contains("<a id=\"open\" class=\"primary\" href=\"https://photos.example.org\">Open Photo Book</a>"))
+    #expect(
+      done.status == 200
+        && done.text.contains("You have joined: Ann O&#39;Hara shares this with you, and you may read it.")
+        && !done.text.contains("<form"))
+    #expect(
+      done.text.contains("<a id=\"open\" class=\"primary\" href=\"https://photos.example.org\">Open Photo Book</a>"))
     #expect(asked.withLock { $0.map(\.purpose) } == [.resolve, .accept])
     let last = asked.withLock { $0.last }
     let message = try #require(last)
-    #expect(message.caller.userRecordName == "_alice" && message.environment == .production && message.shard == 1 && message.items.first?.shortGUID == Self.guid)
+    #expect(
+      message.caller.userRecordName == "_alice" && message.environment == .production && message.shard == 1
+        && message.items.first?.shortGUID == Self.guid)
   }
 
   @Test(
     arguments: [
-      ("OWNER", "ACCEPTED", "NONE", "You share this with others.", nil), ("USER", "ACCEPTED", "NONE", "shares this with you", nil),
-      ("PUBLIC_USER", "UNKNOWN", "READ_ONLY", "would like to share", "accept decline"), ("UNKNOWN", "UNKNOWN", "NONE", "You can ask for it.", "request"),
+      ("OWNER", "ACCEPTED", "NONE", "You share this with others.", nil),
+      ("USER", "ACCEPTED", "NONE", "shares this with you", nil),
+      ("PUBLIC_USER", "UNKNOWN", "READ_ONLY", "would like to share", "accept decline"),
+      ("UNKNOWN", "UNKNOWN", "NONE", "You can ask for it.", "request"),
       ("ADMINISTRATOR", "PENDING", "NONE", "would like to share", "accept decline"),
     ] as [(String, String, String, String, String?)])
-  func `a visitor is offered what he can do`(type: String, status: String, open: String, sentence: String, action: String?) async throws {
+  func `a visitor is offered what he can do`(
+    type: String, status: String, open: String, sentence: String, action: String?
+  ) async throws {
     let world = try await world { _ in Self.result(type, status, open: open) }
     let page = await post(world, "name=alice&password=right")
     #expect(page.text.contains(sentence))
-    #expect(page.text.matches(of: /name="action" value="([a-z]+)"/).map { String($0.output.1) }.joined(separator: " ") == action ?? "")
+    #expect(
+      page.text.matches(of: /name="action" value="([a-z]+)"/).map { String($0.output.1) }.joined(separator: " ")
+        == action ?? "")
     #expect(page.text.matches(of: /class="primary"/).count == 1, "one button is what most visitors came for")
   }
 
@@ -73,13 +92,16 @@ import WebServices
   @Test func `without a name and an address of its own the app is called by its container`() async throws {
     let world = try await world { _ in Self.result("USER", "ACCEPTED") }
     world.record.withLock { $0.app = LookUpApp.Reply() }
-    #expect(await post(world, "name=alice&password=right").text.contains("Go back to <strong>\(GatewayWorld.container)</strong>"))
+    #expect(
+      await post(world, "name=alice&password=right").text.contains(
+        "Go back to <strong>\(GatewayWorld.container)</strong>"))
   }
 
   @Test func `access is asked for`() async throws {
     let world = try await world { _ in Self.result("UNKNOWN", "UNKNOWN") }
     let page = await post(world, "name=alice&password=right")
-    #expect(await post(world, "ticket=\(try ticket(in: page))&action=request").text.contains("The owner has your request."))
+    #expect(
+      await post(world, "ticket=\(try ticket(in: page))&action=request").text.contains("The owner has your request."))
   }
 
   @Test(arguments: [#"{"participantStatus":"REMOVED"}"#, "null"])
@@ -91,12 +113,16 @@ import WebServices
     }
     let page = await post(world, "name=alice&password=right")
     let declined = await post(world, "ticket=\(try ticket(in: page))&action=decline")
-    #expect(declined.status == 200 && declined.text.contains("You have declined the invitation.") && !declined.text.contains("<form"))
+    #expect(
+      declined.status == 200 && declined.text.contains("You have declined the invitation.")
+        && !declined.text.contains("<form"))
     #expect(asked.withLock(\.self) == [.resolve, .decline])
   }
 
   private func isSame(_ one: HTTPResponse, _ other: HTTPResponse) -> Bool {
-    func headers(_ response: HTTPResponse) -> [String] { response.headers.filter { $0.name != "X-Apple-Request-UUID" }.map { "\($0)" } }
+    func headers(_ response: HTTPResponse) -> [String] {
+      response.headers.filter { $0.name != "X-Apple-Request-UUID" }.map { "\($0)" }
+    }
     return one.bytes == other.bytes && one.status == other.status && headers(one) == headers(other)
   }
 
@@ -104,8 +130,12 @@ import WebServices
     let world = try await world { _ in "null" }
     let first = await world.respond(.get, "/share/\(Self.guid)")
     #expect(first.status == 200 && first.text.contains("Sign in to open the share"))
-    for path in ["/share/\(Self.absent)", "/share/nonsense"] { #expect(isSame(await world.respond(.get, path), first), "\(path)") }
-    let wrong = [await post(world, "name=alice&password=wrong"), await post(world, "name=alice&password=wrong", to: Self.absent)]
+    for path in ["/share/\(Self.absent)", "/share/nonsense"] {
+      #expect(isSame(await world.respond(.get, path), first), "\(path)")
+    }
+    let wrong = [
+      await post(world, "name=alice&password=wrong"), await post(world, "name=alice&password=wrong", to: Self.absent),
+    ]
     #expect(wrong[0].bytes == wrong[1].bytes && wrong.map(\.status) == [403, 403])
   }
 
@@ -117,8 +147,12 @@ import WebServices
       return page
     }
     let first = await page(Self.guid)
-    #expect(first.status == 200 && first.text.contains("Nothing here for this account") && first.text.contains("Signed in as <strong>alice</strong>"))
-    for guid in [Self.absent, "nonsense", ShortGUID(shard: 99) { Array(repeating: 1, count: $0) }.text] { #expect(isSame(await page(guid), first), "\(guid)") }
+    #expect(
+      first.status == 200 && first.text.contains("Nothing here for this account")
+        && first.text.contains("Signed in as <strong>alice</strong>"))
+    for guid in [Self.absent, "nonsense", ShortGUID(shard: 99) { Array(repeating: 1, count: $0) }.text] {
+      #expect(isSame(await page(guid), first), "\(guid)")
+    }
   }
 
   @Test func `a ticket is good for its page, its user and its time`() async throws {
@@ -130,9 +164,14 @@ import WebServices
     let page = await post(world, "name=alice&password=right")
     let ticket = try ticket(in: page)
     let before = asked.withLock(\.self)
-    let late = ShareTicket(userRecordName: "_alice", userName: "alice", shortGUID: Self.guid, expiry: 1_700_000_000_000).text(signedWith: GatewayWorld.signingKey)
-    let forged = ShareTicket(userRecordName: "_alice", userName: "alice", shortGUID: Self.guid, expiry: .max).text(signedWith: [1, 2, 3])
-    for (text, guid) in [(late, Self.guid), (forged, Self.guid), (ticket + "x", Self.guid), (ticket, ShortGUID(shard: 1) { Array(repeating: 2, count: $0) }.text)] {
+    let late = ShareTicket(userRecordName: "_alice", userName: "alice", shortGUID: Self.guid, expiry: 1_700_000_000_000)
+      .text(signedWith: GatewayWorld.signingKey)
+    let forged = ShareTicket(userRecordName: "_alice", userName: "alice", shortGUID: Self.guid, expiry: .max).text(
+      signedWith: [1, 2, 3])
+    for (text, guid) in [
+      (late, Self.guid), (forged, Self.guid), (ticket + "x", Self.guid),
+      (ticket, ShortGUID(shard: 1) { Array(repeating: 2, count: $0) }.text),
+    ] {
       let refused = await post(world, "ticket=\(text)&action=accept", to: guid)
       #expect(refused.status == 400 && refused.text.contains("This took too long."))
     }
@@ -147,7 +186,10 @@ import WebServices
       let refused = await post(world, "name=alice&password=right", headers: headers)
       #expect(refused.status == 403 && !refused.text.contains("Trip"))
     }
-    for form in ["", "name=alice", "name=+&password=right", "name=%zz&password=x", "name=a&password=" + String(repeating: "x", count: 20_000)] {
+    for form in [
+      "", "name=alice", "name=+&password=right", "name=%zz&password=x",
+      "name=a&password=" + String(repeating: "x", count: 20_000),
+    ] {
       #expect(await post(world, form).status == 400)
     }
     let often = await post(world, "name=alice&password=often")
@@ -156,7 +198,9 @@ import WebServices
   }
 
   @Test func `a share's refusal is shown in a sentence, and an unreachable share is not called missing`() async throws {
-    let world = try await world(limit: .seconds(2)) { _ in #"{"serverErrorCode":"EXISTS","reason":"The user is invited <already>"}"# }
+    let world = try await world(limit: .seconds(2)) { _ in
+      #"{"serverErrorCode":"EXISTS","reason":"The user is invited <already>"}"#
+    }
     let refused = await post(world, "name=alice&password=right")
     #expect(refused.status == 409 && refused.text.contains("The user is invited &lt;already&gt;"))
     try await world.map(version: 2, holders: [])
@@ -168,8 +212,12 @@ import WebServices
     let world = try await world { _ in Self.result("USER", "INVITED") }
     for page in [await world.respond(.get, "/share/\(Self.guid)"), await post(world, "name=alice&password=right")] {
       let policy = try #require(page.header("Content-Security-Policy"))
-      for rule in ["default-src 'none'", "script-src 'none'", "frame-ancestors 'none'", "form-action 'self'"] { #expect(policy.contains(rule)) }
-      #expect(page.header("Cache-Control") == "no-store" && page.header("X-Frame-Options") == "DENY" && page.header("Access-Control-Allow-Origin") == nil)
+      for rule in ["default-src 'none'", "script-src 'none'", "frame-ancestors 'none'", "form-action 'self'"] {
+        #expect(policy.contains(rule))
+      }
+      #expect(
+        page.header("Cache-Control") == "no-store" && page.header("X-Frame-Options") == "DENY"
+          && page.header("Access-Control-Allow-Origin") == nil)
       #expect(page.header("Content-Type") == "text/html; charset=utf-8")
     }
   }
@@ -179,24 +227,31 @@ import WebServices
 @Suite struct KeptSignInTests {
   private static let guid = ShortGUID(shard: 1) { Array(repeating: 1, count: $0) }.text
   private static let absent = ShortGUID(shard: 1) { Array(repeating: GatewayWorld.absent, count: $0) }.text
-  private static let share = #"{"participantType":"USER","participantStatus":"INVITED","share":{"fields":{"cloudkit.title":{"value":"Trip"}}}}"#
+  private static let share =
+    #"{"participantType":"USER","participantStatus":"INVITED","share":{"fields":{"cloudkit.title":{"value":"Trip"}}}}"#
 
   private func state(_ environment: Environment = .production) throws -> String {
     SignInState(
-      container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: environment, origin: "https://app.example", callbackURL: nil,
+      container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: environment,
+      origin: "https://app.example", callbackURL: nil,
       expiry: 1_700_000_000_001, grant: "app"
     ).text(signedWith: GatewayWorld.signingKey)
   }
 
   /// The browser's cookie after a sign-in, as it sends it back.
-  private func cookie(_ world: GatewayWorld, _ environment: Environment = .production, keep: String = "&keep=yes") async throws -> String? {
+  private func cookie(_ world: GatewayWorld, _ environment: Environment = .production, keep: String = "&keep=yes")
+    async throws -> String?
+  {
     let signedIn = await world.respond(
-      .post, "/signin", query: [("state", try state(environment))], headers: [("sec-fetch-site", "same-origin")], body: "name=alice&password=right\(keep)")
+      .post, "/signin", query: [("state", try state(environment))], headers: [("sec-fetch-site", "same-origin")],
+      body: "name=alice&password=right\(keep)")
     #expect(signedIn.status == 200)
     return signedIn.header("Set-Cookie").map { String($0.prefix { $0 != ";" }) }
   }
 
-  private func visit(_ world: GatewayWorld, _ guid: String = guid, cookie: String?, query: [(String, String)] = []) async -> HTTPResponse {
+  private func visit(_ world: GatewayWorld, _ guid: String = guid, cookie: String?, query: [(String, String)] = [])
+    async -> HTTPResponse
+  {
     await world.respond(.get, "/share/\(guid)", query: query, headers: cookie.map { [("cookie", "a=b; \($0)")] } ?? [])
   }
 
@@ -210,21 +265,27 @@ import WebServices
       })
     let cookie = try #require(try await cookie(world))
     let page = await visit(world, cookie: cookie)
-    #expect(page.status == 200 && page.text.contains("<h1>Trip</h1>") && page.text.contains("Signed in as <strong>alice</strong>"))
+    #expect(
+      page.status == 200 && page.text.contains("<h1>Trip</h1>")
+        && page.text.contains("Signed in as <strong>alice</strong>"))
     #expect(asked.withLock { $0.map(\.caller.userRecordName) } == ["_alice"])
     // Visitors accept with the page's ticket, as after a sign-in there.
     let ticket = try #require(page.text.firstMatch(of: /name="ticket" value="([^"]+)"/)).output.1
     let done = await world.respond(
-      .post, "/share/\(Self.guid)", headers: [("sec-fetch-site", "same-origin"), ("cookie", cookie)], body: "ticket=\(ticket)&action=accept")
+      .post, "/share/\(Self.guid)", headers: [("sec-fetch-site", "same-origin"), ("cookie", cookie)],
+      body: "ticket=\(ticket)&action=accept")
     #expect(done.text.contains("You have joined"))
     let other = await visit(world, cookie: cookie, query: [("account", "another")])
     #expect(other.text.contains("<input id=\"password\"") && !other.text.contains("Trip"))
   }
 
-  @Test func `the cookie is sent to pages of shares alone, read by no script, and only secured where the server is`() async throws {
+  @Test func `the cookie is sent to pages of shares alone, read by no script, and only secured where the server is`()
+    async throws
+  {
     let world = try await GatewayWorld()
     let signedIn = await world.respond(
-      .post, "/signin", query: [("state", try state())], headers: [("sec-fetch-site", "same-origin")], body: "name=alice&password=right&keep=yes")
+      .post, "/signin", query: [("state", try state())], headers: [("sec-fetch-site", "same-origin")],
+      body: "name=alice&password=right&keep=yes")
     let cookie = try #require(signedIn.header("Set-Cookie"))
     #expect(cookie.hasSuffix("; Path=/share/; Max-Age=1209600; HttpOnly; SameSite=Lax"))
     #expect(!cookie.contains("ses_new"), "the session's token is the app's alone")
@@ -234,19 +295,26 @@ import WebServices
     let world = try await GatewayWorld()
     #expect(try await cookie(world, keep: "") == nil)
     let signedIn = await world.respond(
-      .post, "/signin", query: [("state", try state())], headers: [("sec-fetch-site", "same-origin"), ("cookie", "aquifer-signed-in=x")],
+      .post, "/signin", query: [("state", try state())],
+      headers: [("sec-fetch-site", "same-origin"), ("cookie", "aquifer-signed-in=x")],
       body: "name=alice&password=right")
     #expect(signedIn.header("Set-Cookie")?.hasPrefix("aquifer-signed-in=; Path=/share/; Max-Age=0") == true)
   }
 
-  @Test func `an invalid sign-in, an unknown link and another visitor's share look as they do to strangers`() async throws {
+  @Test func `an invalid sign-in, an unknown link and another visitor's share look as they do to strangers`()
+    async throws
+  {
     let isThere = Mutex(true)
-    let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], sharing: { _ in isThere.withLock(\.self) ? Self.share : "null" })
+    let world = try await GatewayWorld(
+      workers: ["worker-1", "worker-2"], sharing: { _ in isThere.withLock(\.self) ? Self.share : "null" })
     let stranger = await visit(world, cookie: nil)
     #expect(stranger.text.contains("<input id=\"password\""))
     let kept = try #require(try await cookie(world))
-    func expectStranger(_ page: HTTPResponse, _ why: Comment) { #expect(page.bytes == stranger.bytes && page.status == stranger.status, why) }
-    expectStranger(await visit(world, cookie: try await cookie(world, .development)), "signed in to another environment")
+    func expectStranger(_ page: HTTPResponse, _ why: Comment) {
+      #expect(page.bytes == stranger.bytes && page.status == stranger.status, why)
+    }
+    expectStranger(
+      await visit(world, cookie: try await cookie(world, .development)), "signed in to another environment")
     expectStranger(await visit(world, cookie: "aquifer-signed-in=forged"), "a forged cookie")
     expectStranger(await visit(world, cookie: String(kept.dropLast())), "a cookie that was cut")
     expectStranger(await visit(world, Self.absent, cookie: kept), "an unknown link")

@@ -37,7 +37,8 @@ import WebServices
       }
     case "changes/database", "zones/changes":
       let token = json["syncToken"]?.string
-      let since = try token.flatMap { $0.isEmpty ? nil : try SyncToken($0, as: .database).positions.first?.sequence } ?? 0
+      let since =
+        try token.flatMap { $0.isEmpty ? nil : try SyncToken($0, as: .database).positions.first?.sequence } ?? 0
       let count = owner.hasPrefix("_many") ? 3 : 1
       let end = Int64(count) + 10
       output.array("zones", of: token == "" || since >= end ? 0..<0 : 0..<count) { number, output in
@@ -59,7 +60,10 @@ import WebServices
     }
   }
 
-  private func world(_ names: [String] = ["_ann", "_bea"], ended: [String] = [], limit: Duration = .seconds(10), _ worker: @escaping GatewayWorld.Worker = owner)
+  private func world(
+    _ names: [String] = ["_ann", "_bea"], ended: [String] = [], limit: Duration = .seconds(10),
+    _ worker: @escaping GatewayWorld.Worker = owner
+  )
     async throws -> GatewayWorld
   {
     let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], limit: limit, worker: worker)
@@ -67,7 +71,9 @@ import WebServices
     return world
   }
 
-  private func asked(_ world: GatewayWorld) -> [String] { world.requests.map { "\($0.request.route.path.joined(separator: "/")) \($0.request.database.owner)" } }
+  private func asked(_ world: GatewayWorld) -> [String] {
+    world.requests.map { "\($0.request.route.path.joined(separator: "/")) \($0.request.database.owner)" }
+  }
 
   // MARK: One owner
 
@@ -75,17 +81,24 @@ import WebServices
   func `a request about one zone goes to its owner as it came`(call: String) async throws {
     let world = try await world()
     let body = #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"_ann"},"operations":[ ],"spaces": "kept"}"#
-    let response = await world.alice(.post, "\(Self.path)/\(call)", query: [("clientId", "phone")], headers: [("x-request-id", "r1")], body: body)
+    let response = await world.alice(
+      .post, "\(Self.path)/\(call)", query: [("clientId", "phone")], headers: [("x-request-id", "r1")], body: body)
     #expect(response.status == 200 && response.text == #"{"from":"_ann"}"#)
     let found = try #require(world.requests.first)
-    #expect(found.request.database.owner == "_ann" && found.request.scope == .shared && found.request.caller.userRecordName == "_alice")
-    #expect(found.request.requestID == "_alice:r1" && found.request.query == ["clientId": "phone"] && found.body == Array(body.utf8))
+    #expect(
+      found.request.database.owner == "_ann" && found.request.scope == .shared
+        && found.request.caller.userRecordName == "_alice")
+    #expect(
+      found.request.requestID == "_alice:r1" && found.request.query == ["clientId": "phone"]
+        && found.body == Array(body.utf8))
     #expect(world.record.withLock(\.sharedZoneQuestions) == 0)
   }
 
   @Test(arguments: [
-    "{}", #"{"zoneID":{"zoneName":"Trips"}}"#, #"{"zoneID":"Trips"}"#, #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"_defaultOwner"}}"#,
-    #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"__public__"}}"#, #"{"zoneID":{"zoneName":"Trips","ownerRecordName":""}}"#,
+    "{}", #"{"zoneID":{"zoneName":"Trips"}}"#, #"{"zoneID":"Trips"}"#,
+    #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"_defaultOwner"}}"#,
+    #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"__public__"}}"#,
+    #"{"zoneID":{"zoneName":"Trips","ownerRecordName":""}}"#,
     #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"\#(String(repeating: "x", count: 256))"}}"#,
     #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice"}}"#,
   ])
@@ -97,28 +110,35 @@ import WebServices
 
   @Test func `T-P18 zones are not made here, whoever is named`() async throws {
     let world = try await world()
-    let body = #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"Trips","ownerRecordName":"_ann"}}}]}"#
+    let body =
+      #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"Trips","ownerRecordName":"_ann"}}}]}"#
     #expect(await world.alice(.post, "\(Self.path)/zones/modify", body: body).text == #"{"from":"_alice"}"#)
   }
 
   @Test func `a body without JSON, or without a zone, is refused without asking anybody`() async throws {
     let world = try await world()
     for (call, body) in [
-      ("records/query", "{"), ("records/query", #"{"zoneID":7}"#), ("zones/lookup", "{}"), ("zones/lookup", #"{"zones":[7]}"#), ("changes/zone", #"{"zones":[{}]}"#),
-      ("changes/database", #"{"resultsLimit":0}"#), ("changes/database", #"{"syncToken":"nonsense"}"#), ("subscriptions/lookup", "{}"),
+      ("records/query", "{"), ("records/query", #"{"zoneID":7}"#), ("zones/lookup", "{}"),
+      ("zones/lookup", #"{"zones":[7]}"#), ("changes/zone", #"{"zones":[{}]}"#),
+      ("changes/database", #"{"resultsLimit":0}"#), ("changes/database", #"{"syncToken":"nonsense"}"#),
+      ("subscriptions/lookup", "{}"),
     ] {
       let response = await world.alice(.post, "\(Self.path)/\(call)", body: body)
       #expect(response.status == 400, "\(call) \(body)")
       #expect(try response.code == "BAD_REQUEST")
     }
     #expect(world.requests.isEmpty)
-    #expect(try await world.alice(.post, "\(Self.path)/changes/database", body: #"{"syncToken":"nonsense"}"#).json["reason"]?.string == "Unknown sync continuation type")
+    #expect(
+      try await world.alice(.post, "\(Self.path)/changes/database", body: #"{"syncToken":"nonsense"}"#).json["reason"]?
+        .string == "Unknown sync continuation type")
   }
 
   @Test func `the private database is asked of nobody else`() async throws {
     let world = try await world()
     #expect(
-      await world.alice(.post, "\(GatewayWorld.records)/records/query", body: #"{"zoneID":{"zoneName":"T","ownerRecordName":"_ann"}}"#).text == #"{"from":"_alice"}"#)
+      await world.alice(
+        .post, "\(GatewayWorld.records)/records/query", body: #"{"zoneID":{"zoneName":"T","ownerRecordName":"_ann"}}"#
+      ).text == #"{"from":"_alice"}"#)
   }
 
   // MARK: Several owners
@@ -129,7 +149,8 @@ import WebServices
       let response = await world.alice(method, "\(Self.path)/zones/list")
       #expect(
         response.text
-          == #"{"zones":[{"zoneID":{"zoneName":"Trips","ownerRecordName":"_ann"}},{"zoneID":{"zoneName":"Trips","ownerRecordName":"_bea"}}]}"#)
+          == #"{"zones":[{"zoneID":{"zoneName":"Trips","ownerRecordName":"_ann"}},{"zoneID":{"zoneName":"Trips","ownerRecordName":"_bea"}}]}"#
+      )
     }
     #expect(Set(world.requests.map(\.request.route.method)) == ["GET", "POST"])
   }
@@ -143,13 +164,19 @@ import WebServices
     #expect(world.requests.isEmpty)
   }
 
-  @Test(arguments: ["zones/lookup", "changes/zone"]) func `T-P10 zones of several owners come back in the request's order`(call: String) async throws {
+  @Test(arguments: ["zones/lookup", "changes/zone"])
+  func `T-P10 zones of several owners come back in the request's order`(call: String) async throws {
     let world = try await world()
     func zone(_ name: String, _ owner: String?) -> String {
       #"{"zoneID":{"zoneName":"\#(name)"\#(owner.map { #","ownerRecordName":"\#($0)""# } ?? "")}}"#
     }
-    let zones = [zone("A", "_bea"), zone("B", "_ann"), zone("C", nil), zone("D", "_bea"), zone("E", "_stranger"), zone("F", "_ann")]
-    let json = try await world.alice(.post, "\(Self.path)/\(call)", body: #"{"resultsLimit":5,"zones":[\#(zones.joined(separator: ","))]}"#).json
+    let zones = [
+      zone("A", "_bea"), zone("B", "_ann"), zone("C", nil), zone("D", "_bea"), zone("E", "_stranger"),
+      zone("F", "_ann"),
+    ]
+    let json = try await world.alice(
+      .post, "\(Self.path)/\(call)", body: #"{"resultsLimit":5,"zones":[\#(zones.joined(separator: ","))]}"#
+    ).json
     #expect(
       json["zones"]?.elements.map { "\($0["zone"]?.string ?? "") \($0["from"]?.string ?? "")" } == [
         "A _bea", "B _ann", "C _alice", "D _bea", "E _stranger", "F _ann",
@@ -158,26 +185,38 @@ import WebServices
     if call == "changes/zone" { #expect(json["zones"]?.elements.allSatisfy { $0["limit"]?.int64 == 5 } == true) }
   }
 
-  @Test(arguments: ["zones/list", "zones/lookup", "changes/zone", "subscriptions/list", "subscriptions/lookup", "subscriptions/modify"])
+  @Test(arguments: [
+    "zones/list", "zones/lookup", "changes/zone", "subscriptions/list", "subscriptions/lookup", "subscriptions/modify",
+  ])
   func `an owner is sent what the call knows of his part, and none of the rest`(call: String) async throws {
     let world = try await world()
     let junk = #""junk":"\#(String(repeating: "x", count: 1000))""#
-    let zones = ["_ann", "_bea"].map { #"{"zoneID":{"zoneName":"T","ownerRecordName":"\#($0)"},"desiredKeys":["a"],\#(junk)}"# }.joined(separator: ",")
+    let zones = ["_ann", "_bea"].map {
+      #"{"zoneID":{"zoneName":"T","ownerRecordName":"\#($0)"},"desiredKeys":["a"],\#(junk)}"#
+    }.joined(separator: ",")
     let deletion = #"{"operationType":"delete","subscription":{"subscriptionID":"s",\#(junk)},\#(junk)}"#
-    let body = #"{\#(junk),"reverse":true,"zones":[\#(zones)],"subscriptions":[{"subscriptionID":"s",\#(junk)}],"operations":[\#(deletion)]}"#
+    let body =
+      #"{\#(junk),"reverse":true,"zones":[\#(zones)],"subscriptions":[{"subscriptionID":"s",\#(junk)}],"operations":[\#(deletion)]}"#
     #expect(await world.alice(.post, "\(Self.path)/\(call)", body: body).status == 200)
     let sent = world.requests.map { String(decoding: $0.body, as: UTF8.self) }
     #expect(sent.count == (call.hasPrefix("zones") || call.hasPrefix("changes") ? 2 : 3))
     #expect(sent.allSatisfy { !$0.contains("junk") }, "\(sent.map(\.count))")
-    if call == "changes/zone" { #expect(sent.allSatisfy { $0.contains(#""reverse":true"#) && $0.contains(#""desiredKeys":["a"]"#) }, "\(sent)") }
-    if call == "subscriptions/modify" { #expect(sent.allSatisfy { $0 == #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"s"}}]}"# }) }
+    if call == "changes/zone" {
+      #expect(sent.allSatisfy { $0.contains(#""reverse":true"#) && $0.contains(#""desiredKeys":["a"]"#) }, "\(sent)")
+    }
+    if call == "subscriptions/modify" {
+      #expect(
+        sent.allSatisfy { $0 == #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"s"}}]}"# })
+    }
   }
 
   @Test func `after much of some owners the others answer with little`() async throws {
     let names = (0..<10).map { "_large\($0)" }
     let world = try await world(names)
     let zones = names.map { #"{"zoneID":{"zoneName":"T","ownerRecordName":"\#($0)"},"resultsLimit":7}"# }
-    let json = try await world.alice(.post, "\(Self.path)/changes/zone", body: #"{"resultsLimit":9,"zones":[\#(zones.joined(separator: ","))]}"#).json
+    let json = try await world.alice(
+      .post, "\(Self.path)/changes/zone", body: #"{"resultsLimit":9,"zones":[\#(zones.joined(separator: ","))]}"#
+    ).json
     #expect(json["zones"]?.elements.map { $0["limit"]?.int64 } == Array(repeating: 7, count: 8) + [1, 1])
   }
 
@@ -189,31 +228,42 @@ import WebServices
     let list = try await world.alice(.post, "\(Self.path)/zones/list").json
     #expect(list["zones"]?.elements.map { $0["serverErrorCode"]?.string } == ["TRY_AGAIN_LATER", nil])
     #expect(list["zones"]?.elements.first?["zoneID"]?["zoneName"]?.string == "Trips")
-    let body = #"{"zones":[{"zoneID":{"zoneName":"T","ownerRecordName":"_bea"}},{"zoneID":{"zoneName":"T","ownerRecordName":"_ann"}}]}"#
+    let body =
+      #"{"zones":[{"zoneID":{"zoneName":"T","ownerRecordName":"_bea"}},{"zoneID":{"zoneName":"T","ownerRecordName":"_ann"}}]}"#
     let found = try await world.alice(.post, "\(Self.path)/zones/lookup", body: body).json
     #expect(found["zones"]?.elements.map { $0["serverErrorCode"]?.string } == [nil, "TRY_AGAIN_LATER"])
-    let one = await world.alice(.post, "\(Self.path)/zones/lookup", body: #"{"zones":[{"zoneID":{"zoneName":"T","ownerRecordName":"_ann"}}]}"#)
+    let one = await world.alice(
+      .post, "\(Self.path)/zones/lookup", body: #"{"zones":[{"zoneID":{"zoneName":"T","ownerRecordName":"_ann"}}]}"#)
     #expect(try one.status == 503 && one.code == "TRY_AGAIN_LATER")
     world.record.withLock { $0.sharedZones = Self.shared(["_ann"]) }
     #expect(try await world.alice(.post, "\(Self.path)/zones/list").code == "TRY_AGAIN_LATER")
   }
 
-  @Test func `while the share service is away the last known owners are asked, and nobody who was never asked about waits for ever`() async throws {
+  @Test
+  func
+    `while the share service is away the last known owners are asked, and nobody who was never asked about waits for ever`()
+    async throws
+  {
     let world = try await world(limit: .seconds(1))
     #expect(try await world.alice(.post, "\(Self.path)/zones/list").json["zones"]?.count == 2)
     world.record.withLock { $0.sharedZones = nil }
     for _ in 0..<3 { #expect(try await world.alice(.post, "\(Self.path)/zones/list").json["zones"]?.count == 2) }
-    let bob = await world.respond(.post, "\(Self.path)/zones/list", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "bob")])
+    let bob = await world.respond(
+      .post, "\(Self.path)/zones/list", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "bob")])
     #expect(try bob.code == "TRY_AGAIN_LATER")
     world.record.withLock { $0.sharedZones = Self.shared(["_bea"]) }
     #expect(
-      try await world.respond(.post, "\(Self.path)/zones/list", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "bob")]).json["zones"]?.count
+      try await world.respond(
+        .post, "\(Self.path)/zones/list", query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", "bob")]
+      ).json["zones"]?.count
         == 0)
   }
 
   // MARK: The feed
 
-  private func feed(_ world: GatewayWorld, _ token: String? = nil, limit: Int? = nil, call: String = "changes/database") async throws -> JSONValue {
+  private func feed(_ world: GatewayWorld, _ token: String? = nil, limit: Int? = nil, call: String = "changes/database")
+    async throws -> JSONValue
+  {
     var output = JSONWriter()
     output.beginObject()
     if let token { output.member("syncToken", token) }
@@ -224,7 +274,9 @@ import WebServices
     return try response.json
   }
 
-  private func names(_ json: JSONValue) -> [String] { json["zones"]?.elements.map { $0["zone"]?.string ?? $0["serverErrorCode"]?.string ?? "" } ?? [] }
+  private func names(_ json: JSONValue) -> [String] {
+    json["zones"]?.elements.map { $0["zone"]?.string ?? $0["serverErrorCode"]?.string ?? "" } ?? []
+  }
 
   @Test func `T-P10 the feed tells each owner's zones once, and its token where each stands`() async throws {
     let world = try await world(["_ann", "_bea"], ended: ["_cem"])
@@ -268,7 +320,9 @@ import WebServices
   @Test func `a place that an owner's database does not know refuses the feed as his own would be`() async throws {
     let world = try await world { worker, request, body in
       guard request.database.owner == "_ann" else { return try await Self.owner(worker, request, body) }
-      return Answer(DatabaseRequest.Reply(status: 400), body: RecordError(.badRequest, "Unknown sync continuation type").dictionary(uuid: "u"))
+      return Answer(
+        DatabaseRequest.Reply(status: 400),
+        body: RecordError(.badRequest, "Unknown sync continuation type").dictionary(uuid: "u"))
     }
     let response = await world.alice(.post, "\(Self.path)/changes/database")
     #expect(response.status == 400)

@@ -11,7 +11,9 @@ import Testing
   private static let resolve = "/database/1/\(GatewayWorld.container)/development/public/records/resolve"
   private static let accept = "/database/1/\(GatewayWorld.container)/development/public/records/accept"
 
-  private func shortGUID(_ shard: Int, _ number: UInt8) -> String { ShortGUID(shard: shard) { Array(repeating: number, count: $0) }.text }
+  private func shortGUID(_ shard: Int, _ number: UInt8) -> String {
+    ShortGUID(shard: shard) { Array(repeating: number, count: $0) }.text
+  }
 
   private func world() async throws -> GatewayWorld { try await GatewayWorld(workers: ["worker-1", "worker-2"]) }
 
@@ -35,7 +37,10 @@ import Testing
     let asked = world.record.withLock { $0.resolutions }.sorted { $0.shard < $1.shard }
     #expect(asked.map(\.shard) == [0, 1, 3])
     #expect(asked[0].items == [.init(shortGUID: second, fetchesRootRecord: true, desiredKeys: ["a"])])
-    #expect(asked.allSatisfy { $0.purpose == .resolve && $0.container.rawValue == GatewayWorld.container && $0.environment == .development })
+    #expect(
+      asked.allSatisfy {
+        $0.purpose == .resolve && $0.container.rawValue == GatewayWorld.container && $0.environment == .development
+      })
   }
 
   /// A barrier that opens when the expected number of tasks has arrived.
@@ -58,7 +63,8 @@ import Testing
   @Test func `shards are asked at once`() async throws {
     let meeting = Meeting(of: 3)
     // Each shard waits for the others, so asking one after the other would never end.
-    let world = try await GatewayWorld(workers: ["worker-1", "worker-2"], limit: .seconds(60), resolver: { _ in await meeting.attend() })
+    let world = try await GatewayWorld(
+      workers: ["worker-1", "worker-2"], limit: .seconds(60), resolver: { _ in await meeting.attend() })
     let body = #"{"shortGUIDs":[\#((0..<3).map { #"{"value":"\#(shortGUID($0, 1))"}"# }.joined(separator: ","))]}"#
     let response = await world.alice(.post, Self.resolve, body: body)
     #expect(response.status == 200 && !response.text.contains("serverErrorCode"))
@@ -71,7 +77,9 @@ import Testing
         if message.shard == 1 { throw BusError(.overloaded, "not now") }
       })
     let (there, away) = (#"{"value":"\#(shortGUID(0, 1))"}"#, #"{"value":"\#(shortGUID(1, 1))"}"#)
-    let results = try await world.alice(.post, Self.resolve, body: #"{"shortGUIDs":[\#(there),\#(away)]}"#).json["results"]?.elements ?? []
+    let results =
+      try await world.alice(.post, Self.resolve, body: #"{"shortGUIDs":[\#(there),\#(away)]}"#).json["results"]?
+      .elements ?? []
     #expect(results.map { $0["serverErrorCode"]?.string } == [nil, "TRY_AGAIN_LATER"])
     #expect(results.last?["retryAfter"] != nil)
     #expect(await world.alice(.post, Self.resolve, body: #"{"shortGUIDs":[\#(away)]}"#).status == 503)
@@ -87,7 +95,8 @@ import Testing
   @Test func `both are asked on the path of the public database only`() async throws {
     let world = try await world()
     for path in [Self.resolve, Self.accept] {
-      let response = await world.alice(.post, path.replacing("/public/", with: "/private/"), body: #"{"shortGUIDs":[]}"#)
+      let response = await world.alice(
+        .post, path.replacing("/public/", with: "/private/"), body: #"{"shortGUIDs":[]}"#)
       #expect(response.status == 400 && response.text.contains("is a call of the public database"))
       #expect(await world.alice(.post, path, body: #"{"shortGUIDs":[]}"#).text == #"{"results":[]}"#)
     }
@@ -95,11 +104,17 @@ import Testing
 
   @Test(
     arguments: [
-      ("{}", "shortGUIDs is missing"), (#"{"shortGUIDs":{}}"#, "shortGUIDs must be an array"), (#"{"shortGUIDs":["0a"]}"#, "shortGUIDs[0] must be an object"),
-      (#"{"shortGUIDs":[{}]}"#, "shortGUIDs[0]: value is missing"), (#"{"shortGUIDs":[{"value":1}]}"#, "shortGUIDs[0]: value must be a string"),
+      ("{}", "shortGUIDs is missing"), (#"{"shortGUIDs":{}}"#, "shortGUIDs must be an array"),
+      (#"{"shortGUIDs":["0a"]}"#, "shortGUIDs[0] must be an object"),
+      (#"{"shortGUIDs":[{}]}"#, "shortGUIDs[0]: value is missing"),
+      (#"{"shortGUIDs":[{"value":1}]}"#, "shortGUIDs[0]: value must be a string"),
       (#"{"shortGUIDs":[{"value":"0","shouldFetchRootRecord":1}]}"#, "shouldFetchRootRecord must be true or false"),
-      (#"{"shortGUIDs":[{"value":"0","rootRecordDesiredKeys":[1]}]}"#, "rootRecordDesiredKeys[0] must be a string"), ("[", "The body is not JSON"),
-      (#"{"shortGUIDs":[\#(Array(repeating: #"{"value":"0"}"#, count: 201).joined(separator: ","))]}"#, "shortGUIDs has 201 items, the limit is 200"),
+      (#"{"shortGUIDs":[{"value":"0","rootRecordDesiredKeys":[1]}]}"#, "rootRecordDesiredKeys[0] must be a string"),
+      ("[", "The body is not JSON"),
+      (
+        #"{"shortGUIDs":[\#(Array(repeating: #"{"value":"0"}"#, count: 201).joined(separator: ","))]}"#,
+        "shortGUIDs has 201 items, the limit is 200"
+      ),
     ])
   func `a body that can't be read is refused, naming the place`(body: String, reason: String) async throws {
     let world = try await world()

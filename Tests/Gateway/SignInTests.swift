@@ -15,14 +15,20 @@ private let caller = "/database/1/\(GatewayWorld.container)/development/public/u
 private let now: Int64 = 1_700_000_000_000
 
 extension GatewayWorld {
-  fileprivate func state(origin: String? = "https://app.example", callback: String? = nil, expiry: Int64 = now + 1) throws -> String {
+  fileprivate func state(origin: String? = "https://app.example", callback: String? = nil, expiry: Int64 = now + 1)
+    throws -> String
+  {
     SignInState(
-      container: try #require(ContainerID(rawValue: Self.container)), environment: .development, origin: origin, callbackURL: callback, expiry: expiry,
+      container: try #require(ContainerID(rawValue: Self.container)), environment: .development, origin: origin,
+      callbackURL: callback, expiry: expiry,
       grant: "app"
     ).text(signedWith: Self.signingKey)
   }
 
-  fileprivate func post(_ state: String, _ form: String, headers: [(String, String)] = [("sec-fetch-site", "same-origin"), ("origin", "http://gateway")]) async
+  fileprivate func post(
+    _ state: String, _ form: String,
+    headers: [(String, String)] = [("sec-fetch-site", "same-origin"), ("origin", "http://gateway")]
+  ) async
     -> HTTPResponse
   {
     await respond(.post, "/signin", query: [("state", state)], headers: headers, body: form)
@@ -33,7 +39,9 @@ extension GatewayWorld {
   private func stateOf(_ response: HTTPResponse) throws -> SignInState {
     #expect(response.status == 421)
     let error = try response.json
-    #expect(error["serverErrorCode"]?.string == "AUTHENTICATION_REQUIRED" && error["reason"]?.string == "request needs authorization")
+    #expect(
+      error["serverErrorCode"]?.string == "AUTHENTICATION_REQUIRED"
+        && error["reason"]?.string == "request needs authorization")
     let url = try #require(error["redirectURL"]?.string)
     #expect(url.hasPrefix("http://gateway/signin?state="))
     let text = try #require(url.split(separator: "=").last.map(String.init))
@@ -46,12 +54,17 @@ extension GatewayWorld {
     let world = try await GatewayWorld()
     world.record.withLock { $0.callbackURL = "myapp://done" }
     let query = [("ckAPIToken", GatewayWorld.apiToken)]
-    let paths = [caller, "/database/1/\(GatewayWorld.container)/development/public/users/current", "\(GatewayWorld.records)/zones/list"]
+    let paths = [
+      caller, "/database/1/\(GatewayWorld.container)/development/public/users/current",
+      "\(GatewayWorld.records)/zones/list",
+    ]
     for path in paths {
-      let state = try stateOf(await world.respond(.get, path, query: query, headers: [("origin", "https://page.example")]))
+      let state = try stateOf(
+        await world.respond(.get, path, query: query, headers: [("origin", "https://page.example")]))
       #expect(state.container.rawValue == GatewayWorld.container && state.environment == .development)
       #expect(state.origin == "https://page.example" && state.callbackURL == "myapp://done")
-      #expect(state.grant == "grant-" + GatewayWorld.apiToken, "the sign-in ends with the API token it was asked for with")
+      #expect(
+        state.grant == "grant-" + GatewayWorld.apiToken, "the sign-in ends with the API token it was asked for with")
     }
     // Chromium repeats such a request by itself.
     _ = try stateOf(await world.respond(.get, caller, query: query, headers: [("origin", "https://page.example")]))
@@ -61,12 +74,14 @@ extension GatewayWorld {
     let world = try await GatewayWorld()
     let query = [("ckAPIToken", GatewayWorld.apiToken)]
     for (headers, origin) in [
-      ([], nil), ([("origin", "null")], nil), ([("origin", "*")], nil), ([("origin", "https://a/b")], nil), ([("origin", "https://\"onload=")], nil),
+      ([], nil), ([("origin", "null")], nil), ([("origin", "*")], nil), ([("origin", "https://a/b")], nil),
+      ([("origin", "https://\"onload=")], nil),
       ([("sec-fetch-site", "cross-site")], nil), ([("sec-fetch-site", "same-origin")], "http://gateway"),
       ([("origin", "capacitor://localhost")], "capacitor://localhost"),
       ([("origin", "http://127.0.0.1:3000")], "http://127.0.0.1:3000"),
     ] as [([(String, String)], String?)] {
-      #expect(try stateOf(await world.respond(.get, caller, query: query, headers: headers)).origin == origin, "\(headers)")
+      #expect(
+        try stateOf(await world.respond(.get, caller, query: query, headers: headers)).origin == origin, "\(headers)")
     }
   }
 
@@ -75,9 +90,13 @@ extension GatewayWorld {
     let query = [("ckAPIToken", GatewayWorld.restrictedToken)]
     let refused = await world.respond(.get, caller, query: query, headers: [("origin", "https://evil.example")])
     #expect(refused.status == 403 && refused.header("Access-Control-Allow-Origin") == nil)
-    #expect(try stateOf(await world.respond(.get, caller, query: query, headers: [("origin", "https://app.example")])).origin == "https://app.example")
+    #expect(
+      try stateOf(await world.respond(.get, caller, query: query, headers: [("origin", "https://app.example")])).origin
+        == "https://app.example")
     // This server's own origin is not among the token's allowed ones.
-    #expect(try stateOf(await world.respond(.get, caller, query: query, headers: [("sec-fetch-site", "same-origin")])).origin == nil)
+    #expect(
+      try stateOf(await world.respond(.get, caller, query: query, headers: [("sec-fetch-site", "same-origin")])).origin
+        == nil)
   }
 
   @Test func `a user of an ended session has to sign in again`() async throws {
@@ -92,9 +111,12 @@ extension GatewayWorld {
 }
 
 @Suite struct SignInPageTests {
-  @Test func `the page asks for what it needs, loads nothing, runs nothing but its own and shows in no frame`() async throws {
+  @Test func `the page asks for what it needs, loads nothing, runs nothing but its own and shows in no frame`()
+    async throws
+  {
     let world = try await GatewayWorld()
-    let response = await world.respond(.get, "/signin", query: [("state", try world.state())], headers: [("origin", "https://evil.example")])
+    let response = await world.respond(
+      .get, "/signin", query: [("state", try world.state())], headers: [("origin", "https://evil.example")])
     #expect(response.status == 200)
     #expect(response.header("Content-Type") == "text/html; charset=utf-8")
     #expect(response.header("Cache-Control") == "no-store")
@@ -103,12 +125,17 @@ extension GatewayWorld {
     #expect(response.header("Referrer-Policy") == "same-origin")
     #expect(response.header("Access-Control-Allow-Origin") == nil)
     let policy = try #require(response.header("Content-Security-Policy"))
-    for part in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self';"] { #expect(policy.contains(part), "\(part)") }
+    for part in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self';"] {
+      #expect(policy.contains(part), "\(part)")
+    }
     #expect(!policy.contains("unsafe"))
     let html = response.text
-    for id in ["name", "password", "keep"] { #expect(html.contains("<label for=\"\(id)\">") && html.contains("<input id=\"\(id)\" name=\"\(id)\"")) }
+    for id in ["name", "password", "keep"] {
+      #expect(html.contains("<label for=\"\(id)\">") && html.contains("<input id=\"\(id)\" name=\"\(id)\""))
+    }
     for part in [
-      "id=\"submit\"", "autocomplete=\"username\"", "autocomplete=\"current-password\"", "lang=\"en\"", "width=device-width", "Photo Book",
+      "id=\"submit\"", "autocomplete=\"username\"", "autocomplete=\"current-password\"", "lang=\"en\"",
+      "width=device-width", "Photo Book",
       "https://app.example",
     ] {
       #expect(html.contains(part), "\(part)")
@@ -125,7 +152,8 @@ extension GatewayWorld {
     for page in pages {
       let policy = try #require(page.header("Content-Security-Policy"))
       for tag in ["script", "style"] {
-        let content = try #require(page.text.firstMatch(of: try Regex("(?s)<\(tag)>(.*?)</\(tag)>"))?.output[1].substring)
+        let content = try #require(
+          page.text.firstMatch(of: try Regex("(?s)<\(tag)>(.*?)</\(tag)>"))?.output[1].substring)
         #expect(policy.contains("\(tag)-src 'sha256-\(Base64.encode(SHA256.hash(String(content))))'"))
       }
     }
@@ -135,7 +163,8 @@ extension GatewayWorld {
   func `without a state of ours there is nothing to type into, and the app is told`(text: String) async throws {
     let world = try await GatewayWorld()
     for method in [HTTPMethod.get, .post] {
-      let response = await world.respond(method, "/signin", query: text.isEmpty ? [] : [("state", text)], body: "name=alice&password=right")
+      let response = await world.respond(
+        method, "/signin", query: text.isEmpty ? [] : [("state", text)], body: "name=alice&password=right")
       #expect(response.status == 400)
       #expect(!response.text.contains("<form") && response.text.contains("errorMessage"))
     }
@@ -149,10 +178,14 @@ extension GatewayWorld {
     #expect(response.status == 200)
     #expect(response.text.contains("data-origin=\"https://app.example\" data-token=\"ses_new\""))
     #expect(response.text.matches(of: /postMessage/).count == 1)
-    #expect(response.text.contains("postMessage({ckSession: token, ckWebAuthToken: token}, page.origin)") && !response.text.contains("'*'"))
+    #expect(
+      response.text.contains("postMessage({ckSession: token, ckWebAuthToken: token}, page.origin)")
+        && !response.text.contains("'*'"))
     #expect(response.header("Cache-Control") == "no-store" && response.header("Access-Control-Allow-Origin") == nil)
     let message = try #require(world.record.withLock(\.signIns).first)
-    #expect(message.userName == "alice" && message.password == "right" && !message.isKept && message.clientAddress == "127.0.0.1")
+    #expect(
+      message.userName == "alice" && message.password == "right" && !message.isKept
+        && message.clientAddress == "127.0.0.1")
     #expect(message.container.rawValue == GatewayWorld.container && message.environment == .development)
   }
 
@@ -181,7 +214,8 @@ extension GatewayWorld {
     #expect(!response.text.contains("<script"))
   }
 
-  @Test func `a wrong password shows the reason with the form again, and what was typed but the password`() async throws {
+  @Test func `a wrong password shows the reason with the form again, and what was typed but the password`() async throws
+  {
     let world = try await GatewayWorld()
     let response = await world.post(try world.state(), "name=%3Cb%3E%22al%26ice&password=wr%3Cong&keep=yes")
     #expect(response.status == 403)
@@ -189,12 +223,15 @@ extension GatewayWorld {
     #expect(response.text.contains("value=\"&lt;b&gt;&quot;al&amp;ice\"") && response.text.contains("checked"))
     #expect(!response.text.contains("wr&lt;ong") && !response.text.contains("wr<ong"))
     let late = await world.post(try world.state(), "name=alice&password=late")
-    #expect(late.status == 403 && late.text.contains("This server no longer knows the app.") && !late.text.contains("<form"))
+    #expect(
+      late.status == 403 && late.text.contains("This server no longer knows the app.") && !late.text.contains("<form"))
     #expect(world.record.withLock(\.signIns).allSatisfy { $0.grant == "app" })
     let often = await world.post(try world.state(), "name=alice&password=often")
-    #expect(often.status == 429 && often.header("Retry-After") == "120" && often.text.contains("Try again in 2 minutes"))
+    #expect(
+      often.status == 429 && often.header("Retry-After") == "120" && often.text.contains("Try again in 2 minutes"))
     for form in [
-      "", "name=alice", "name=&password=x", "name=+&password=x", "name=alice&password=", "name=%zz&password=x", "name=%ff&password=x",
+      "", "name=alice", "name=&password=x", "name=+&password=x", "name=alice&password=", "name=%zz&password=x",
+      "name=%ff&password=x",
       String(repeating: "x", count: 20_000),
     ] {
       let count = world.record.withLock(\.signIns).count
@@ -206,17 +243,23 @@ extension GatewayWorld {
   @Test func `another site can't send the form`() async throws {
     let world = try await GatewayWorld()
     for headers in [
-      [("origin", "https://evil.example")], [("origin", "null")], [("sec-fetch-site", "cross-site")], [("sec-fetch-site", "same-site"), ("origin", "http://gateway")],
-      [("sec-fetch-site", "same-origin"), ("origin", "https://evil.example")], [("origin", "http://gateway.evil.example"), ("host", "gateway")],
+      [("origin", "https://evil.example")], [("origin", "null")], [("sec-fetch-site", "cross-site")],
+      [("sec-fetch-site", "same-site"), ("origin", "http://gateway")],
+      [("sec-fetch-site", "same-origin"), ("origin", "https://evil.example")],
+      [("origin", "http://gateway.evil.example"), ("host", "gateway")],
     ] as [[(String, String)]] {
       let response = await world.post(try world.state(), "name=alice&password=right", headers: headers)
       #expect(response.status == 403 && !response.text.contains("<form"), "\(headers)")
     }
     #expect(world.record.withLock(\.signIns).isEmpty)
-    for headers in [[], [("origin", "http://gateway")], [("origin", "https://other.name:8443"), ("host", "other.name:8443"), ("sec-fetch-site", "same-origin")]]
+    for headers in [
+      [], [("origin", "http://gateway")],
+      [("origin", "https://other.name:8443"), ("host", "other.name:8443"), ("sec-fetch-site", "same-origin")],
+    ]
       as [[(String, String)]]
     {
-      #expect(await world.post(try world.state(), "name=alice&password=right", headers: headers).status == 200, "\(headers)")
+      #expect(
+        await world.post(try world.state(), "name=alice&password=right", headers: headers).status == 200, "\(headers)")
     }
   }
 
@@ -230,20 +273,27 @@ extension GatewayWorld {
 }
 
 @Suite struct LoopbackCallbackTests {
-  private func visit(_ registered: String?, _ asked: String) async throws -> (form: HTTPResponse, answer: HTTPResponse) {
+  private func visit(_ registered: String?, _ asked: String) async throws -> (form: HTTPResponse, answer: HTTPResponse)
+  {
     let world = try await GatewayWorld()
     let query = [("state", try world.state(origin: nil, callback: registered)), ("callbackURL", asked)]
     let form = await world.respond(.get, "/signin", query: query)
-    let answer = await world.respond(.post, "/signin", query: query, headers: [("sec-fetch-site", "same-origin")], body: "name=alice&password=right")
-    if answer.status != 302 { #expect(world.record.withLock(\.signIns).isEmpty, "no session is made for a refused address") }
+    let answer = await world.respond(
+      .post, "/signin", query: query, headers: [("sec-fetch-site", "same-origin")], body: "name=alice&password=right")
+    if answer.status != 302 {
+      #expect(world.record.withLock(\.signIns).isEmpty, "no session is made for a refused address")
+    }
     return (form, answer)
   }
 
   @Test(
     arguments: [
-      ("http://127.0.0.1/done", "http://127.0.0.1:51234/done", "http://127.0.0.1:51234"), ("http://127.0.0.1/done", "http://127.0.0.1/done", "http://127.0.0.1"),
-      ("http://127.0.0.1:8080/done", "http://127.0.0.1:1/done", "http://127.0.0.1:1"), ("http://127.0.0.1:8080/", "http://127.0.0.1:65535/", "http://127.0.0.1:65535"),
-      ("http://127.0.0.1", "http://127.0.0.1:9", "http://127.0.0.1:9"), ("http://127.0.0.1/a?b=c", "http://127.0.0.1:9/a?b=c", "http://127.0.0.1:9"),
+      ("http://127.0.0.1/done", "http://127.0.0.1:51234/done", "http://127.0.0.1:51234"),
+      ("http://127.0.0.1/done", "http://127.0.0.1/done", "http://127.0.0.1"),
+      ("http://127.0.0.1:8080/done", "http://127.0.0.1:1/done", "http://127.0.0.1:1"),
+      ("http://127.0.0.1:8080/", "http://127.0.0.1:65535/", "http://127.0.0.1:65535"),
+      ("http://127.0.0.1", "http://127.0.0.1:9", "http://127.0.0.1:9"),
+      ("http://127.0.0.1/a?b=c", "http://127.0.0.1:9/a?b=c", "http://127.0.0.1:9"),
       ("http://[::1]/done", "http://[::1]:51234/done", "http:"), ("http://[::1]:7/done", "http://[::1]/done", "http:"),
     ])
   func `a program that is registered with a loopback address is called back at the port that it asks for`(
@@ -253,51 +303,74 @@ extension GatewayWorld {
     #expect(form.status == 200 && form.text.contains("<form"))
     #expect(form.header("Content-Security-Policy")?.contains("form-action 'self' \(source);") == true)
     #expect(answer.status == 302)
-    #expect(answer.header("Location") == "\(asked)\(asked.contains("?") ? "&" : "?")ckWebAuthToken=ses_new&ckSession=ses_new")
+    #expect(
+      answer.header("Location") == "\(asked)\(asked.contains("?") ? "&" : "?")ckWebAuthToken=ses_new&ckSession=ses_new")
   }
 
   @Test(arguments: [
-    "http://localhost:51234/done", "http://localhost/done", "http://LOCALHOST/done", "https://127.0.0.1:51234/done", "HTTP://127.0.0.1:51234/done",
+    "http://localhost:51234/done", "http://localhost/done", "http://LOCALHOST/done", "https://127.0.0.1:51234/done",
+    "HTTP://127.0.0.1:51234/done",
     "//127.0.0.1/done",
-    "http://127.0.0.1:51234/other", "http://127.0.0.1:51234/done/", "http://127.0.0.1:51234/done/../x", "http://127.0.0.1:51234/done?next=https://evil.example",
-    "http://127.0.0.1:51234/done#x", "http://127.0.0.1:51234/DONE", "http://127.0.0.1:51234/%64one", "http://127.0.0.1:51234//done", "http://127.0.0.1:51234",
-    "http://127.0.0.1.evil.example/done", "http://127.0.0.1:51234.evil.example/done", "http://127.0.0.1evil.example/done", "http://127.0.0.11/done",
-    "http://127.0.0.1@evil.example/done", "http://127.0.0.1:51234@evil.example/done", "http://user@127.0.0.1:51234/done", "http://user:pass@127.0.0.1/done",
-    "http://127.0.0.1:80:90/done", "http://127.0.0.1:/done", "http://127.0.0.1:0/done", "http://127.0.0.1:080/done", "http://127.0.0.1:65536/done",
-    "http://127.0.0.1:100000/done", "http://127.0.0.1:+80/done", "http://127.0.0.1:-1/done", "http://127.0.0.1:8a/done", "http://127.0.0.1:\u{661}/done",
-    "http://127.0.0.1:80\\evil.example/done", "http://127.0.0.1\\@evil.example/done", "http://127.0.0.1:80 /done", "http://127.0.0.1:80/done\r\nSet-Cookie: a=b",
-    "http://127.0.0.2/done", "http://127.1/done", "http://2130706433/done", "http://0x7f.0.0.1/done", "http://0.0.0.0/done", "http://[::1]:51234/done",
-    "http://[::ffff:127.0.0.1]/done", "http://127.0.0.1./done", "http://evil.example/?http://127.0.0.1/done", "http://evil.example/done", "javascript:alert(1)", "",
+    "http://127.0.0.1:51234/other", "http://127.0.0.1:51234/done/", "http://127.0.0.1:51234/done/../x",
+    "http://127.0.0.1:51234/done?next=https://evil.example",
+    "http://127.0.0.1:51234/done#x", "http://127.0.0.1:51234/DONE", "http://127.0.0.1:51234/%64one",
+    "http://127.0.0.1:51234//done", "http://127.0.0.1:51234",
+    "http://127.0.0.1.evil.example/done", "http://127.0.0.1:51234.evil.example/done",
+    "http://127.0.0.1evil.example/done", "http://127.0.0.11/done",
+    "http://127.0.0.1@evil.example/done", "http://127.0.0.1:51234@evil.example/done",
+    "http://user@127.0.0.1:51234/done", "http://user:pass@127.0.0.1/done",
+    "http://127.0.0.1:80:90/done", "http://127.0.0.1:/done", "http://127.0.0.1:0/done", "http://127.0.0.1:080/done",
+    "http://127.0.0.1:65536/done",
+    "http://127.0.0.1:100000/done", "http://127.0.0.1:+80/done", "http://127.0.0.1:-1/done", "http://127.0.0.1:8a/done",
+    "http://127.0.0.1:\u{661}/done",
+    "http://127.0.0.1:80\\evil.example/done", "http://127.0.0.1\\@evil.example/done", "http://127.0.0.1:80 /done",
+    "http://127.0.0.1:80/done\r\nSet-Cookie: a=b",
+    "http://127.0.0.2/done", "http://127.1/done", "http://2130706433/done", "http://0x7f.0.0.1/done",
+    "http://0.0.0.0/done", "http://[::1]:51234/done",
+    "http://[::ffff:127.0.0.1]/done", "http://127.0.0.1./done", "http://evil.example/?http://127.0.0.1/done",
+    "http://evil.example/done", "javascript:alert(1)", "",
   ])
   func `every other address is refused, and no token is made for it`(asked: String) async throws {
     for registered in ["http://127.0.0.1/done", "http://127.0.0.1:8080/done"] {
       let (form, answer) = try await visit(registered, asked)
       for response in [form, answer] {
-        #expect(response.status == 400 && !response.text.contains("<form") && response.header("Location") == nil, "\(registered) \(asked)")
-        #expect(response.text.contains("an address that it is not registered with") && !response.text.contains("ses_new"))
+        #expect(
+          response.status == 400 && !response.text.contains("<form") && response.header("Location") == nil,
+          "\(registered) \(asked)")
+        #expect(
+          response.text.contains("an address that it is not registered with") && !response.text.contains("ses_new"))
       }
     }
   }
 
   @Test(
     arguments: [
-      (nil, "http://127.0.0.1:51234/done"), ("https://app.example/done", "http://127.0.0.1:51234/done"), ("https://app.example/done", "https://app.example:8443/done"),
-      ("http://app.example/done", "http://app.example:8080/done"), ("myapp://done", "http://127.0.0.1/done"), ("myapp://done", "myapp://done"),
-      ("http://localhost/done", "http://localhost:51234/done"), ("https://127.0.0.1/done", "https://127.0.0.1:51234/done"),
+      (nil, "http://127.0.0.1:51234/done"), ("https://app.example/done", "http://127.0.0.1:51234/done"),
+      ("https://app.example/done", "https://app.example:8443/done"),
+      ("http://app.example/done", "http://app.example:8080/done"), ("myapp://done", "http://127.0.0.1/done"),
+      ("myapp://done", "myapp://done"),
+      ("http://localhost/done", "http://localhost:51234/done"),
+      ("https://127.0.0.1/done", "https://127.0.0.1:51234/done"),
       ("http://[::1]/done", "http://127.0.0.1/done"),
-      ("http://[::1]/done", "http://[::1]x/done"), ("http://[::1]/done", "http://[::2]/done"), ("http://[::1]/done", "http://[0:0:0:0:0:0:0:1]/done"),
+      ("http://[::1]/done", "http://[::1]x/done"), ("http://[::1]/done", "http://[::2]/done"),
+      ("http://[::1]/done", "http://[0:0:0:0:0:0:0:1]/done"),
       ("http://[::1]/done", "http://[::1%25lo]/done"), ("http://[::1]/done", "http://[::1]@evil.example/done"),
-      ("http://127.0.0.1@evil.example/done", "http://127.0.0.1@evil.example/done"), ("http://127.0.0.1.evil.example/", "http://127.0.0.1.evil.example:80/"),
+      ("http://127.0.0.1@evil.example/done", "http://127.0.0.1@evil.example/done"),
+      ("http://127.0.0.1.evil.example/", "http://127.0.0.1.evil.example:80/"),
     ] as [(String?, String)])
-  func `an app that is registered with anything else can't ask for an address`(registered: String?, asked: String) async throws {
+  func `an app that is registered with anything else can't ask for an address`(registered: String?, asked: String)
+    async throws
+  {
     let (form, answer) = try await visit(registered, asked)
     #expect(form.status == 400 && answer.status == 400 && answer.header("Location") == nil)
   }
 }
 
 @Suite struct RotationTests {
-  private func header(_ token: String, _ world: GatewayWorld, path: String = caller, status: Int = 200) async -> String? {
-    let response = await world.respond(.get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", token)])
+  private func header(_ token: String, _ world: GatewayWorld, path: String = caller, status: Int = 200) async -> String?
+  {
+    let response = await world.respond(
+      .get, path, query: [("ckAPIToken", GatewayWorld.apiToken), ("ckWebAuthToken", token)])
     #expect(response.status == status)
     return response.header("X-Apple-CloudKit-Web-Auth-Token")
   }
@@ -314,7 +387,10 @@ extension GatewayWorld {
   @Test func `an error hands out nothing and rotates nothing`() async throws {
     let world = try await GatewayWorld { _, _, _ in Answer(DatabaseRequest.Reply(status: 400), body: Array("{}".utf8)) }
     #expect(await header("ses_alice", world, path: "\(GatewayWorld.records)/zones/list", status: 400) == nil)
-    #expect(await header("ses_alice", world, path: "/database/1/\(GatewayWorld.container)/development/public/users/nonsense", status: 404) == nil)
+    #expect(
+      await header(
+        "ses_alice", world, path: "/database/1/\(GatewayWorld.container)/development/public/users/nonsense", status: 404
+      ) == nil)
     #expect(world.record.withLock(\.rotations) == 0)
   }
 }

@@ -32,7 +32,9 @@ private final class EventLog: Sendable {
 
   func answer(_ request: DatabaseRequest) -> Answer<DatabaseRequest.Reply> {
     asked.withLock { $0.append(request) }
-    if let status = refusal.withLock({ $0 }) { return Answer(DatabaseRequest.Reply(status: status), body: Array(#"{"reason":"no"}"#.utf8)) }
+    if let status = refusal.withLock({ $0 }) {
+      return Answer(DatabaseRequest.Reply(status: status), body: Array(#"{"reason":"no"}"#.utf8))
+    }
     let after = Int(request.query["after"] ?? "") ?? 0
     let limit = Int(request.query["limit"] ?? "") ?? 200
     let found = events.withLock { $0.filter { $0.number > after } }
@@ -63,7 +65,8 @@ private struct Listener {
       let event = try JSONValue(parsing: Array(line.dropFirst(6).utf8))
       let isStart = event["endDate"]?.isNull == true
       #expect(event["succeeded"]?.bool == !isStart)
-      texts.append("\(event["identifier"]?.string ?? "")\(isStart ? "+" : ".")\(event["counts"]?["saved"]?.int64 ?? -1)")
+      texts.append(
+        "\(event["identifier"]?.string ?? "")\(isStart ? "+" : ".")\(event["counts"]?["saved"]?.int64 ?? -1)")
     }
     return texts
   }
@@ -81,10 +84,16 @@ struct StoreEventsTests {
   private let path = "\(GatewayWorld.stores)/S/events"
   private let accept = [("accept", "text/html, text/event-stream;q=0.9")]
   private var database: DatabaseID {
-    get throws { DatabaseID(container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development, owner: "_alice") }
+    get throws {
+      DatabaseID(
+        container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development,
+        owner: "_alice")
+    }
   }
 
-  private func world(_ log: EventLog) async throws -> GatewayWorld { try await GatewayWorld { _, request, _ in log.answer(request) } }
+  private func world(_ log: EventLog) async throws -> GatewayWorld {
+    try await GatewayWorld { _, request, _ in log.answer(request) }
+  }
 
   /// Announces a store's change, like a worker's push.
   private func notice(_ world: GatewayWorld, _ store: String = "S") async throws {
@@ -93,13 +102,18 @@ struct StoreEventsTests {
 
   private func waiting(_ world: GatewayWorld) async { while await world.state.waiters.count < 1 { await Task.yield() } }
 
-  @Test func `T-V01 every event of a stream comes as its start without an end, and then as its end with the same identifier`() async throws {
+  @Test
+  func `T-V01 every event of a stream comes as its start without an end, and then as its end with the same identifier`()
+    async throws
+  {
     let log = EventLog()
     log.put("a", saved: 3)
     log.put("b", endDate: nil)
     let world = try await world(log)
     let response = await world.alice(.get, path, headers: accept)
-    #expect(response.status == 200 && response.header("Content-Type") == "text/event-stream" && response.header("Cache-Control") == "no-store")
+    #expect(
+      response.status == 200 && response.header("Content-Type") == "text/event-stream"
+        && response.header("Cache-Control") == "no-store")
     var listener = try #require(Listener(response))
     #expect(try await listener.events() == ["a+0", "a.3", "b+0"])
     log.put("b", saved: 5)
@@ -114,7 +128,8 @@ struct StoreEventsTests {
     let log = EventLog()
     for name in ["a", "b", "c", "d"] { log.put(name) }
     let world = try await world(log)
-    var listener = try #require(Listener(await world.alice(.get, path, query: [("limit", "1")], headers: accept + [("last-event-id", "2")])))
+    var listener = try #require(
+      Listener(await world.alice(.get, path, query: [("limit", "1")], headers: accept + [("last-event-id", "2")])))
     #expect(try await listener.events() == ["c+0", "c.0"])
     #expect(try await listener.events() == ["d+0", "d.0"])
     #expect(log.asked.withLock { $0.map { $0.query["after"] } } == ["2", "3"])
@@ -157,7 +172,8 @@ struct StoreEventsTests {
     #expect(await world.state.waiters.count == 0)
   }
 
-  @Test func `a stream ends when its store is gone, when the gateway stops, and when its client hangs up`() async throws {
+  @Test func `a stream ends when its store is gone, when the gateway stops, and when its client hangs up`() async throws
+  {
     for end in 0..<3 {
       let log = EventLog()
       let world = try await world(log)

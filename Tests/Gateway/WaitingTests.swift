@@ -10,11 +10,14 @@ import Testing
 @testable import Gateway
 
 private func database(_ owner: String) throws -> DatabaseID {
-  DatabaseID(container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development, owner: owner)
+  DatabaseID(
+    container: try #require(ContainerID(rawValue: GatewayWorld.container)), environment: .development, owner: owner)
 }
 
 private func change(_ owner: String, audience: [String]? = nil) throws -> ZoneChange {
-  ZoneChange(database: try database(owner), zoneName: "Z", sequence: 1, syncToken: "t", originStore: nil, audience: audience ?? [owner])
+  ZoneChange(
+    database: try database(owner), zoneName: "Z", sequence: 1, syncToken: "t", originStore: nil,
+    audience: audience ?? [owner])
 }
 
 struct LongPollTests {

@@ -7,7 +7,9 @@ import Testing
 import HTTPClient
 
 struct ClientTests {
-  private static func url(_ server: HTTPServer, _ path: String = "/") -> String { "http://127.0.0.1:\(server.port)\(path)" }
+  private static func url(_ server: HTTPServer, _ path: String = "/") -> String {
+    "http://127.0.0.1:\(server.port)\(path)"
+  }
 
   @Test(arguments: ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
   func `method, target, headers and body arrive as they were given`(method: String) async throws {
@@ -17,7 +19,8 @@ struct ClientTests {
       method, Self.url(server, "/a%20b/c?x=%2B&y"), headers: [.init("X-One", "1"), .init("X-Empty", "")], body: body)
     #expect(response.status == 200)
     #expect(response["content-LENGTH"] == "\(response.body.count)")
-    let lines = String(decoding: response.body.prefix { $0 != 0 }, as: UTF8.self).split(separator: "\n").map(String.init)
+    let lines = String(decoding: response.body.prefix { $0 != 0 }, as: UTF8.self).split(separator: "\n").map(
+      String.init)
     #expect(lines.first == "\(method) /a%20b/c?x=%2B&y")
     #expect(lines.contains("x-one: 1") && lines.contains("x-empty: "))
     #expect(!lines.contains { $0.hasPrefix("expect:") || $0.hasPrefix("content-type:") })
@@ -27,7 +30,8 @@ struct ClientTests {
   @Test func `a content type that is given is sent, and a body may be empty`() async throws {
     let server = try HTTPServer(handler: Echo())
     let client = HTTPClient()
-    let typed = try await client.send("POST", Self.url(server), headers: [.init("content-type", "text/plain")], body: [])
+    let typed = try await client.send(
+      "POST", Self.url(server), headers: [.init("content-type", "text/plain")], body: [])
     #expect(String(decoding: typed.body, as: UTF8.self).contains("content-type: text/plain\n"))
     #expect(String(decoding: typed.body, as: UTF8.self).contains("content-length: 0\n"))
     let bare = try await client.send("POST", Self.url(server))
@@ -58,8 +62,10 @@ struct ClientTests {
     try await withThrowingTaskGroup(of: Bool.self) { group in
       for number in 0..<100 {
         group.addTask {
-          let response = try await client.send("POST", Self.url(server, "/\(number)"), body: [UInt8](repeating: UInt8(number), count: number * 1000))
-          return response.body.starts(with: "POST /\(number)\n".utf8) && response.body.suffix(number * 1000).allSatisfy { $0 == UInt8(number) }
+          let response = try await client.send(
+            "POST", Self.url(server, "/\(number)"), body: [UInt8](repeating: UInt8(number), count: number * 1000))
+          return response.body.starts(with: "POST /\(number)\n".utf8)
+            && response.body.suffix(number * 1000).allSatisfy { $0 == UInt8(number) }
         }
       }
       for try await isRight in group { #expect(isRight) }
@@ -73,7 +79,10 @@ struct ClientTests {
     #expect(server.connectionCount == 1)
   }
 
-  @Test(arguments: ["", "no url", "ftp://127.0.0.1/", "file:///etc/passwd", "gopher://127.0.0.1/", "http://", "http://127.0.0.1:99999/", "http://exa mple/"])
+  @Test(arguments: [
+    "", "no url", "ftp://127.0.0.1/", "file:///etc/passwd", "gopher://127.0.0.1/", "http://", "http://127.0.0.1:99999/",
+    "http://exa mple/",
+  ])
   func `a text that is not an http URL is refused unsent`(url: String) async {
     let error = await #expect(throws: HTTPClientError.self) { _ = try await HTTPClient().send("GET", url) }
     #expect(error?.kind == .badURL, "\(error?.reason ?? "")")
@@ -81,17 +90,25 @@ struct ClientTests {
 
   @Test func `a port nobody listens on is unreachable`() async throws {
     let port = try HTTPServer(handler: Echo()).port
-    let error = await #expect(throws: HTTPClientError.self) { _ = try await HTTPClient().send("GET", "http://127.0.0.1:\(port)/") }
+    let error = await #expect(throws: HTTPClientError.self) {
+      _ = try await HTTPClient().send("GET", "http://127.0.0.1:\(port)/")
+    }
     #expect(error?.kind == .unreachable)
-    let stream = await #expect(throws: HTTPClientError.self) { _ = try await HTTPClient().stream("http://127.0.0.1:\(port)/") }
+    let stream = await #expect(throws: HTTPClientError.self) {
+      _ = try await HTTPClient().stream("http://127.0.0.1:\(port)/")
+    }
     #expect(stream?.kind == .unreachable)
   }
 
   @Test func `an answer that does not come in time, a whole one or a stream's head`() async throws {
     let server = try HTTPServer(handler: Echo())
-    let error = await #expect(throws: HTTPClientError.self) { _ = try await HTTPClient().send("GET", Self.url(server, "/never"), timeout: .milliseconds(50)) }
+    let error = await #expect(throws: HTTPClientError.self) {
+      _ = try await HTTPClient().send("GET", Self.url(server, "/never"), timeout: .milliseconds(50))
+    }
     #expect(error?.kind == .timedOut)
-    let stream = await #expect(throws: HTTPClientError.self) { _ = try await HTTPClient().stream(Self.url(server, "/never"), timeout: .milliseconds(50)) }
+    let stream = await #expect(throws: HTTPClientError.self) {
+      _ = try await HTTPClient().stream(Self.url(server, "/never"), timeout: .milliseconds(50))
+    }
     #expect(stream?.kind == .timedOut)
   }
 
@@ -118,19 +135,29 @@ struct ClientTests {
     let server = try HTTPServer(handler: Echo())
     let client = HTTPClient(bodyByteLimit: 2000)
     #expect(try await client.send("POST", Self.url(server), body: [UInt8](repeating: 1, count: 1000)).status == 200)
-    let error = await #expect(throws: HTTPClientError.self) { _ = try await client.send("POST", Self.url(server), body: [UInt8](repeating: 1, count: 3000)) }
+    let error = await #expect(throws: HTTPClientError.self) {
+      _ = try await client.send("POST", Self.url(server), body: [UInt8](repeating: 1, count: 3000))
+    }
     #expect(error?.kind == .tooLarge)
   }
 
-  @Test(arguments: ["", "garbage\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"])
+  @Test(arguments: [
+    "", "garbage\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+  ])
   func `a connection that breaks, or speaks no HTTP, is lost`(answer: String) async throws {
     let server = try RawServer(answer: Array(answer.utf8))
-    let error = await #expect(throws: HTTPClientError.self) { _ = try await HTTPClient().send("GET", "http://127.0.0.1:\(server.port)/") }
+    let error = await #expect(throws: HTTPClientError.self) {
+      _ = try await HTTPClient().send("GET", "http://127.0.0.1:\(server.port)/")
+    }
     #expect(error?.kind == .lost, "\(error?.reason ?? "")")
   }
 
   @Test func `an interim answer is not the answer`() async throws {
-    let server = try RawServer(answer: Array("HTTP/1.1 103 Early Hints\r\nX-Early: 1\r\n\r\nHTTP/1.1 201 Created\r\nX-Late:2\r\nContent-Length: 2\r\n\r\nok".utf8))
+    let server = try RawServer(
+      answer: Array(
+        "HTTP/1.1 103 Early Hints\r\nX-Early: 1\r\n\r\nHTTP/1.1 201 Created\r\nX-Late:2\r\nContent-Length: 2\r\n\r\nok"
+          .utf8))
     let response = try await HTTPClient().send("GET", "http://127.0.0.1:\(server.port)/")
     #expect(response.status == 201 && response.body == Array("ok".utf8))
     #expect(response["x-late"] == "2" && response["x-early"] == nil)

@@ -6,7 +6,9 @@ import Testing
 struct FairnessTests {
   private static let request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
-  private func server(_ handler: any HTTPHandler = echo, _ configure: (inout HTTPServer.Configuration) -> Void) throws -> HTTPServer {
+  private func server(_ handler: any HTTPHandler = echo, _ configure: (inout HTTPServer.Configuration) -> Void) throws
+    -> HTTPServer
+  {
     var configuration = HTTPServer.Configuration()
     configure(&configuration)
     return try HTTPServer(configuration: configuration, handler: handler)
@@ -14,7 +16,9 @@ struct FairnessTests {
 
   // MARK: Connections
 
-  @Test func `an address has its connections to the last, one more is answered 429 at once, and others come in`() async throws {
+  @Test func `an address has its connections to the last, one more is answered 429 at once, and others come in`()
+    async throws
+  {
     let told = Mutex<[String]>([])
     let server = try server { configuration in
       configuration.connectionsPerClient = 3
@@ -29,7 +33,8 @@ struct FairnessTests {
       // Nothing is sent: a client that only connects gets an answer, too.
       let surplus = try RawConnection(port: server.port)
       let answer = try await surplus.readAnswer()
-      #expect(answer.status == 429 && answer.header("connection") == "close" && answer.text.contains("too many connections"))
+      #expect(
+        answer.status == 429 && answer.header("connection") == "close" && answer.text.contains("too many connections"))
     }
     #expect(server.refusals == [.connections: 20])
     #expect(told.withLock { $0 } == Array(repeating: "connections 127.0.0.1", count: 20))
@@ -55,7 +60,11 @@ struct FairnessTests {
     #expect(server.connectionCount <= 21 + 128)
   }
 
-  @Test func `an address that goes on connecting is answered 256 times a second, closed at once beyond that, and others come in`() async throws {
+  @Test
+  func
+    `an address that goes on connecting is answered 256 times a second, closed at once beyond that, and others come in`()
+    async throws
+  {
     let server = try server { configuration in configuration.connectionsPerClient = 1 }
     let own = try RawConnection(port: server.port)
     try await own.send(Self.request)
@@ -110,7 +119,9 @@ struct FairnessTests {
     #expect(server.refusals == [.connections: 2])
   }
 
-  @Test func `idle connections make room when nearly all places are taken, those first that are idle longest`() async throws {
+  @Test func `idle connections make room when nearly all places are taken, those first that are idle longest`()
+    async throws
+  {
     let server = try server { configuration in
       configuration.connectionLimit = 16
       configuration.headerDeadline = .seconds(2)
@@ -141,7 +152,8 @@ struct FairnessTests {
     }
     func send(_ party: String, from address: UInt32, _ count: Int = 1000) async throws -> RawConnection {
       let connection = try RawConnection(port: server.port, from: address)
-      try await connection.send("POST /\(party) HTTP/1.1\r\nHost: h\r\nContent-Length: \(count)\r\n\r\n" + String(repeating: "x", count: count))
+      try await connection.send(
+        "POST /\(party) HTTP/1.1\r\nHost: h\r\nContent-Length: \(count)\r\n\r\n" + String(repeating: "x", count: count))
       return connection
     }
     var held = [try await send("a", from: 0x7f00_0001), try await send("a", from: 0x7f00_0002)]
@@ -168,7 +180,8 @@ struct FairnessTests {
     }
     let client = try RawConnection(port: server.port)
     // First the bytes that are due within 30 s, then single bytes now and then.
-    try await client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 600000\r\n\r\n" + String(repeating: "x", count: 300_000))
+    try await client.send(
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 600000\r\n\r\n" + String(repeating: "x", count: 300_000))
     await #expect(throws: RawConnection.Failure.self) {
       for _ in 0..<400 {
         try await client.send("x")
@@ -197,9 +210,14 @@ struct FairnessTests {
 
   // MARK: Asking first
 
-  @Test(arguments: [true, false]) func `a body waits unread until its handler knows whose it is`(isKnown: Bool) async throws {
+  @Test(arguments: [true, false]) func `a body waits unread until its handler knows whose it is`(isKnown: Bool)
+    async throws
+  {
     let gate = Gate()
-    let handler = AskingHandler(gate: gate, intake: isKnown ? .collect(byteLimit: 200_000) : .refuse(HTTPResponse(status: 401, body: .bytes(Array("who".utf8)))))
+    let handler = AskingHandler(
+      gate: gate,
+      intake: isKnown
+        ? .collect(byteLimit: 200_000) : .refuse(HTTPResponse(status: 401, body: .bytes(Array("who".utf8)))))
     let server = try server(handler) { _ in }
     let client = try RawConnection(port: server.port)
     try await client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n")
@@ -219,11 +237,14 @@ struct FairnessTests {
       #expect(try await empty.readAnswer().text == (isKnown ? "0" : "who"))
     }
     let large = try RawConnection(port: server.port)
-    try await large.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 200001\r\n\r\n" + String(repeating: "x", count: 200_001))
+    try await large.send(
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 200001\r\n\r\n" + String(repeating: "x", count: 200_001))
     #expect(try await large.readAnswer().status == (isKnown ? 413 : 401))
   }
 
-  @Test func `a client that hangs up while it is asked about, and a server that stops, leave nothing behind`() async throws {
+  @Test func `a client that hangs up while it is asked about, and a server that stops, leave nothing behind`()
+    async throws
+  {
     let gate = Gate()
     let server = try server(AskingHandler(gate: gate, intake: .collect())) { _ in }
     let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n"
@@ -242,7 +263,11 @@ struct FairnessTests {
 
   // MARK: Answers
 
-  @Test func `answers that are not taken are bounded for each client and together, and given up when they are not taken in time`() async throws {
+  @Test
+  func
+    `answers that are not taken are bounded for each client and together, and given up when they are not taken in time`()
+    async throws
+  {
     let server = try server(
       ClosureHandler { request in
         var response = HTTPResponse(status: 200, body: .bytes([UInt8](repeating: 65, count: 12_000_000)))
@@ -274,13 +299,17 @@ struct FairnessTests {
     #expect(server.refusals == [.clientAnswers: 1, .allAnswers: 1])
     // Answers that nobody reads are given up: their memory is released and their connections are cut.
     try await holds(0)
-    for connection in slow + [other] { await #expect(throws: RawConnection.Failure.self) { _ = try await connection.readAnswer() } }
+    for connection in slow + [other] {
+      await #expect(throws: RawConnection.Failure.self) { _ = try await connection.readAnswer() }
+    }
     #expect(try await ask("c").readAnswer().body.count == 12_000_000)
   }
 
   @Test func `a stream that nobody reads ends, and costs no more than a piece`() async throws {
     let source = EndlessSource()
-    let server = try server(ClosureHandler { _ in HTTPResponse(status: 200, body: .source(source)) }) { $0.idleLimit = .seconds(1) }
+    let server = try server(ClosureHandler { _ in HTTPResponse(status: 200, body: .source(source)) }) {
+      $0.idleLimit = .seconds(1)
+    }
     let client = try RawConnection(port: server.port)
     client.shrinkReceiveBuffer()
     try await client.send(Self.request)
@@ -294,7 +323,8 @@ struct FairnessTests {
     let server = try server { _ in }
     let names = (0..<60).map { "x-\($0): 1\r\n" }.joined()
     let client = try RawConnection(port: server.port)
-    try await client.send("GET /?\((0..<60).map { "q\($0)=1" }.joined(separator: "&")) HTTP/1.1\r\nHost: h\r\n\(names)\r\n")
+    try await client.send(
+      "GET /?\((0..<60).map { "q\($0)=1" }.joined(separator: "&")) HTTP/1.1\r\nHost: h\r\n\(names)\r\n")
     #expect(try await client.readAnswer().text.split(separator: "\n").count == 121)
     let flood = try RawConnection(port: server.port)
     try await flood.send("GET / HTTP/1.1\r\nHost: h\r\n\((0..<3000).map { "x\($0):\r\n" }.joined())\r\n")
@@ -329,7 +359,9 @@ private struct PartyHandler: HTTPHandler {
     return HTTPResponse(status: 200)
   }
   func intake(of request: HTTPRequest) -> HTTPBodyIntake { .collect(party: request.pathSegments.first) }
-  func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status, body: .bytes(Array(reason.utf8))) }
+  func refusal(status: Int, reason: String) -> HTTPResponse {
+    HTTPResponse(status: status, body: .bytes(Array(reason.utf8)))
+  }
 }
 
 /// Decides about a body when its gate opens.
@@ -337,14 +369,18 @@ private struct AskingHandler: HTTPHandler {
   let gate: Gate
   let intake: HTTPBodyIntake
 
-  func respond(to request: HTTPRequest) async -> HTTPResponse { HTTPResponse(status: 200, body: .bytes(Array("\(request.body.count)".utf8))) }
+  func respond(to request: HTTPRequest) async -> HTTPResponse {
+    HTTPResponse(status: 200, body: .bytes(Array("\(request.body.count)".utf8)))
+  }
   func intake(of request: HTTPRequest) -> HTTPBodyIntake {
     .ask {
       _ = await gate.pass()
       return intake
     }
   }
-  func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status, body: .bytes(Array(reason.utf8))) }
+  func refusal(status: Int, reason: String) -> HTTPResponse {
+    HTTPResponse(status: status, body: .bytes(Array(reason.utf8)))
+  }
 }
 
 /// A source without an end.

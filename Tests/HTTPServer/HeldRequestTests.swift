@@ -154,7 +154,9 @@ struct HeldRequestTests {
 
   @Test func `an answer that can't be sent gives its source back`() async throws {
     let source = TestSource()
-    let server = try HTTPServer(handler: ClosureHandler { _ in HTTPResponse(status: 200, headers: [("X-A", "line\nfeed")], body: .source(source)) })
+    let server = try HTTPServer(
+      handler: ClosureHandler { _ in HTTPResponse(status: 200, headers: [("X-A", "line\nfeed")], body: .source(source))
+      })
     let client = try RawConnection(port: server.port)
     try await client.send(Self.get)
     #expect(try await client.readAnswer().status == 500)
@@ -245,7 +247,9 @@ struct StreamTests {
     #expect(String(decoding: try await client.readToEnd(), as: UTF8.self).hasSuffix("\r\n\r\nonetwo"))
   }
 
-  @Test func `a slow reader holds back the stream instead of filling memory, and its hang-up ends the iteration`() async throws {
+  @Test func `a slow reader holds back the stream instead of filling memory, and its hang-up ends the iteration`()
+    async throws
+  {
     let produced = Counter()
     let ended = Counter()
     let server = try HTTPServer(

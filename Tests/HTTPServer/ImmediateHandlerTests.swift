@@ -25,10 +25,14 @@ private final class Barrier: Sendable {
 struct ImmediateHandlerTests {
   private static let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
-  @Test func `a handler that does not wait answers without a step elsewhere, request after request and pipelined`() async throws {
+  @Test func `a handler that does not wait answers without a step elsewhere, request after request and pipelined`()
+    async throws
+  {
     let executor = CountingExecutor()
     let server = try HTTPServer(
-      handler: ClosureHandler(executor: executor) { HTTPResponse(status: 200, body: .bytes($0.body + Array($0.target.utf8))) })
+      handler: ClosureHandler(executor: executor) {
+        HTTPResponse(status: 200, body: .bytes($0.body + Array($0.target.utf8)))
+      })
     let client = try RawConnection(port: server.port)
     for number in 0..<3 {
       try await client.send("POST /\(number) HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab")
@@ -81,7 +85,8 @@ struct ImmediateHandlerTests {
     server.stop()
   }
 
-  @Test func `a request given up while its handler begins is answered 503, and the handler is cancelled`() async throws {
+  @Test func `a request given up while its handler begins is answered 503, and the handler is cancelled`() async throws
+  {
     let (gate, started, cancelled, barrier) = (Gate(), Counter(), Counter(), Barrier())
     let server = try HTTPServer(
       handler: ClosureHandler(executor: CountingExecutor()) { _ in

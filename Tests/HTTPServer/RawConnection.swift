@@ -59,12 +59,16 @@ final class RawConnection: Sendable {
     var own = sockaddr_in()
     own.sin_family = sa_family_t(AF_INET)
     own.sin_addr.s_addr = in_addr_t(source).bigEndian
-    let bound = withUnsafeBytes(of: &own) { bind(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
+    let bound = withUnsafeBytes(of: &own) {
+      bind(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count))
+    }
     var name = sockaddr_in()
     name.sin_family = sa_family_t(AF_INET)
     name.sin_port = port.bigEndian
     name.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-    let code = withUnsafeBytes(of: &name) { connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
+    let code = withUnsafeBytes(of: &name) {
+      connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count))
+    }
     // All properties are initialised, so a failure runs `deinit`, which closes the socket.
     guard bound == 0, code == 0 else { throw Failure(description: "connect: \(String(cString: strerror(errno)))") }
     var time = timeval(tv_sec: patience, tv_usec: 0)
@@ -107,7 +111,9 @@ final class RawConnection: Sendable {
   private func sendNow(_ bytes: [UInt8]) throws {
     var sent = 0
     while sent < bytes.count {
-      let count = bytes[sent...].withUnsafeBytes { rest in Self.resumed { Glibc.send(fd, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL)) } }
+      let count = bytes[sent...].withUnsafeBytes { rest in
+        Self.resumed { Glibc.send(fd, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL)) }
+      }
       guard count > 0 else { throw Failure(description: "send: \(String(cString: strerror(errno)))") }
       sent += count
     }
@@ -117,7 +123,10 @@ final class RawConnection: Sendable {
   private func fill(_ bytes: inout [UInt8]) throws -> Bool {
     var chunk = [UInt8](repeating: 0, count: 65_536)
     let count = chunk.withUnsafeMutableBytes { chunk in Self.resumed { recv(fd, chunk.baseAddress, chunk.count, 0) } }
-    guard count >= 0 else { throw Failure(description: errno == EAGAIN ? "nothing arrived in time" : "receive: \(String(cString: strerror(errno)))") }
+    guard count >= 0 else {
+      throw Failure(
+        description: errno == EAGAIN ? "nothing arrived in time" : "receive: \(String(cString: strerror(errno)))")
+    }
     bytes.append(contentsOf: chunk[..<count])
     return count > 0
   }
@@ -135,7 +144,9 @@ final class RawConnection: Sendable {
 
   /// The bytes up to `mark`, which is included.
   func read(through mark: String) async throws -> String {
-    try await blocking { try self.buffer.withLock { String(decoding: try self.take(&$0, through: mark), as: UTF8.self) } }
+    try await blocking {
+      try self.buffer.withLock { String(decoding: try self.take(&$0, through: mark), as: UTF8.self) }
+    }
   }
 
   private func take(_ bytes: inout [UInt8], through mark: String) throws -> [UInt8] {
@@ -150,7 +161,9 @@ final class RawConnection: Sendable {
         }
         searched += 1
       }
-      guard try fill(&bytes) else { throw Failure(description: "the stream ended after \(String(decoding: bytes, as: UTF8.self))") }
+      guard try fill(&bytes) else {
+        throw Failure(description: "the stream ended after \(String(decoding: bytes, as: UTF8.self))")
+      }
     }
   }
 
@@ -162,7 +175,9 @@ final class RawConnection: Sendable {
   private func head(_ bytes: inout [UInt8]) throws -> RawAnswer {
     let lines = String(decoding: try take(&bytes, through: "\r\n\r\n"), as: UTF8.self).split(separator: "\r\n")
     let parts = lines[0].split(separator: " ", maxSplits: 2)
-    guard parts.count >= 2, parts[0].hasPrefix("HTTP/1."), let status = Int(parts[1]) else { throw Failure(description: "no status line: \(lines[0])") }
+    guard parts.count >= 2, parts[0].hasPrefix("HTTP/1."), let status = Int(parts[1]) else {
+      throw Failure(description: "no status line: \(lines[0])")
+    }
     let headers = lines.dropFirst().map { line in
       let pair = line.split(separator: ":", maxSplits: 1)
       return (name: pair[0].lowercased(), value: pair.count > 1 ? String(pair[1].drop { $0 == " " }) : "")
@@ -179,7 +194,9 @@ final class RawConnection: Sendable {
         if answer.status == 100 { answer = try self.head(&bytes) }
         guard hasBody, answer.status != 204, answer.status != 304 else { return answer }
         if let length = answer.header("content-length").flatMap({ Int($0) }) {
-          while bytes.count < length { guard try self.fill(&bytes) else { throw Failure(description: "the body was cut short") } }
+          while bytes.count < length {
+            guard try self.fill(&bytes) else { throw Failure(description: "the body was cut short") }
+          }
           answer.body = Array(bytes[..<length])
           bytes.removeFirst(length)
         } else if answer.header("transfer-encoding") == "chunked" {
@@ -199,7 +216,9 @@ final class RawConnection: Sendable {
     while true {
       let line = String(decoding: try take(&bytes, through: "\r\n").dropLast(2), as: UTF8.self)
       guard let length = Int(line, radix: 16) else { throw Failure(description: "no chunk length: \(line)") }
-      while bytes.count < length + 2 { guard try fill(&bytes) else { throw Failure(description: "the chunk was cut short") } }
+      while bytes.count < length + 2 {
+        guard try fill(&bytes) else { throw Failure(description: "the chunk was cut short") }
+      }
       body.append(contentsOf: bytes[..<length])
       bytes.removeFirst(length + 2)
       if length == 0 { return body }

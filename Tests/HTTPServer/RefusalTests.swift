@@ -5,7 +5,9 @@ import Testing
 /// Requests that never reach a handler. Each gets the handler's own form of error where the library allows it, and the
 /// connection is closed.
 struct RefusalTests {
-  private func server(_ seen: Counter, _ change: (inout HTTPServer.Configuration) -> Void = { _ in }) throws -> HTTPServer {
+  private func server(_ seen: Counter, _ change: (inout HTTPServer.Configuration) -> Void = { _ in }) throws
+    -> HTTPServer
+  {
     var configuration = HTTPServer.Configuration()
     change(&configuration)
     return try HTTPServer(
@@ -86,7 +88,11 @@ struct RefusalTests {
   }
 
   @Test(arguments: ["POST", "PUT", "PATCH", "DELETE", "GET"])
-  func `a body that is declared too large is refused before it is read, and the answer arrives while the client still sends`(method: String) async throws {
+  func
+    `a body that is declared too large is refused before it is read, and the answer arrives while the client still sends`(
+      method: String
+    ) async throws
+  {
     let seen = Counter()
     let server = try server(seen) {
       $0.bodyByteLimit = 1000
@@ -110,7 +116,9 @@ struct RefusalTests {
         let client = try RawConnection(port: server.port)
         let body = String(repeating: "x", count: count)
         if isChunked {
-          try await client.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\(String(count, radix: 16))\r\n\(body)\r\n0\r\n\r\n")
+          try await client.send(
+            "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\(String(count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
+          )
         } else {
           try await client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: \(count)\r\n\r\n\(body)")
         }
@@ -161,7 +169,8 @@ struct RefusalTests {
   @Test func `bodies that were only announced keep nobody out`() async throws {
     var configuration = HTTPServer.Configuration()
     configuration.totalBodyByteLimit = 2500
-    let server = try HTTPServer(configuration: configuration, handler: ClosureHandler { _ in HTTPResponse(status: 200) })
+    let server = try HTTPServer(
+      configuration: configuration, handler: ClosureHandler { _ in HTTPResponse(status: 200) })
     let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n"
     let idle = try (0..<5).map { _ in try RawConnection(port: server.port) }
     for client in idle { try await client.send(head + "x") }
@@ -172,7 +181,10 @@ struct RefusalTests {
     #expect(try await idle[0].readAnswer().status == 200)
   }
 
-  @Test func `a connection beyond the limit is answered 503 and closed, those within it go on, and one that ends makes room`() async throws {
+  @Test
+  func `a connection beyond the limit is answered 503 and closed, those within it go on, and one that ends makes room`()
+    async throws
+  {
     let seen = Counter()
     let server = try server(seen) { $0.connectionLimit = 2 }
     #expect(server.connectionLimit == 2)
@@ -211,7 +223,8 @@ struct RefusalTests {
     #expect(seen.count == 0)
   }
 
-  @Test func `headers that come a byte at a time are cut off at the deadline, however steadily they come`() async throws {
+  @Test func `headers that come a byte at a time are cut off at the deadline, however steadily they come`() async throws
+  {
     let seen = Counter()
     let server = try server(seen) { $0.headerDeadline = .milliseconds(300) }
     let clients = try (0..<20).map { _ in try RawConnection(port: server.port) }

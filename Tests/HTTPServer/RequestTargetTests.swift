@@ -68,8 +68,10 @@ struct HeaderPolicyTests {
     [("content-length", "1"), ("content-length", "1")],
     [("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")],
     [("host", "other")],
-    [("transfer-encoding", "gzip, chunked")], [("transfer-encoding", "identity")], [("transfer-encoding", "")], [("transfer-encoding", "chunked ")],
-    [("content-length", "")], [("content-length", "+1")], [("content-length", "-1")], [("content-length", "0x1")], [("content-length", "1,1")],
+    [("transfer-encoding", "gzip, chunked")], [("transfer-encoding", "identity")], [("transfer-encoding", "")],
+    [("transfer-encoding", "chunked ")],
+    [("content-length", "")], [("content-length", "+1")], [("content-length", "-1")], [("content-length", "0x1")],
+    [("content-length", "1,1")],
     [("content-length", "1 ")], [("content-length", "18446744073709551617")],
     [("x y", "1")], [("", "1")], [("x\u{0}", "1")], [("naïve", "1")], [("x:", "1")],
     [("x", "a\rb")], [("x", "a\nb")], [("x", "a\u{0}b")], [("x", "a\u{7f}")], [("x", "\u{1b}[31m")],
@@ -100,7 +102,8 @@ struct ByteRangeTests {
       ("bytes=99-99", .part(offset: 99, byteCount: 1)),
       ("bytes=0-99999999999999999999999", .part(offset: 0, byteCount: 100)),
       ("bytes=100-", .unsatisfiable), ("bytes=-0", .unsatisfiable), ("bytes=99999999999999999999999-", .unsatisfiable),
-      ("bytes=5-4", .whole), ("bytes=-", .whole), ("bytes=a-b", .whole), ("bytes=1-2,4-5", .whole), ("lines=1-2", .whole), ("bytes=1", .whole), ("bytes=+1-2", .whole),
+      ("bytes=5-4", .whole), ("bytes=-", .whole), ("bytes=a-b", .whole), ("bytes=1-2,4-5", .whole),
+      ("lines=1-2", .whole), ("bytes=1", .whole), ("bytes=+1-2", .whole),
     ] as [(String?, ByteRange)])
   func `a range of 100 bytes`(header: String?, expected: ByteRange) {
     #expect(ByteRange(header, of: 100) == expected)

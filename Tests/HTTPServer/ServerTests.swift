@@ -6,7 +6,9 @@ struct ServerTests {
   @Test func `a request reaches the handler taken apart`() async throws {
     let server = try HTTPServer(handler: echo)
     let client = try RawConnection(port: server.port)
-    try await client.send("POST /a%2Fb/c?x=1+2&y=%C3%A4 HTTP/1.1\r\nHost: h\r\nX-One: 1\r\nX-Two:  two words \r\nContent-Length: 5\r\n\r\nhello")
+    try await client.send(
+      "POST /a%2Fb/c?x=1+2&y=%C3%A4 HTTP/1.1\r\nHost: h\r\nX-One: 1\r\nX-Two:  two words \r\nContent-Length: 5\r\n\r\nhello"
+    )
     let answer = try await client.readAnswer()
     #expect(answer.status == 200)
     #expect(answer.text == "POST [\"a/b\", \"c\"]\nx=1+2\ny=ä\nx-one: 1\nx-two: two words\nhello")
@@ -14,7 +16,10 @@ struct ServerTests {
   }
 
   @Test func `the raw target and the peer's address are kept`() async throws {
-    let server = try HTTPServer(handler: ClosureHandler { HTTPResponse(status: 200, body: .bytes(Array("\($0.target) \($0.remoteAddress)".utf8))) })
+    let server = try HTTPServer(
+      handler: ClosureHandler {
+        HTTPResponse(status: 200, body: .bytes(Array("\($0.target) \($0.remoteAddress)".utf8)))
+      })
     let client = try RawConnection(port: server.port)
     try await client.send("GET /a%2fb?q=%41&&z HTTP/1.1\r\nHost: h\r\n\r\n")
     #expect(try await client.readAnswer().text == "/a%2fb?q=%41&&z 127.0.0.1")
@@ -32,7 +37,9 @@ struct ServerTests {
     let server = try HTTPServer(handler: echo)
     let client = try RawConnection(port: server.port)
     let head = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-    for byte in (head + "4\r\nWiki\r\n6;ext=1\r\npedia \r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nTrailer: x\r\n\r\n").utf8 { try await client.send([byte]) }
+    for byte in (head + "4\r\nWiki\r\n6;ext=1\r\npedia \r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nTrailer: x\r\n\r\n").utf8 {
+      try await client.send([byte])
+    }
     #expect(try await client.readAnswer().text == "POST []\nWikipedia in \r\n\r\nchunks.")
     try await client.send("GET /next HTTP/1.1\r\nHost: h\r\n\r\n")
     #expect(try await client.readAnswer().status == 200)
@@ -90,7 +97,10 @@ struct ServerTests {
         case "injected": HTTPResponse(status: 200, headers: [("X-Echo", "a\r\nSet-Cookie: b")])
         case "name": HTTPResponse(status: 200, headers: [("X Echo", "a")])
         case "status": HTTPResponse(status: 99)
-        default: HTTPResponse(status: 200, headers: [("Content-Length", "1"), ("transfer-encoding", "chunked"), ("X-Ok", "yes")], body: .bytes([65, 66]))
+        default:
+          HTTPResponse(
+            status: 200, headers: [("Content-Length", "1"), ("transfer-encoding", "chunked"), ("X-Ok", "yes")],
+            body: .bytes([65, 66]))
         }
       })
     for path in ["injected", "name", "status"] {
@@ -116,13 +126,17 @@ struct ServerTests {
       "\(error)".contains("127.0.0.1:\(server.port)") && "\(error)".contains("another process")
     }
     configuration.address = "not-an-address"
-    #expect { try HTTPServer(configuration: configuration, handler: echo) } throws: { "\($0)".contains("not-an-address") }
+    #expect { try HTTPServer(configuration: configuration, handler: echo) } throws: {
+      "\($0)".contains("not-an-address")
+    }
   }
 
   @Test func `IPv6 is served too`() throws {
     var configuration = HTTPServer.Configuration()
     configuration.address = "::1"
-    switch Result(catching: { () throws(HTTPServer.StartError) in try HTTPServer(configuration: configuration, handler: echo) }) {
+    switch Result(catching: { () throws(HTTPServer.StartError) in
+      try HTTPServer(configuration: configuration, handler: echo)
+    }) {
     case .success(let server): #expect(server.port > 0)
     // The error of a machine without IPv6.
     case .failure(let error): #expect([EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.errno))
@@ -141,10 +155,15 @@ struct ContentTests {
     }
   }
 
-  @Test func `content that is made while it is sent has its length, and ends the connection where it can't be read`() async throws {
+  @Test func `content that is made while it is sent has its length, and ends the connection where it can't be read`()
+    async throws
+  {
     let server = try HTTPServer(
       handler: ClosureHandler { request in
-        HTTPResponse(status: 206, body: .content(Squares(end: request.pathSegments == ["broken"] ? 5000 : .max), offset: 1000, byteCount: 200_000))
+        HTTPResponse(
+          status: 206,
+          body: .content(
+            Squares(end: request.pathSegments == ["broken"] ? 5000 : .max), offset: 1000, byteCount: 200_000))
       })
     let client = try RawConnection(port: server.port)
     for _ in 0..<2 {

@@ -58,11 +58,15 @@ struct StreamingHandler: HTTPHandler {
     return HTTPResponse(status: 200, body: .bytes(Array(text.utf8)))
   }
 
-  func refusal(status: Int, reason: String) -> HTTPResponse { HTTPResponse(status: status, body: .bytes(Array("refused: \(reason)".utf8))) }
+  func refusal(status: Int, reason: String) -> HTTPResponse {
+    HTTPResponse(status: status, body: .bytes(Array("refused: \(reason)".utf8)))
+  }
 }
 
 struct StreamedBodyTests {
-  private static func server(_ sink: TestSink, _ change: (inout HTTPServer.Configuration) -> Void = { _ in }) throws -> HTTPServer {
+  private static func server(_ sink: TestSink, _ change: (inout HTTPServer.Configuration) -> Void = { _ in }) throws
+    -> HTTPServer
+  {
     var configuration = HTTPServer.Configuration()
     configuration.bodyByteLimit = 1000
     configuration.totalBodyByteLimit = 1000
@@ -74,9 +78,14 @@ struct StreamedBodyTests {
     "POST \(path) HTTP/1.1\r\nHost: h\r\n" + headers.map { $0 + "\r\n" }.joined() + "\r\n"
   }
 
-  private static func content(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 / 251) } }
+  private static func content(_ count: Int) -> [UInt8] {
+    (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 / 251) }
+  }
 
-  @Test(arguments: [0, 1, 5000, 1_000_000]) func `a body goes to its sink, byte by byte as it was sent, whatever the server would collect`(_ count: Int) async throws {
+  @Test(arguments: [0, 1, 5000, 1_000_000])
+  func `a body goes to its sink, byte by byte as it was sent, whatever the server would collect`(_ count: Int)
+    async throws
+  {
     let sink = TestSink()
     let server = try Self.server(sink)
     let client = try RawConnection(port: server.port)
@@ -94,7 +103,8 @@ struct StreamedBodyTests {
     let sink = TestSink()
     let server = try Self.server(sink)
     let client = try RawConnection(port: server.port)
-    try await client.send(Self.head("/stream", "Transfer-Encoding: chunked") + "3\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n")
+    try await client.send(
+      Self.head("/stream", "Transfer-Encoding: chunked") + "3\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n")
     #expect(try await client.readAnswer().text == "streamed 19 0")
     try await client.send(Self.head("/stream", "Content-Length: 5", "Expect: 100-continue"))
     #expect(try await client.readHead().status == 100)
@@ -107,7 +117,9 @@ struct StreamedBodyTests {
     let server = try Self.server(sink)
     let client = try RawConnection(port: server.port)
     let content = Self.content(600_000)
-    let sending = Task { try await client.send(Array(Self.head("/stream", "Content-Length: \(content.count)").utf8) + content) }
+    let sending = Task {
+      try await client.send(Array(Self.head("/stream", "Content-Length: \(content.count)").utf8) + content)
+    }
     for piece in 1...20 {
       await sink.pieces.reaches(piece)
       // Exactly one piece, however long the test waits; the next comes after `goOn`.
@@ -141,12 +153,15 @@ struct StreamedBodyTests {
     let handler = Handler()
     let server = try HTTPServer(handler: handler)
     let client = try RawConnection(port: server.port)
-    try await client.send(Array(Self.head("/", "Content-Length: 3000000").utf8) + [UInt8](repeating: 1, count: 3_000_000))
+    try await client.send(
+      Array(Self.head("/", "Content-Length: 3000000").utf8) + [UInt8](repeating: 1, count: 3_000_000))
     #expect(try await client.readAnswer().status == 200)
     #expect(handler.sink.count.load(ordering: .relaxed) == 3_000_000)
   }
 
-  @Test func `a body over the sink's limit is refused before it is read when its length says so, and its sink told`() async throws {
+  @Test func `a body over the sink's limit is refused before it is read when its length says so, and its sink told`()
+    async throws
+  {
     let sink = TestSink(byteLimit: 10)
     let server = try Self.server(sink)
     let client = try RawConnection(port: server.port)
@@ -162,14 +177,17 @@ struct StreamedBodyTests {
     let sink = TestSink(byteLimit: 10)
     let server = try Self.server(sink)
     let client = try RawConnection(port: server.port)
-    try await client.send(Self.head("/stream", "Transfer-Encoding: chunked") + "8\r\n01234567\r\n8\r\n01234567\r\n0\r\n\r\n")
+    try await client.send(
+      Self.head("/stream", "Transfer-Encoding: chunked") + "8\r\n01234567\r\n8\r\n01234567\r\n0\r\n\r\n")
     #expect(try await client.readAnswer().status == 413)
     await sink.aborts.reaches(1)
     _ = try await client.readToEnd()
     #expect(sink.aborts.count == 1)
   }
 
-  @Test(arguments: [true, false]) func `a client that hangs up in the middle aborts its sink`(hasRoom: Bool) async throws {
+  @Test(arguments: [true, false]) func `a client that hangs up in the middle aborts its sink`(hasRoom: Bool)
+    async throws
+  {
     let sink = TestSink(hasRoom: hasRoom)
     let server = try Self.server(sink)
     let client = try RawConnection(port: server.port)

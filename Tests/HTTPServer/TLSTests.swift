@@ -12,7 +12,8 @@ struct TLSTests {
   static let other = Result { try Certificates() }
 
   private static func server(
-    _ handler: any HTTPHandler, _ certificates: Certificates, configure: (inout HTTPServer.Configuration) -> Void = { _ in }
+    _ handler: any HTTPHandler, _ certificates: Certificates,
+    configure: (inout HTTPServer.Configuration) -> Void = { _ in }
   ) throws -> HTTPServer {
     var configuration = HTTPServer.Configuration()
     configuration.certificate = try TLSCertificate(certificate: certificates.chain, key: certificates.key)
@@ -25,7 +26,8 @@ struct TLSTests {
     let server = try Self.server(
       ClosureHandler { request in
         switch request.pathSegments {
-        case ["content"]: HTTPResponse(status: 206, body: .content(ContentTests.Squares(), offset: 1000, byteCount: 2_900_000))
+        case ["content"]:
+          HTTPResponse(status: 206, body: .content(ContentTests.Squares(), offset: 1000, byteCount: 2_900_000))
         default: HTTPResponse(status: 200, body: .bytes(request.body))
         }
       }, certificates)
@@ -105,7 +107,8 @@ struct TLSTests {
     func handshake(_ version: String) throws -> Bool {
       // Level 0, so that the server and not the client refuses old versions.
       let arguments = [
-        "s_client", "-connect", "127.0.0.1:\(server.port)", version, "-cipher", "DEFAULT:@SECLEVEL=0", "-CAfile", certificates.authority, "-verify_return_error",
+        "s_client", "-connect", "127.0.0.1:\(server.port)", version, "-cipher", "DEFAULT:@SECLEVEL=0", "-CAfile",
+        certificates.authority, "-verify_return_error",
       ]
       return try Certificates.run("openssl", arguments).code == 0
     }
@@ -143,7 +146,8 @@ struct TLSTests {
     let renewals = Mutex<[TLSCertificate.Renewal]>([])
     var configuration = HTTPServer.Configuration()
     configuration.certificate = try TLSCertificate(
-      certificate: chain.path, key: key.path, lookInterval: .zero, observe: { renewal in renewals.withLock { $0.append(renewal) } })
+      certificate: chain.path, key: key.path, lookInterval: .zero,
+      observe: { renewal in renewals.withLock { $0.append(renewal) } })
     let server = try HTTPServer(configuration: configuration, handler: echo)
     let url = "https://127.0.0.1:\(server.port)"
     let early = HTTPClient(certificateAuthorityFile: one.authority)
@@ -162,7 +166,9 @@ struct TLSTests {
     try put(other.key, key)
     #expect(try await HTTPClient(certificateAuthorityFile: other.authority).send("GET", url).status == 200)
     #expect(renewals.withLock { $0.last } == .renewed)
-    await #expect(throws: HTTPClientError.self) { try await HTTPClient(certificateAuthorityFile: one.authority).send("GET", url) }
+    await #expect(throws: HTTPClientError.self) {
+      try await HTTPClient(certificateAuthorityFile: one.authority).send("GET", url)
+    }
     // The earlier connection still works.
     #expect(try await early.send("GET", url).status == 200)
 
@@ -182,8 +188,11 @@ struct TLSTests {
     #expect(problem(one.chain, one.key) == nil)
     // The script makes certificates that are valid for two days.
     #expect(try abs(TLSCertificate(certificate: one.chain, key: one.key).expiry - now - 2 * 86_400) < 3600)
-    #expect(problem("/no/such.pem", one.key) == "The TLS certificate file /no/such.pem can't be read: No such file or directory.")
-    #expect(problem(one.chain, "/no/such.pem") == "The TLS key file /no/such.pem can't be read: No such file or directory.")
+    #expect(
+      problem("/no/such.pem", one.key)
+        == "The TLS certificate file /no/such.pem can't be read: No such file or directory.")
+    #expect(
+      problem(one.chain, "/no/such.pem") == "The TLS key file /no/such.pem can't be read: No such file or directory.")
     #expect(problem("/tmp", one.key) == "The TLS certificate file /tmp can't be read: Is a directory.")
     #expect(problem("/dev/null", one.key)?.contains("holds no certificate chain in PEM form") == true)
     #expect(problem(one.key, one.key)?.contains("holds no certificate chain in PEM form") == true)
@@ -210,7 +219,10 @@ struct TLSTests {
     let certificates = try Self.one.get()
     let server = try Self.server(echo, certificates)
     // The recorded beginning of a handshake, cut at every length, and random bytes.
-    let hello: [UInt8] = [0x16, 0x03, 0x01, 0x00, 0x2f, 0x01, 0x00, 0x00, 0x2b, 0x03, 0x03] + (0..<32).map { $0 } + [0, 0, 2, 0x13, 0x01, 1, 0, 0, 0]
+    let hello: [UInt8] =
+      [0x16, 0x03, 0x01, 0x00, 0x2f, 0x01, 0x00, 0x00, 0x2b, 0x03, 0x03] + (0..<32).map { $0 } + [
+        0, 0, 2, 0x13, 0x01, 1, 0, 0, 0,
+      ]
     for count in 0..<hello.count {
       let client = try RawConnection(port: server.port)
       try await client.send(Array(hello[..<count]))
@@ -234,7 +246,9 @@ struct Certificates: Sendable {
 
   init() throws {
     let folder = try Self.folder()
-    let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().appending(path: "Clients/certificates").path
+    let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().appending(
+      path: "Clients/certificates"
+    ).path
     let made = try Self.run(script, [folder.path])
     guard made.code == 0 else { throw RawConnection.Failure(description: "certificates: \(made.output)") }
     authority = folder.appending(path: "ca.pem").path
@@ -245,7 +259,9 @@ struct Certificates: Sendable {
   }
 
   private static let made = Mutex<[URL]>([])
-  private static let removal: Int32 = atexit { for folder in Certificates.made.withLock({ $0 }) { try? FileManager.default.removeItem(at: folder) } }
+  private static let removal: Int32 = atexit {
+    for folder in Certificates.made.withLock({ $0 }) { try? FileManager.default.removeItem(at: folder) }
+  }
 
   static func folder() throws -> URL {
     let folder = FileManager.default.temporaryDirectory.appending(path: "aq-tls-\(UUID().uuidString.prefix(8))")

@@ -10,7 +10,9 @@ struct ClosureHandler: HTTPHandler {
 
   func respond(to request: HTTPRequest) async -> HTTPResponse { await respond(request) }
   func refusal(status: Int, reason: String) -> HTTPResponse {
-    HTTPResponse(status: status, headers: [("Content-Type", "application/json")], body: .bytes(Array("{\"refused\":\"\(reason)\"}".utf8)))
+    HTTPResponse(
+      status: status, headers: [("Content-Type", "application/json")],
+      body: .bytes(Array("{\"refused\":\"\(reason)\"}".utf8)))
   }
   func releaseHeldRequests() { release() }
   func executor(for request: HTTPRequest) -> (any TaskExecutor)? { executor }

@@ -19,15 +19,21 @@ struct HistoryCodecTests {
 
   @Test func `every kind of value comes back`() throws {
     let values: [AttributeValue] = [
-      .null, .integer(.min), .integer(.max), .double(-0.5), .double(.leastNonzeroMagnitude), .decimal("-0.10"), .string(""), .string("é\u{0}😀"), .boolean(true),
+      .null, .integer(.min), .integer(.max), .double(-0.5), .double(.leastNonzeroMagnitude), .decimal("-0.10"),
+      .string(""), .string("é\u{0}😀"), .boolean(true),
       .boolean(false),
-      .date(-1), .uuid("0B7C1DF2-AAAA-4444-9999-000000000000"), .uri("x://y"), .binary([]), .binary([UInt8](repeating: 255, count: 100_000)),
+      .date(-1), .uuid("0B7C1DF2-AAAA-4444-9999-000000000000"), .uri("x://y"), .binary([]),
+      .binary([UInt8](repeating: 255, count: 100_000)),
       .asset(Asset(hash: [UInt8](repeating: 1, count: 32), byteCount: .max)), .composite([]),
-      .composite([.init(name: "a", value: .composite([.init(name: "b", value: .null)])), .init(name: "c", value: .asset(Asset(hash: [], byteCount: 0)))]),
+      .composite([
+        .init(name: "a", value: .composite([.init(name: "b", value: .null)])),
+        .init(name: "c", value: .asset(Asset(hash: [], byteCount: 0))),
+      ]),
     ]
     let named = values.enumerated().map { NamedValue(name: "v\($0.offset)", value: $0.element) }
     let relationships: [RelationshipValue] = [
-      .toOne(nil), .toOne("x"), .toMany([]), .toMany(["a", "b"]), .toManyDelta(add: [], remove: []), .toManyDelta(add: ["a"], remove: ["b", "c"]),
+      .toOne(nil), .toOne("x"), .toMany([]), .toMany(["a", "b"]), .toManyDelta(add: [], remove: []),
+      .toManyDelta(add: ["a"], remove: ["b", "c"]),
     ]
     let transaction = HistoryTransaction(
       transactionID: "t", timestamp: -5, author: "a", contextName: nil, bundleID: "", processID: "411",
@@ -49,13 +55,15 @@ struct HistoryCodecTests {
       transactionID: "t1", timestamp: 7, author: "app",
       changes: [
         HistoryChange(
-          changeType: .update, entity: "Tag", objectID: "A1", attributes: [NamedValue(name: "name", value: .string("desert"))],
+          changeType: .update, entity: "Tag", objectID: "A1",
+          attributes: [NamedValue(name: "name", value: .string("desert"))],
           relationships: [NamedValue(name: "photos", value: .toManyDelta(add: ["P"], remove: []))])
       ])
     // 13 values: t1, 7, app, three nulls; an update of Tag `A1`; name: text "desert"; photos: delta of one added, none
     // removed; no tombstone.
     let golden: [UInt8] = [
-      0x9d, 1, 0xa2, 0x74, 0x31, 7, 0xa3, 0x61, 0x70, 0x70, 0xc0, 0xc0, 0xc0, 1, 0xa3, 0x54, 0x61, 0x67, 0xa2, 0x41, 0x31,
+      0x9d, 1, 0xa2, 0x74, 0x31, 7, 0xa3, 0x61, 0x70, 0x70, 0xc0, 0xc0, 0xc0, 1, 0xa3, 0x54, 0x61, 0x67, 0xa2, 0x41,
+      0x31,
       0x93, 0xa4, 0x6e, 0x61, 0x6d, 0x65, 4, 0xa6, 0x64, 0x65, 0x73, 0x65, 0x72, 0x74,
       0x94, 0xa6, 0x70, 0x68, 0x6f, 0x74, 0x6f, 0x73, 3, 0x91, 0xa1, 0x50, 0x90, 0x90,
     ]
@@ -65,12 +73,20 @@ struct HistoryCodecTests {
 
   @Test func `composites may nest to the limit of a request`() throws {
     func nested(_ depth: Int) -> HistoryTransaction {
-      let value = (0..<depth).reduce(AttributeValue.integer(1)) { value, _ in .composite([.init(name: "n", value: value)]) }
+      let value = (0..<depth).reduce(AttributeValue.integer(1)) { value, _ in
+        .composite([.init(name: "n", value: value)])
+      }
       return HistoryTransaction(
-        transactionID: "t", timestamp: 0, changes: [HistoryChange(changeType: .insert, entity: "E", objectID: "o", attributes: [NamedValue(name: "a", value: value)])])
+        transactionID: "t", timestamp: 0,
+        changes: [
+          HistoryChange(
+            changeType: .insert, entity: "E", objectID: "o", attributes: [NamedValue(name: "a", value: value)])
+        ])
     }
     #expect(try HistoryTransaction(decoding: nested(64).encoded()) == nested(64))
-    #expect(throws: StoredFormatError.corrupt(reason: "composites nest deeper than 64 levels")) { _ = try HistoryTransaction(decoding: nested(65).encoded()) }
+    #expect(throws: StoredFormatError.corrupt(reason: "composites nest deeper than 64 levels")) {
+      _ = try HistoryTransaction(decoding: nested(65).encoded())
+    }
     #expect(throws: StoredFormatError.self) { _ = try HistoryTransaction(decoding: nested(5000).encoded()) }
   }
 
@@ -110,7 +126,9 @@ struct HistoryCodecTests {
 struct HistoryChangeTests {
   @Test func `an update lists what it touched in ascending order, other changes nothing`() {
     let attributes = [NamedValue(name: "b", value: AttributeValue.null), NamedValue(name: "d", value: .null)]
-    let relationships = [NamedValue(name: "a", value: RelationshipValue.toOne(nil)), NamedValue(name: "c", value: .toOne(nil))]
+    let relationships = [
+      NamedValue(name: "a", value: RelationshipValue.toOne(nil)), NamedValue(name: "c", value: .toOne(nil)),
+    ]
     func change(_ type: HistoryChange.ChangeType) -> HistoryChange {
       HistoryChange(changeType: type, entity: "E", objectID: "o", attributes: attributes, relationships: relationships)
     }

@@ -42,7 +42,11 @@ extension AttributeValue {
     case 8: .uri(generator.text())
     case 9: .binary((0..<generator.below(300)).map { UInt8(truncatingIfNeeded: $0) })
     case 10: .asset(Asset(hash: (0..<generator.below(33)).map { UInt8($0) }, byteCount: generator.number()))
-    default: .composite((0..<generator.below(4)).map { _ in CompositeElement(name: generator.text(), value: random(depth: depth - 1, &generator)) })
+    default:
+      .composite(
+        (0..<generator.below(4)).map { _ in
+          CompositeElement(name: generator.text(), value: random(depth: depth - 1, &generator))
+        })
     }
   }
 }
@@ -63,11 +67,14 @@ extension HistoryTransaction {
     }
     let changes = (0..<generator.below(6)).map { _ in
       HistoryChange(
-        changeType: [.insert, .update, .delete][generator.below(3)], entity: generator.text(), objectID: generator.text(), attributes: attributes(),
-        relationships: (0..<generator.below(4)).map { _ in NamedValue(name: generator.text(), value: relationship()) }, tombstone: attributes())
+        changeType: [.insert, .update, .delete][generator.below(3)], entity: generator.text(),
+        objectID: generator.text(), attributes: attributes(),
+        relationships: (0..<generator.below(4)).map { _ in NamedValue(name: generator.text(), value: relationship()) },
+        tombstone: attributes())
     }
     return HistoryTransaction(
-      transactionID: generator.text(), timestamp: generator.number(), author: optional(), contextName: optional(), bundleID: optional(), processID: optional(),
+      transactionID: generator.text(), timestamp: generator.number(), author: optional(), contextName: optional(),
+      bundleID: optional(), processID: optional(),
       changes: changes)
   }
 }

@@ -27,7 +27,9 @@ final class HotPath {
   /// - Returns: the number of allocations in all calls.
   func run() -> Int {
     for _ in 0..<3 { call() }
-    return hot_paths_loop(callCount, { Unmanaged<HotPath>.fromOpaque($0.unsafelyUnwrapped).takeUnretainedValue().call() }, Unmanaged.passUnretained(self).toOpaque())
+    return hot_paths_loop(
+      callCount, { Unmanaged<HotPath>.fromOpaque($0.unsafelyUnwrapped).takeUnretainedValue().call() },
+      Unmanaged.passUnretained(self).toOpaque())
   }
 
   private func call() {

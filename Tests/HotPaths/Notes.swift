@@ -8,7 +8,8 @@ import WebServices
 enum Notes {
   static let user = "_4a1c8e5f0b3d4e6f8a7b9c0d1e2f3a4b"
   static let zone = Zone.ID(zoneName: "Notes", ownerName: user)
-  static let stamp = Stamp(timestamp: 1_795_160_004_123, userRecordName: user, deviceID: "6F0C2E61-4B7D-4C5E-8E1B-000000000000")
+  static let stamp = Stamp(
+    timestamp: 1_795_160_004_123, userRecordName: user, deviceID: "6F0C2E61-4B7D-4C5E-8E1B-000000000000")
   static let folder = "0B0C2E61-4B7D-4C5E-8E1B-6F0C2E614B7D"
   static let key = [UInt8](0..<32)
 
@@ -21,7 +22,8 @@ enum Notes {
       Schema.RecordType(
         name: "CD_Note",
         fields: [
-          Schema.Field(name: "CD_entityName", type: .string), Schema.Field(name: "CD_title", type: .string), Schema.Field(name: "CD_body", type: .string),
+          Schema.Field(name: "CD_entityName", type: .string), Schema.Field(name: "CD_title", type: .string),
+          Schema.Field(name: "CD_body", type: .string),
           Schema.Field(name: "CD_moveReceipt", type: .bytes), Schema.Field(name: "CD_createdAt", type: .timestamp),
           Schema.Field(name: "CD_rating", type: .int64), Schema.Field(name: "CD_folder", type: .string),
         ], grants: [])
@@ -32,13 +34,21 @@ enum Notes {
       Entity(
         name: "Note",
         attributes: [
-          Attribute(name: "title", type: .string), Attribute(name: "body", type: .string), Attribute(name: "rating", type: .integer32),
+          Attribute(name: "title", type: .string), Attribute(name: "body", type: .string),
+          Attribute(name: "rating", type: .integer32),
           Attribute(name: "createdAt", type: .date),
         ],
-        relationships: [Relationship(name: "folder", destinationName: "Folder", inverseName: "notes", inverseEntityName: "Folder", isToMany: false)]),
+        relationships: [
+          Relationship(
+            name: "folder", destinationName: "Folder", inverseName: "notes", inverseEntityName: "Folder",
+            isToMany: false)
+        ]),
       Entity(
         name: "Folder",
-        relationships: [Relationship(name: "notes", destinationName: "Note", inverseName: "folder", inverseEntityName: "Note", isToMany: true)]),
+        relationships: [
+          Relationship(
+            name: "notes", destinationName: "Note", inverseName: "folder", inverseEntityName: "Note", isToMany: true)
+        ]),
     ]))
 
   static func name(_ number: Int) -> String {
@@ -54,7 +64,8 @@ enum Notes {
         + #""CD_moveReceipt":{"value":"AAECAwQFBgcICQoLDA0ODw==","type":"BYTES"},"CD_createdAt":{"value":1790000000000,"type":"TIMESTAMP"},"#
         + #""CD_rating":{"value":4,"type":"INT64"},"CD_folder":{"value":"\#(folder)","type":"STRING"}}}}"#
     }
-    return Array(#"{"zoneID":{"zoneName":"Notes"},"atomic":true,"operations":[\#(operations.joined(separator: ","))]}"#.utf8)
+    return Array(
+      #"{"zoneID":{"zoneName":"Notes"},"atomic":true,"operations":[\#(operations.joined(separator: ","))]}"#.utf8)
   }
 
   /// `stores/{id}/transactions` with one transaction of five inserts.
@@ -75,12 +86,15 @@ enum Notes {
   /// Records as a worker has them after its decisions on creations.
   static func records(_ count: Int) throws -> [Record] {
     try request(modification(count)).operations.map { operation in
-      guard case .save(let record) = try operation.decision(meeting: nil, stamp: stamp) else { fatalError("a creation saves") }
+      guard case .save(let record) = try operation.decision(meeting: nil, stamp: stamp) else {
+        fatalError("a creation saves")
+      }
       return record
     }
   }
 
   static var links: RecordDictionaryWriter.AssetLinks {
-    RecordDictionaryWriter.AssetLinks(baseURL: "https://sync.example.org", signingKey: key, expiry: 1_795_160_900, shard: 3)
+    RecordDictionaryWriter.AssetLinks(
+      baseURL: "https://sync.example.org", signingKey: key, expiry: 1_795_160_900, shard: 3)
   }
 }

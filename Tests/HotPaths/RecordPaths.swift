@@ -19,23 +19,32 @@ extension HotPath {
             return sum + record.fields.count
           }
         })
-      paths.append(HotPath("records/modify of \(count): answer", callCount: calls) { page(of: records, key: "records") })
+      paths.append(
+        HotPath("records/modify of \(count): answer", callCount: calls) { page(of: records, key: "records") })
     }
     let rows = try Notes.records(200).map { ($0.recordName, $0.encoded()) }
     paths.append(
       HotPath("changes/zone of 200: rows to page", callCount: 3) {
-        page(of: try rows.map { name, blob in try Record(decoding: blob, recordName: name, recordType: "CD_Note") }, key: "records")
+        page(
+          of: try rows.map { name, blob in try Record(decoding: blob, recordName: name, recordType: "CD_Note") },
+          key: "records")
       })
-    let request = Array(#"{"zones":[{"zoneID":{"zoneName":"Notes"},"syncToken":"\#(token.text)","resultsLimit":200}]}"#.utf8)
+    let request = Array(
+      #"{"zones":[{"zoneID":{"zoneName":"Notes"},"syncToken":"\#(token.text)","resultsLimit":200}]}"#.utf8)
     paths.append(
       HotPath("changes/zone: read") {
-        guard case .token(let text) = try ZoneChangesRequest.zones(of: JSONValue.request(request))[0].position else { return 0 }
+        guard case .token(let text) = try ZoneChangesRequest.zones(of: JSONValue.request(request))[0].position else {
+          return 0
+        }
         return try Int(SyncToken(text, as: .zone).positions[0].sequence)
       })
     let record = try Notes.records(1)[0]
     let blob = record.encoded()
     paths.append(HotPath("record row: encode") { record.encodedNotingEncryption().bytes.count })
-    paths.append(HotPath("record row: decode") { try Record(decoding: blob, recordName: Notes.folder, recordType: "CD_Note").fields.count })
+    paths.append(
+      HotPath("record row: decode") {
+        try Record(decoding: blob, recordName: Notes.folder, recordType: "CD_Note").fields.count
+      })
     return paths
   }
 
@@ -46,7 +55,9 @@ extension HotPath {
     let json = try JSONValue.request(body)
     let reference = try ZoneReference(of: json)
     guard ModifyRecordsRequest.recordNamesWithoutType(in: json).isEmpty else { return 0 }
-    let request = try ModifyRecordsRequest(json, zone: Zone.ID(zoneName: reference.zoneName, ownerName: Notes.user), schema: Notes.schema) { "" }
+    let request = try ModifyRecordsRequest(
+      json, zone: Zone.ID(zoneName: reference.zoneName, ownerName: Notes.user), schema: Notes.schema
+    ) { "" }
     return request.undeclaredFields.isEmpty ? request.operations.count : 0
   }
 
@@ -56,7 +67,9 @@ extension HotPath {
     output.beginObject()
     output.key(key)
     output.beginArray()
-    for (place, record) in records.enumerated() { writer.write(record, tag: RecordChangeTag(sequence: Int64(place + 1)), as: .complete, to: &output) }
+    for (place, record) in records.enumerated() {
+      writer.write(record, tag: RecordChangeTag(sequence: Int64(place + 1)), as: .complete, to: &output)
+    }
     output.endArray()
     output.member("syncToken", token.text)
     output.endObject()

@@ -8,8 +8,12 @@ import Testing
   static let samples: [FieldValue?] =
     [nil]
     + [Int64.min, -1_000_000, -1, 0, 1, 255, 256, .max].map { .int64($0) }
-    + [-Double.infinity, -1e300, -1.5, -Double.leastNonzeroMagnitude, -0.0, 0.0, .leastNonzeroMagnitude, 1, 1.5, 1e300, .infinity].map { .double($0) }
-    + ["", "A", "B", "a", "ab", "b", "é", "z", "\u{ffff}", "\u{1f600}"].map { .string($0) } + [Int64.min, 0, 7].map { .timestamp($0) }
+    + [
+      -Double.infinity, -1e300, -1.5, -Double.leastNonzeroMagnitude, -0.0, 0.0, .leastNonzeroMagnitude, 1, 1.5, 1e300,
+      .infinity,
+    ].map { .double($0) }
+    + ["", "A", "B", "a", "ab", "b", "é", "z", "\u{ffff}", "\u{1f600}"].map { .string($0) }
+    + [Int64.min, 0, 7].map { .timestamp($0) }
     + ["", "a", "b"].map { .reference(Reference(recordName: $0, action: .none)) }
 
   /// Orders by the numbers of the kinds, then by value.
@@ -17,8 +21,10 @@ import Testing
     switch (a, b) {
     case (.int64(let a)?, .int64(let b)?), (.timestamp(let a)?, .timestamp(let b)?): a < b ? -1 : a > b ? 1 : 0
     case (.double(let a)?, .double(let b)?): a < b ? -1 : a > b ? 1 : 0
-    case (.string(let a)?, .string(let b)?): Array(a.utf8) == Array(b.utf8) ? 0 : Array(a.utf8).lexicographicallyPrecedes(Array(b.utf8)) ? -1 : 1
-    case (.reference(let a)?, .reference(let b)?): a.recordName == b.recordName ? 0 : a.recordName < b.recordName ? -1 : 1
+    case (.string(let a)?, .string(let b)?):
+      Array(a.utf8) == Array(b.utf8) ? 0 : Array(a.utf8).lexicographicallyPrecedes(Array(b.utf8)) ? -1 : 1
+    case (.reference(let a)?, .reference(let b)?):
+      a.recordName == b.recordName ? 0 : a.recordName < b.recordName ? -1 : 1
     default: Int(a?.type.rawValue ?? 0) - Int(b?.type.rawValue ?? 0)
     }
   }
@@ -28,7 +34,9 @@ import Testing
       for b in Self.samples {
         let (keyA, keyB) = (IndexKey.order(a), IndexKey.order(b))
         let expected = Self.compare(a, b).signum()
-        #expect((keyA == keyB ? 0 : keyA.lexicographicallyPrecedes(keyB) ? -1 : 1) == expected, "\(String(describing: a)) \(String(describing: b))")
+        #expect(
+          (keyA == keyB ? 0 : keyA.lexicographicallyPrecedes(keyB) ? -1 : 1) == expected,
+          "\(String(describing: a)) \(String(describing: b))")
         #expect(IndexKey.everything.contains(keyA))
       }
     }
@@ -38,7 +46,9 @@ import Testing
 
   @Test func `ranges hold what passes a comparison, and no value of another type`() throws {
     for case let a? in Self.samples {
-      let (equal, atMost, atLeast) = try (#require(IndexKey.equal(a)), #require(IndexKey.atMost(a)), #require(IndexKey.atLeast(a)))
+      let (equal, atMost, atLeast) = try (
+        #require(IndexKey.equal(a)), #require(IndexKey.atMost(a)), #require(IndexKey.atLeast(a))
+      )
       #expect(equal.isSingleKey)
       for b in Self.samples {
         let key = IndexKey.order(b)
@@ -79,15 +89,21 @@ import Testing
     #expect(IndexKey.equalElement(.int64(1)).map { range in keys.count(where: range.contains) } == 1)
     let many = (0...IndexKey.countLimit).map { FieldValue.int64(Int64($0)) }
     #expect(index.keys(of: Self.record(["l": .list(element: .int64, many)])).last == IndexKey.overflow)
-    #expect(index.keys(of: Self.record(["l": .list(element: .int64, many.dropLast())])).count == IndexKey.countLimit + 1)
+    #expect(
+      index.keys(of: Self.record(["l": .list(element: .int64, many.dropLast())])).count == IndexKey.countLimit + 1)
     #expect(index.keys(of: Self.record([:])) == [IndexKey.missing])
     #expect(FieldIndex(recordType: "Note", key: .field("l"), kind: .place).keys(of: Self.record([:])) == [])
     #expect(FieldIndex(recordsOfType: "Note").keys(of: Self.record([:])) == [[]])
-    #expect(FieldIndex(recordType: "Note", key: .system(.createdTimestamp), kind: .value).keys(of: Self.record([:])) == [IndexKey.order(.timestamp(7))])
+    #expect(
+      FieldIndex(recordType: "Note", key: .system(.createdTimestamp), kind: .value).keys(of: Self.record([:])) == [
+        IndexKey.order(.timestamp(7))
+      ])
   }
 
   @Test func `schemas' spellings of system fields come back`() {
-    for field in SystemField.allCases { #expect(RecordKey(schemaName: RecordKey.system(field).schemaName) == .system(field)) }
+    for field in SystemField.allCases {
+      #expect(RecordKey(schemaName: RecordKey.system(field).schemaName) == .system(field))
+    }
     #expect(SystemField(fieldName: "___recordId") == .recordName)
     #expect(SystemField(fieldName: "___etag") == nil)
     #expect(RecordKey(schemaName: "title") == .field("title"))
@@ -106,8 +122,10 @@ import Testing
 @Suite struct `Words of a text` {
   @Test(
     arguments: [
-      ("", []), ("  ,. ", []), ("Milk & eggs", ["milk", "eggs"]), ("don't", ["don", "t"]), ("ÉCOLE école", ["école"]), ("x1y2 42", ["x1y2", "42"]),
-      ("Straße ΣΟΦΟΣ", ["straße", "σοφοσ"]), ("東京 tower", ["東", "京", "tower"]), ("ひらがなABC", ["ひ", "ら", "が", "な", "abc"]),
+      ("", []), ("  ,. ", []), ("Milk & eggs", ["milk", "eggs"]), ("don't", ["don", "t"]), ("ÉCOLE école", ["école"]),
+      ("x1y2 42", ["x1y2", "42"]),
+      ("Straße ΣΟΦΟΣ", ["straße", "σοφοσ"]), ("東京 tower", ["東", "京", "tower"]),
+      ("ひらがなABC", ["ひ", "ら", "が", "な", "abc"]),
       ("a_b-c/d", ["a", "b", "c", "d"]), ("e\u{301}a", ["e\u{301}a"]), ("🎉party🎉", ["party"]), ("한국어 말", ["한국어", "말"]),
     ] as [(String, [String])])
   func `are its runs of letters and digits, in lower case, once each`(text: String, words: [String]) {

@@ -17,12 +17,16 @@ import Testing
     return 6_371_008.8 * atan2(length, u[0] * v[0] + u[1] * v[1] + u[2] * v[2])
   }
 
-  static func place(_ latitude: Double, _ longitude: Double) -> Location { Location(latitude: latitude, longitude: longitude) }
+  static func place(_ latitude: Double, _ longitude: Double) -> Location {
+    Location(latitude: latitude, longitude: longitude)
+  }
 
   @Test func `distances are those of another formula, also across the antimeridian and the poles`() {
     for (a, b) in [
-      (Self.place(52.52, 13.405), Self.place(48.8566, 2.3522)), (Self.place(0, 179.9), Self.place(0, -179.9)), (Self.place(89.9, 0), Self.place(89.9, 180)),
-      (Self.place(-90, 0), Self.place(90, 0)), (Self.place(10, 20), Self.place(10, 20)), (Self.place(0, 0), Self.place(0, 180)),
+      (Self.place(52.52, 13.405), Self.place(48.8566, 2.3522)), (Self.place(0, 179.9), Self.place(0, -179.9)),
+      (Self.place(89.9, 0), Self.place(89.9, 180)),
+      (Self.place(-90, 0), Self.place(90, 0)), (Self.place(10, 20), Self.place(10, 20)),
+      (Self.place(0, 0), Self.place(0, 180)),
       (Self.place(1, 1), Self.place(1.000001, 1)),
     ] {
       #expect(abs(Earth.distance(a, b) - Self.distance(a, b)) < 0.1, "\(a) \(b)")
@@ -35,7 +39,8 @@ import Testing
     let corner = corners[seed % corners.count]
     let center =
       seed % 3 == 0
-      ? Self.place(corner.0, corner.1) : Self.place(.random(in: -90...90, using: &generator), .random(in: -180...180, using: &generator))
+      ? Self.place(corner.0, corner.1)
+      : Self.place(.random(in: -90...90, using: &generator), .random(in: -180...180, using: &generator))
     let distance = pow(10, Double.random(in: 0...7.4, using: &generator))
     let ranges = PlaceKey.ranges(near: center, within: distance)
     #expect(ranges.count <= 16)
@@ -45,7 +50,8 @@ import Testing
       let reach = distance / 111_195 * 1.5
       let latitude = min(90, max(-90, center.latitude + .random(in: -reach...reach, using: &generator)))
       let shrunk = max(cos(latitude * .pi / 180), 1e-6)
-      var longitude = center.longitude + .random(in: -min(reach / shrunk, 360)...min(reach / shrunk, 360), using: &generator)
+      var longitude =
+        center.longitude + .random(in: -min(reach / shrunk, 360)...min(reach / shrunk, 360), using: &generator)
       while longitude > 180 { longitude -= 360 }
       while longitude < -180 { longitude += 360 }
       let place = Self.place(latitude, longitude)

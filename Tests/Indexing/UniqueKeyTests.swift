@@ -20,16 +20,23 @@ struct UniqueKeyTests {
 
   @Test(
     arguments: [
-      ["CD_a": .string("x"), "CD_b": .int64(2)], ["CD_a": .string("x"), "CD_b": .timestamp(1)], ["CD_a": .string("X"), "CD_b": .int64(1)],
-      ["CD_a": .string(String(repeating: "x", count: 300)), "CD_b": .int64(1)], ["CD_a": .string(String(repeating: "x", count: 301)), "CD_b": .int64(1)],
+      ["CD_a": .string("x"), "CD_b": .int64(2)], ["CD_a": .string("x"), "CD_b": .timestamp(1)],
+      ["CD_a": .string("X"), "CD_b": .int64(1)],
+      ["CD_a": .string(String(repeating: "x", count: 300)), "CD_b": .int64(1)],
+      ["CD_a": .string(String(repeating: "x", count: 301)), "CD_b": .int64(1)],
     ] as [Fields])
   func `another value, another type and another length have another key`(fields: Fields) {
-    let others: [Fields] = [["CD_a": .string("x"), "CD_b": .int64(1)], ["CD_a": .string(String(repeating: "x", count: 302)), "CD_b": .int64(1)]]
+    let others: [Fields] = [
+      ["CD_a": .string("x"), "CD_b": .int64(1)],
+      ["CD_a": .string(String(repeating: "x", count: 302)), "CD_b": .int64(1)],
+    ]
     for other in others { #expect(Self.key(fields) != Self.key(other)) }
   }
 
   @Test func `a border between two values is part of the key`() {
-    #expect(Self.key(["CD_a": .string("ab"), "CD_b": .string("c")]) != Self.key(["CD_a": .string("a"), "CD_b": .string("bc")]))
+    #expect(
+      Self.key(["CD_a": .string("ab"), "CD_b": .string("c")])
+        != Self.key(["CD_a": .string("a"), "CD_b": .string("bc")]))
   }
 
   @Test func `a record that lacks a value, or has one that is not compared, has no key`() {

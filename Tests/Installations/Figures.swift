@@ -11,7 +11,9 @@ package struct Times: Sendable {
 
   package var count: Int { sorted.count }
   package var max: Double { sorted.last ?? 0 }
-  package func percentile(_ percent: Double) -> Double { sorted.isEmpty ? 0 : sorted[min(sorted.count - 1, Int(Double(sorted.count) * percent / 100))] }
+  package func percentile(_ percent: Double) -> Double {
+    sorted.isEmpty ? 0 : sorted[min(sorted.count - 1, Int(Double(sorted.count) * percent / 100))]
+  }
 }
 
 /// A number with one decimal digit.
@@ -38,8 +40,15 @@ package func object(_ build: (inout JSONWriter) -> Void) -> [UInt8] {
 /// Encodes a text for use as a query value.
 package func percentEncoded(_ text: String) -> String {
   text.utf8.reduce(into: "") { result, byte in
-    let isPlain = byte < 0x80 && (Character(Unicode.Scalar(byte)).isLetter || Character(Unicode.Scalar(byte)).isNumber || "-._~".utf8.contains(byte))
+    let isPlain =
+      byte < 0x80
+      && (Character(Unicode.Scalar(byte)).isLetter || Character(Unicode.Scalar(byte)).isNumber
+        || "-._~".utf8.contains(byte))
     let digits = String(byte, radix: 16, uppercase: true)
-    if isPlain { result.unicodeScalars.append(Unicode.Scalar(byte)) } else { result += "%" + (digits.count == 1 ? "0" : "") + digits }
+    if isPlain {
+      result.unicodeScalars.append(Unicode.Scalar(byte))
+    } else {
+      result += "%" + (digits.count == 1 ? "0" : "") + digits
+    }
   }
 }

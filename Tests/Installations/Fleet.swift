@@ -43,13 +43,16 @@ package actor Fleet {
   }
 
   /// The names of a role's members that are not leaving, ascending.
-  package func names(_ role: Role) -> [String] { members.values.filter { $0.specification.role == role && !$0.isLeaving }.map(\.specification.name).sorted() }
+  package func names(_ role: Role) -> [String] {
+    members.values.filter { $0.specification.role == role && !$0.isLeaving }.map(\.specification.name).sorted()
+  }
 
   package func allNames() -> [String] { members.keys.sorted() }
 
   /// The running processes, ascending by name.
   package func processes() -> [(name: String, role: Role, pid: pid_t)] {
-    members.values.compactMap { member in member.pid.map { (member.specification.name, member.specification.role, $0) } }.sorted { $0.name < $1.name }
+    members.values.compactMap { member in member.pid.map { (member.specification.name, member.specification.role, $0) }
+    }.sorted { $0.name < $1.name }
   }
 
   /// Watches the members until its task is cancelled.
@@ -63,7 +66,9 @@ package actor Fleet {
 
   private func noteEnd(of name: String) {
     guard let member = members[name], let pid = member.pid, let end = ServerProcess.reap(pid) else { return }
-    if end != member.expectedEnd { faults.append("\(name) (pid \(pid)) ended with \(end) by itself, see \(member.specification.log)") }
+    if end != member.expectedEnd {
+      faults.append("\(name) (pid \(pid)) ended with \(end) by itself, see \(member.specification.log)")
+    }
     members[name]?.pid = nil
     members[name]?.isReady = false
     members[name]?.expectedEnd = nil
@@ -102,7 +107,8 @@ package actor Fleet {
     let end = ContinuousClock.now + limit
     while await !isWhole() {
       guard ContinuousClock.now < end else {
-        faults.append("not ready after \(limit): " + members.filter { !$0.value.isReady }.keys.sorted().joined(separator: ", "))
+        faults.append(
+          "not ready after \(limit): " + members.filter { !$0.value.isReady }.keys.sorted().joined(separator: ", "))
         return false
       }
       // Dropped because a cancelled caller does not wait for the result.
@@ -126,7 +132,9 @@ package actor Fleet {
 
   @discardableResult
   package func pause(_ name: String) -> Bool {
-    guard let member = members[name], let pid = member.pid, member.expectedEnd == nil, !member.isStopped else { return false }
+    guard let member = members[name], let pid = member.pid, member.expectedEnd == nil, !member.isStopped else {
+      return false
+    }
     members[name]?.isStopped = true
     members[name]?.isReady = false
     return Glibc.kill(pid, SIGSTOP) == 0
@@ -141,7 +149,9 @@ package actor Fleet {
   /// Sends SIGTERM. The process must end with 0; then it is restarted, or leaves for good.
   @discardableResult
   package func stop(_ name: String, forGood: Bool) -> Bool {
-    guard let member = members[name], let pid = member.pid, member.expectedEnd == nil, !member.isStopped else { return false }
+    guard let member = members[name], let pid = member.pid, member.expectedEnd == nil, !member.isStopped else {
+      return false
+    }
     members[name]?.expectedEnd = 0
     members[name]?.isLeaving = forGood
     members[name]?.isReady = false

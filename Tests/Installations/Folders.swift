@@ -20,7 +20,8 @@ package func removeFolder(_ folder: String) {
 package func ownFolder() -> String {
   guard let path = realpath("/proc/self/exe", nil) else { return "." }
   defer { free(path) }
-  return String(String(cString: path).split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/"))
+  return String(
+    String(cString: path).split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/"))
 }
 
 package func write(_ bytes: [UInt8], to path: String) throws {

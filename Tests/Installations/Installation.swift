@@ -25,7 +25,9 @@ package struct Installation: Sendable {
   package var data: String { folder + "/data" }
   package var logs: String { folder + "/log" }
 
-  package init(binaries: String, folder: String, gatewayCount: Int, shardCount: Int, environment: [String: String] = [:]) throws {
+  package init(
+    binaries: String, folder: String, gatewayCount: Int, shardCount: Int, environment: [String: String] = [:]
+  ) throws {
     self.binaries = binaries
     self.folder = folder
     self.shardCount = shardCount
@@ -34,7 +36,9 @@ package struct Installation: Sendable {
     gateways = ports.dropLast().map { Endpoint(port: $0) }
     notifier = Endpoint(port: ports[gatewayCount])
     for path in [folder, data, logs, folder + "/run"] {
-      guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw RunError("\(path) can't be made: \(String(cString: strerror(errno)))") }
+      guard mkdir(path, 0o700) == 0 || errno == EEXIST else {
+        throw RunError("\(path) can't be made: \(String(cString: strerror(errno)))")
+      }
     }
   }
 
@@ -47,18 +51,23 @@ package struct Installation: Sendable {
     case .share: arguments += ["--data", data, "--shards", String(shardCount)]
     case .worker: arguments += ["--data", data]
     case .notifier: arguments += ["--http", notifier.address]
-    case .gateway: arguments += ["--http", gateways[number - 1].address, "--notifier-url", notifier.url, "--assets", data + "/assets"]
+    case .gateway:
+      arguments += [
+        "--http", gateways[number - 1].address, "--notifier-url", notifier.url, "--assets", data + "/assets",
+      ]
     }
     return Specification(
       name: name, role: role, executable: "\(binaries)/aquifer-\(role.rawValue)", arguments: arguments,
-      environment: environment.merging(["AQUIFER_OPERATOR_TOKEN": Self.operatorToken]) { $1 }, log: "\(logs)/\(name).log", readyFile: readyFile)
+      environment: environment.merging(["AQUIFER_OPERATOR_TOKEN": Self.operatorToken]) { $1 },
+      log: "\(logs)/\(name).log", readyFile: readyFile)
   }
 
   private func socket(_ name: String) -> String { "ipc://\(folder)/run/\(name).sock" }
 
   /// True when the process with this pid wrote the ready file and is ready.
   package static func answers(_ readyFile: String, pid: pid_t, _ http: HTTPClient) async -> Bool {
-    guard let bytes = ServerProcess.contents(readyFile), let ready = try? JSONValue(parsing: bytes), ready["pid"]?.int64 == Int64(pid),
+    guard let bytes = ServerProcess.contents(readyFile), let ready = try? JSONValue(parsing: bytes),
+      ready["pid"]?.int64 == Int64(pid),
       let admin = ready["admin"]?.string
     else { return false }
     // Dropped because a process that does not answer is not ready.
@@ -76,7 +85,9 @@ package struct Installation: Sendable {
       address.sin_port = port.bigEndian
       address.sin_addr.s_addr = inet_addr("127.0.0.1")
       let result = withUnsafePointer(to: &address) {
-        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+          bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+        }
       }
       if result == 0 { held.append((descriptor, port)) } else { close(descriptor) }
     }

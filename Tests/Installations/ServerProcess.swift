@@ -50,7 +50,9 @@ package enum ServerProcess {
         posix_spawn(&pid, specification.executable, &actions, &attributes, arguments, environment)
       }
     }
-    guard code == 0 else { throw RunError("\(specification.executable) can't be started: \(String(cString: strerror(code)))") }
+    guard code == 0 else {
+      throw RunError("\(specification.executable) can't be started: \(String(cString: strerror(code)))")
+    }
     return pid
   }
 
@@ -85,7 +87,9 @@ package enum ServerProcess {
     return lines + additions.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
   }
 
-  private static func withCStrings<Result>(_ strings: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result) -> Result {
+  private static func withCStrings<Result>(_ strings: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result)
+    -> Result
+  {
     let copies = strings.map { strdup($0) }
     defer { copies.forEach { free($0) } }
     return body(copies + [nil])

@@ -25,14 +25,22 @@ struct DifferentialTests {
       case 4: .bool(Bool.random(using: &generator))
       case 5: .null
       case 6: .array((0..<Int.random(in: 0...12, using: &generator)).map { _ in random(depth: depth - 1, &generator) })
-      default: .object((0..<Int.random(in: 0...20, using: &generator)).map { ("\($0)" + text(&generator), random(depth: depth - 1, &generator)) })
+      default:
+        .object(
+          (0..<Int.random(in: 0...20, using: &generator)).map {
+            ("\($0)" + text(&generator), random(depth: depth - 1, &generator))
+          })
       }
     }
 
     private static func text(_ generator: inout SplitMix) -> String {
-      let scalars: [Unicode.Scalar] = ["a", "b", "\"", "\\", "\n", "\u{1}", "é", "€", "😀", "\u{0}", " ", "/", "\u{10ffff}"]
+      let scalars: [Unicode.Scalar] = [
+        "a", "b", "\"", "\\", "\n", "\u{1}", "é", "€", "😀", "\u{0}", " ", "/", "\u{10ffff}",
+      ]
       var text = ""
-      for _ in 0..<Int.random(in: 0...18, using: &generator) { text.unicodeScalars.append(scalars[Int.random(in: 0..<scalars.count, using: &generator)]) }
+      for _ in 0..<Int.random(in: 0...18, using: &generator) {
+        text.unicodeScalars.append(scalars[Int.random(in: 0..<scalars.count, using: &generator)])
+      }
       return text
     }
 
@@ -60,8 +68,11 @@ struct DifferentialTests {
     func matches(_ value: JSONValue) -> Bool {
       switch self {
       case .object(let members):
-        value.kind == .object && value.members.map(\.key) == members.map(\.0) && members.allSatisfy { name, member in value[name].map(member.matches) ?? false }
-      case .array(let elements): value.kind == .array && value.count == elements.count && zip(elements, value.elements).allSatisfy { $0.matches($1) }
+        value.kind == .object && value.members.map(\.key) == members.map(\.0)
+          && members.allSatisfy { name, member in value[name].map(member.matches) ?? false }
+      case .array(let elements):
+        value.kind == .array && value.count == elements.count
+          && zip(elements, value.elements).allSatisfy { $0.matches($1) }
       case .string(let text): value.string == text && value.isString(text)
       case .integer(let number): value.int64 == number
       case .double(let number): value.kind == .double && value.double == number

@@ -8,7 +8,10 @@ struct ReadingTests {
   private func parse(_ text: String) throws -> JSONValue { try JSONValue(parsing: Array(text.utf8)) }
 
   @Test func `each accessor answers for its own kind only`() throws {
-    let cases: [(String, JSONValue.Kind)] = [("{}", .object), ("[]", .array), ("\"1\"", .string), ("1", .integer), ("1.0", .double), ("true", .bool), ("null", .null)]
+    let cases: [(String, JSONValue.Kind)] = [
+      ("{}", .object), ("[]", .array), ("\"1\"", .string), ("1", .integer), ("1.0", .double), ("true", .bool),
+      ("null", .null),
+    ]
     for (text, kind) in cases {
       let value = try parse(text)
       #expect(value.kind == kind)
@@ -24,9 +27,14 @@ struct ReadingTests {
   }
 
   @Test func `integers are exact and doubles are the nearest`() throws {
-    for number in [Int64.min, -1, 0, 1, (1 << 53) + 1, Int64.max] as [Int64] { #expect(try parse("\(number)").int64 == number) }
+    for number in [Int64.min, -1, 0, 1, (1 << 53) + 1, Int64.max] as [Int64] {
+      #expect(try parse("\(number)").int64 == number)
+    }
     #expect(try parse("-0").int64 == 0)
-    for text in ["0.1", "-0.0", "1e2", "1E+2", "5e-324", "1.7976931348623157e308", "2.2250738585072011e-308", "123456789012345678901234567890.0", "1e-400"] {
+    for text in [
+      "0.1", "-0.0", "1e2", "1E+2", "5e-324", "1.7976931348623157e308", "2.2250738585072011e-308",
+      "123456789012345678901234567890.0", "1e-400",
+    ] {
       let value = try parse(text)
       #expect(value.kind == .double && value.double?.bitPattern == Double(text)?.bitPattern, "\(text)")
     }
@@ -34,7 +42,8 @@ struct ReadingTests {
   }
 
   @Test func `members are found at any place and kept in the order sent`() throws {
-    let value = try parse(#" { "b" : [1, {"x":[[]]}, 2], "a" : {"c":null}, "" : 7, "long key with spaces" : "v" , "caf\u00e9":false} "#)
+    let value = try parse(
+      #" { "b" : [1, {"x":[[]]}, 2], "a" : {"c":null}, "" : 7, "long key with spaces" : "v" , "caf\u00e9":false} "#)
     #expect(value.members.map(\.key) == ["b", "a", "", "long key with spaces", "café"])
     #expect(value.count == 5)
     #expect(value["b"]?.elements.map(\.kind) == [.integer, .object, .integer])

@@ -35,7 +35,10 @@ struct WritingTests {
       writer.member("no", false)
       writer.endObject()
     }
-    #expect(text == #"{"a":"x","list":[1,[],{},null,{"raw":[]},true],"bytes":"AQIDBA==","n":7,"m":-9223372036854775808,"d":0.5,"no":false}"#)
+    #expect(
+      text
+        == #"{"a":"x","list":[1,[],{},null,{"raw":[]},true],"bytes":"AQIDBA==","n":7,"m":-9223372036854775808,"d":0.5,"no":false}"#
+    )
   }
 
   @Test func `constant text stands as it is, and what follows it has the comma it needs`() {
@@ -64,7 +67,8 @@ struct WritingTests {
   }
 
   @Test(arguments: [
-    ("", #""""#), ("\"\\/", #""\"\\/""#), ("\n\r\t", #""\n\r\t""#), ("\u{0}\u{8}\u{c}\u{1f}\u{20}\u{7f}", "\"\\u0000\\u0008\\u000c\\u001f \u{7f}\""),
+    ("", #""""#), ("\"\\/", #""\"\\/""#), ("\n\r\t", #""\n\r\t""#),
+    ("\u{0}\u{8}\u{c}\u{1f}\u{20}\u{7f}", "\"\\u0000\\u0008\\u000c\\u001f \u{7f}\""),
     ("é€😀\u{2028}", "\"é€😀\u{2028}\""),
   ])
   func `strings are escaped where JSON demands it`(value: String, expected: String) {
@@ -84,7 +88,8 @@ struct WritingTests {
   }
 
   @Test(arguments: [
-    0.0, -0.0, 1, -1, 0.1, 1e16, 1e20, 1e22, 1.5e300, .leastNonzeroMagnitude, .greatestFiniteMagnitude, -.leastNormalMagnitude, 1.0 / 3, 1e-7,
+    0.0, -0.0, 1, -1, 0.1, 1e16, 1e20, 1e22, 1.5e300, .leastNonzeroMagnitude, .greatestFiniteMagnitude,
+    -.leastNormalMagnitude, 1.0 / 3, 1e-7,
     123456789.125,
   ])
   func `a double is valid JSON that reads back as itself`(value: Double) throws {

@@ -31,7 +31,8 @@ struct Bench {
   }
 
   init(
-    _ workload: Workload.Sized, _ options: Options, _ target: Target, _ admin: Admin, _ scenario: Scenario, _ population: QueryPopulation?, _ random: inout FastRandom
+    _ workload: Workload.Sized, _ options: Options, _ target: Target, _ admin: Admin, _ scenario: Scenario,
+    _ population: QueryPopulation?, _ random: inout FastRandom
   ) async throws {
     self.workload = workload
     self.options = options
@@ -40,7 +41,9 @@ struct Bench {
     self.scenario = scenario
     self.population = population
     // A new user where possible, because a store mirrors every zone of its user.
-    token = workload.workload.hasUserForEachClient || options.scenarioPath != nil ? scenario.webAuthTokens[0] : try await Scenario.makeUser(with: admin)
+    token =
+      workload.workload.hasUserForEachClient || options.scenarioPath != nil
+      ? scenario.webAuthTokens[0] : try await Scenario.makeUser(with: admin)
     switch workload.workload {
     case .w2:
       let zoneName = try await scenario.makeZone(token: token, with: admin)
@@ -79,31 +82,46 @@ struct Bench {
       let token = tokens[client % tokens.count]
       switch workload.workload {
       case .w0:
-        makers.append(RequestMaker(.w0, count: 1, target: scenario.recordPlane("public/users/caller", token: token), host: target.host, random: random.split()))
-      case .w1c: makers.append(storeMaker(try await scenario.makeStore(token: token, with: admin), token, count: 5, &random))
+        makers.append(
+          RequestMaker(
+            .w0, count: 1, target: scenario.recordPlane("public/users/caller", token: token), host: target.host,
+            random: random.split()))
+      case .w1c:
+        makers.append(storeMaker(try await scenario.makeStore(token: token, with: admin), token, count: 5, &random))
       case .qe, .qs:
         guard let population else { throw LoadError(description: "there is no zone to query") }
         makers.append(population.maker(workload.workload, host: target.host, random: random.split()))
       default:
         let count = workload.workload.recordCount(batch: options.batch)
-        makers.append(zoneMaker(workload.workload, try await scenario.makeZone(token: token, with: admin), token, count: count, &random))
+        makers.append(
+          zoneMaker(
+            workload.workload, try await scenario.makeZone(token: token, with: admin), token, count: count, &random))
       }
     }
     let perRequest = workload.workload.recordCount(batch: options.batch)
     return { [makers, target, options, pace = workload.pace] in
-      let measurement = await runClosedLoops(target, makers, threadCount: options.threadCount, length: RunLength(seconds: options.seconds), pace: pace)
+      let measurement = await runClosedLoops(
+        target, makers, threadCount: options.threadCount, length: RunLength(seconds: options.seconds), pace: pace)
       let count = measurement.latencies.count
-      return RunOutcome(parts: [("", measurement, count * perRequest)], recordCount: (count + measurement.warmUpCount) * perRequest)
+      return RunOutcome(
+        parts: [("", measurement, count * perRequest)], recordCount: (count + measurement.warmUpCount) * perRequest)
     }
   }
 
-  private func zoneMaker(_ workload: Workload, _ zoneName: String, _ token: String, count: Int, _ random: inout FastRandom) -> RequestMaker {
+  private func zoneMaker(
+    _ workload: Workload, _ zoneName: String, _ token: String, count: Int, _ random: inout FastRandom
+  ) -> RequestMaker {
     RequestMaker(
-      workload, count: count, target: scenario.recordPlane("private/records/modify", token: token), host: target.host, zoneName: zoneName, random: random.split())
+      workload, count: count, target: scenario.recordPlane("private/records/modify", token: token), host: target.host,
+      zoneName: zoneName, random: random.split())
   }
 
-  private func storeMaker(_ store: Scenario.Store, _ token: String, count: Int, _ random: inout FastRandom) -> RequestMaker {
-    RequestMaker(.w1c, count: count, target: "\(store.path)/transactions?wait=export", host: target.host, bearer: token, random: random.split())
+  private func storeMaker(_ store: Scenario.Store, _ token: String, count: Int, _ random: inout FastRandom)
+    -> RequestMaker
+  {
+    RequestMaker(
+      .w1c, count: count, target: "\(store.path)/transactions?wait=export", host: target.host, bearer: token,
+      random: random.split())
   }
 
   /// Saves the records that devices will pull.
@@ -128,7 +146,8 @@ struct Bench {
     for _ in 0..<workload.clientCount {
       switch pulled.feed {
       case .zone(let name): feeds.append(zoneFeed(name))
-      case .stores: feeds.append(.store(path: try await scenario.makeStore(token: token, with: admin).path, bearer: token))
+      case .stores:
+        feeds.append(.store(path: try await scenario.makeStore(token: token, with: admin).path, bearer: token))
       }
     }
     let pull = Pull(target: target, feeds: feeds)
@@ -136,7 +155,9 @@ struct Bench {
       let outcome = await onOwnThread { pull.run() }
       let told = try pull.names(outcome)
       let count = told.reduce(0) { $0 + $1.count }
-      return RunOutcome(parts: [("", outcome.measurement, count)], recordCount: count) { try pull.check(told, expected: pulled.names) }
+      return RunOutcome(parts: [("", outcome.measurement, count)], recordCount: count) {
+        try pull.check(told, expected: pulled.names)
+      }
     }
   }
 
@@ -145,27 +166,34 @@ struct Bench {
     let maker = zoneMaker(.w1a, zoneName, token, count: 1, &random)
     let feed = zoneFeed(zoneName)
     // The zone has some records already, so that all devices begin with a token.
-    let first = try await exchange([maker.request], with: target) + exchange([feed.request(after: nil, host: target.host)], with: target)
+    let first =
+      try await exchange([maker.request], with: target)
+      + exchange([feed.request(after: nil, host: target.host)], with: target)
     guard let page = feed.page(first[1]) else { throw LoadError(description: "changes/zone names no syncToken") }
     let listening: Fanout.Listening = workload.workload == .w3 ? .courier : .stream
     var pings: [(target: Target, request: [UInt8])] = []
     for courier in couriers {
-      guard let notifier = Target(url: courier), let path = courier.dropFirst("http://".count).firstIndex(of: "/") else {
+      guard let notifier = Target(url: courier), let path = courier.dropFirst("http://".count).firstIndex(of: "/")
+      else {
         throw LoadError(description: "the courier '\(courier)' is not an http URL of a known host")
       }
       switch listening {
       case .courier: pings.append((notifier, httpRequest("GET", String(courier[path...]), host: notifier.host)))
       case .stream:
         let headers = ["Accept: text/event-stream", "Authorization: Bearer \(token)"]
-        let request = httpRequest("GET", "/mirror/1/\(scenario.container)/\(scenario.environment)/pings", host: notifier.host, headers: headers)
+        let request = httpRequest(
+          "GET", "/mirror/1/\(scenario.container)/\(scenario.environment)/pings", host: notifier.host, headers: headers)
         pings = .init(repeating: (notifier, request), count: workload.clientCount)
       }
     }
-    let fanout = Fanout(target: target, pings: pings, listening: listening, feed: feed, token: page.token, roundCount: options.saveCount)
+    let fanout = Fanout(
+      target: target, pings: pings, listening: listening, feed: feed, token: page.token, roundCount: options.saveCount)
     return {
       let outcome = try await onOwnThread { Result { () throws(LoadError) in try fanout.run(maker) } }.get()
       let count = fanout.pings.count * fanout.roundCount
-      return RunOutcome(parts: [("save", outcome.save, 0), ("last ping", outcome.lastPing, 0), ("last pull", outcome.lastPull, 0)], recordCount: count)
+      return RunOutcome(
+        parts: [("save", outcome.save, 0), ("last ping", outcome.lastPing, 0), ("last pull", outcome.lastPull, 0)],
+        recordCount: count)
     }
   }
 
@@ -176,12 +204,15 @@ struct Bench {
       throw LoadError(description: "the record is there already")
     }
     let contest = Contest(
-      target: target, zoneName: zoneName, recordName: maker.names[0], modifyPath: scenario.recordPlane("private/records/modify", token: token),
+      target: target, zoneName: zoneName, recordName: maker.names[0],
+      modifyPath: scenario.recordPlane("private/records/modify", token: token),
       lookupPath: scenario.recordPlane("private/records/lookup", token: token), roundCount: options.roundCount)
     return {
-      let outcome = try await onOwnThread { Result { () throws(LoadError) in try contest.run(changeTag: changeTag) } }.get()
+      let outcome = try await onOwnThread { Result { () throws(LoadError) in try contest.run(changeTag: changeTag) } }
+        .get()
       return RunOutcome(
-        parts: [("win", outcome.win, 0), ("refusal", outcome.refusal, 0), ("retry", outcome.retry, 0)], recordCount: 2 * contest.roundCount)
+        parts: [("win", outcome.win, 0), ("refusal", outcome.refusal, 0), ("retry", outcome.retry, 0)],
+        recordCount: 2 * contest.roundCount)
     }
   }
 
@@ -198,5 +229,7 @@ struct Bench {
     }
   }
 
-  private func zoneFeed(_ zoneName: String) -> Feed { .zone(zoneName, path: scenario.recordPlane("private/changes/zone", token: token)) }
+  private func zoneFeed(_ zoneName: String) -> Feed {
+    .zone(zoneName, path: scenario.recordPlane("private/changes/zone", token: token))
+  }
 }

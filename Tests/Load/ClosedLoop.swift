@@ -28,7 +28,9 @@ struct Measurement: Sendable {
   }
 
   /// Adds the time since `start`.
-  mutating func add(since start: UInt64, until now: UInt64 = Connections.now()) { latencies.append(UInt32(clamping: (now - start) / 1000)) }
+  mutating func add(since start: UInt64, until now: UInt64 = Connections.now()) {
+    latencies.append(UInt32(clamping: (now - start) / 1000))
+  }
 }
 
 /// The end of a run.
@@ -94,7 +96,11 @@ struct ClosedLoop: ~Copyable {
         switch event {
         case .answered(isSuccess: true):
           let now = Connections.now()
-          if now < measureFrom { measurement.warmUpCount += 1 } else if now < end { measurement.add(since: since(index), until: now) }
+          if now < measureFrom {
+            measurement.warmUpCount += 1
+          } else if now < end {
+            measurement.add(since: since(index), until: now)
+          }
         case .answered: measurement.note(connections.reader(of: index).beginning)
         case .received: break
         case .failed(let reason):
@@ -135,7 +141,9 @@ struct ClosedLoop: ~Copyable {
 }
 
 /// Runs closed loops on threads of their own and adds up their measurements.
-func runClosedLoops(_ target: Target, _ makers: [RequestMaker], threadCount: Int, length: RunLength, pace: Pace = .closed) async -> Measurement {
+func runClosedLoops(
+  _ target: Target, _ makers: [RequestMaker], threadCount: Int, length: RunLength, pace: Pace = .closed
+) async -> Measurement {
   let spacing = pace.spacing(clientCount: makers.count)
   return await withTaskGroup { group in
     for thread in 0..<min(threadCount, makers.count) {

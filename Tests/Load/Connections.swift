@@ -14,7 +14,9 @@ struct Target: Hashable, Sendable {
     guard url.hasPrefix("http://") else { return nil }
     let authority = url.dropFirst(7).prefix { $0 != "/" }
     let parts = authority.split(separator: ":")
-    guard let name = parts.first, parts.count <= 2, let port = parts.count == 2 ? UInt16(parts[1]) : 80 else { return nil }
+    guard let name = parts.first, parts.count <= 2, let port = parts.count == 2 ? UInt16(parts[1]) : 80 else {
+      return nil
+    }
     var found: UnsafeMutablePointer<addrinfo>?
     var hints = addrinfo()
     hints.ai_family = AF_INET
@@ -86,7 +88,9 @@ struct Connections: ~Copyable {
     connections[index].sentCount = 0
     connections[index].reader.reset(isStream: isStream)
     connections[index].started = Self.now()
-    if connections[index].socket < 0, !connect(index) { return fail(index, "connect: \(String(cString: strerror(errno)))") }
+    if connections[index].socket < 0, !connect(index) {
+      return fail(index, "connect: \(String(cString: strerror(errno)))")
+    }
     write(index)
   }
 
@@ -124,7 +128,9 @@ struct Connections: ~Copyable {
     address.sin_addr.s_addr = connections[index].target.address
     address.sin_port = connections[index].target.port.bigEndian
     let result = withUnsafePointer(to: &address) { address in
-      address.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(connection, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+      address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        Glibc.connect(connection, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
     }
     guard result == 0 || errno == EINPROGRESS else { return false }
     var event = epoll_event()
@@ -161,7 +167,10 @@ struct Connections: ~Copyable {
       let count = connections[index].reader.receive(from: connections[index].socket)
       if count < 0, errno == EINTR { continue }
       if count < 0, errno == EAGAIN || errno == EWOULDBLOCK { return }
-      if count <= 0 { return fail(index, count == 0 ? "the server closed the connection" : "receive: \(String(cString: strerror(errno)))") }
+      if count <= 0 {
+        return fail(
+          index, count == 0 ? "the server closed the connection" : "receive: \(String(cString: strerror(errno)))")
+      }
       switch connections[index].reader.outcome() {
       case .incomplete:
         if connections[index].reader.isStream { happened.append((index, .received)) }

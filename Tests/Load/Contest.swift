@@ -31,7 +31,10 @@ struct Contest: Sendable {
     let item = (try? JSONValue(parsing: body))?["records"]?.elements.first
     if item?["serverErrorCode"]?.string == "CONFLICT" { return .refused }
     if let tag = item?["recordChangeTag"]?.string, item?["serverErrorCode"] == nil { return .won(changeTag: tag) }
-    throw LoadError(description: "an update was answered with neither the record nor CONFLICT: \(String(decoding: body.prefix(500), as: UTF8.self))")
+    throw LoadError(
+      description:
+        "an update was answered with neither the record nor CONFLICT: \(String(decoding: body.prefix(500), as: UTF8.self))"
+    )
   }
 
   /// - Returns: the winning device.
@@ -40,7 +43,11 @@ struct Contest: Sendable {
     let winners: [(device: Int, changeTag: String)] = verdicts.enumerated().compactMap { device, verdict in
       if case .won(let changeTag) = verdict { (device, changeTag) } else { nil }
     }
-    guard winners.count == 1 else { throw LoadError(description: winners.isEmpty ? "both devices were refused" : "both devices were told that their change was saved") }
+    guard winners.count == 1 else {
+      throw LoadError(
+        description: winners.isEmpty
+          ? "both devices were refused" : "both devices were told that their change was saved")
+    }
     return winners[0]
   }
 
@@ -55,12 +62,18 @@ struct Contest: Sendable {
     for round in 0..<roundCount {
       do throws(LoadError) {
         // The devices take turns in sending first.
-        for device in round % 2 == 0 ? devices : devices.reversed() { connections.send(device, update("round \(round) device \(device)", changeTag)) }
+        for device in round % 2 == 0 ? devices : devices.reversed() {
+          connections.send(device, update("round \(round) device \(device)", changeTag))
+        }
         var verdicts = [Verdict](repeating: .refused, count: 2)
         for _ in devices {
           let (device, body) = try answer(&connections)
           verdicts[device] = try Self.verdict(body)
-          if verdicts[device] == .refused { outcome.refusal.add(since: connections.started(device)) } else { outcome.win.add(since: connections.started(device)) }
+          if verdicts[device] == .refused {
+            outcome.refusal.add(since: connections.started(device))
+          } else {
+            outcome.win.add(since: connections.started(device))
+          }
         }
         let winner = try Self.winner(verdicts)
         changeTag = try retry(&connections, loser: 1 - winner.device, after: winner, round: round, &outcome)
@@ -68,21 +81,28 @@ struct Contest: Sendable {
         throw LoadError(description: "round \(round + 1) of \(roundCount): \(error.description)")
       }
     }
-    for part in [\Outcome.win, \.refusal, \.retry] { outcome[keyPath: part].seconds = Double(Connections.now() - start) / 1e9 }
+    for part in [\Outcome.win, \.refusal, \.retry] {
+      outcome[keyPath: part].seconds = Double(Connections.now() - start) / 1e9
+    }
     return outcome
   }
 
   /// - Returns: the record's change tag afterwards.
   private func retry(
-    _ connections: inout Connections, loser: Int, after winner: (device: Int, changeTag: String), round: Int, _ outcome: inout Outcome
+    _ connections: inout Connections, loser: Int, after winner: (device: Int, changeTag: String), round: Int,
+    _ outcome: inout Outcome
   ) throws(LoadError) -> String {
     let lookup = #"{"zoneID":{"zoneName":"\#(zoneName)"},"records":[{"recordName":"\#(recordName)"}]}"#
     connections.send(loser, httpRequest("POST", lookupPath, host: target.host, body: Array(lookup.utf8)))
     let start = connections.started(loser)
     let body = try answer(&connections).body
     let record = (try? JSONValue(parsing: body))?["records"]?.elements.first
-    guard record?["recordChangeTag"]?.string == winner.changeTag, record?["fields"]?["CD_title"]?["value"]?.string == "round \(round) device \(winner.device)" else {
-      throw LoadError(description: "the record differs from the winner's update: \(String(decoding: body.prefix(500), as: UTF8.self))")
+    guard record?["recordChangeTag"]?.string == winner.changeTag,
+      record?["fields"]?["CD_title"]?["value"]?.string == "round \(round) device \(winner.device)"
+    else {
+      throw LoadError(
+        description: "the record differs from the winner's update: \(String(decoding: body.prefix(500), as: UTF8.self))"
+      )
     }
     connections.send(loser, update("round \(round) again", winner.changeTag))
     guard case .won(let changeTag) = try Self.verdict(try answer(&connections).body) else {

@@ -23,7 +23,8 @@ func exchange(_ requests: [[UInt8]], with target: Target, over width: Int = 8) a
         switch event {
         case .received: continue
         case .failed(let reason): return .failure(LoadError(description: reason))
-        case .answered(isSuccess: false): return .failure(LoadError(description: "a request was refused: \(connections.reader(of: index).beginning)"))
+        case .answered(isSuccess: false):
+          return .failure(LoadError(description: "a request was refused: \(connections.reader(of: index).beginning)"))
         case .answered: bodies[numbers[index]] = connections.reader(of: index).body
         }
         answerCount += 1

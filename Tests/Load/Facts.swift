@@ -37,7 +37,8 @@ struct Facts {
     command = json["command"]?.string
     postgresNote = json["postgres"]?["note"]?.string
     for limit in json["postgres"]?["limits"]?.elements ?? [] {
-      guard let name = limit["name"]?.string, let workload = limit["workload"]?.string, let rate = limit["recordsPerSecond"]?.double, let p50 = limit["p50ms"]?.double
+      guard let name = limit["name"]?.string, let workload = limit["workload"]?.string,
+        let rate = limit["recordsPerSecond"]?.double, let p50 = limit["p50ms"]?.double
       else {
         throw LoadError(description: "the facts' figures of PostgreSQL are not complete")
       }

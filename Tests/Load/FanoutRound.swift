@@ -107,7 +107,9 @@ struct FanoutRound: ~Copyable {
     }
   }
 
-  private func refusal(_ index: Int) -> LoadError { LoadError(description: "refused: \(connections.reader(of: index).beginning)") }
+  private func refusal(_ index: Int) -> LoadError {
+    LoadError(description: "refused: \(connections.reader(of: index).beginning)")
+  }
 
   private mutating func listened(_ device: Int, isAnswer: Bool) throws(LoadError) {
     if isAnswer {
@@ -142,7 +144,8 @@ struct FanoutRound: ~Copyable {
 
   private mutating func sendPull(_ device: Int, _ puller: Int) {
     pullers[puller] = device
-    connections.send(devices.count + puller, fanout.feed.request(after: devices[device].token, host: fanout.target.host))
+    connections.send(
+      devices.count + puller, fanout.feed.request(after: devices[device].token, host: fanout.target.host))
   }
 
   private mutating func pulled(_ puller: Int, for device: Int, isSuccess: Bool) throws(LoadError) {
@@ -162,7 +165,8 @@ struct FanoutRound: ~Copyable {
   private mutating func tookPage(_ bytes: [UInt8], _ device: Int) throws(LoadError) {
     guard let page = fanout.feed.page(bytes) else { throw LoadError(description: "a page names no token") }
     let wasTold = devices[device].isTold
-    let hasChange = start != nil && (maker.names.first.map { bytes.position(of: Array($0.utf8), from: 0) != nil } ?? false)
+    let hasChange =
+      start != nil && (maker.names.first.map { bytes.position(of: Array($0.utf8), from: 0) != nil } ?? false)
     devices[device].isPulling = false
     if devices[device].take(page, hasChange: hasChange) { pull(device) }
     count(device, wasTold)

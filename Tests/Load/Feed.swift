@@ -20,7 +20,9 @@ enum Feed: Sendable {
       return httpRequest("POST", path, host: host, body: Array(body.utf8))
     case .store(let path, let bearer):
       let token = token.map { "&after=\(Scenario.percentEncoded($0))" } ?? ""
-      return httpRequest("GET", "\(path)/changes?limit=\(Self.pageSize)\(token)", host: host, headers: ["Authorization: Bearer \(bearer)"])
+      return httpRequest(
+        "GET", "\(path)/changes?limit=\(Self.pageSize)\(token)", host: host,
+        headers: ["Authorization: Bearer \(bearer)"])
     }
   }
 
@@ -33,10 +35,13 @@ enum Feed: Sendable {
     }
     // A search from the end instead of a parser, so that the generator is not the bottleneck. Names are checked after
     // the measurement.
-    guard let start = bytes.lastPosition(of: Array(key.utf8)).map({ $0 + key.utf8.count }), let end = bytes[start...].firstIndex(of: UInt8(ascii: "\"")),
+    guard let start = bytes.lastPosition(of: Array(key.utf8)).map({ $0 + key.utf8.count }),
+      let end = bytes[start...].firstIndex(of: UInt8(ascii: "\"")),
       let moreComing = bytes.lastPosition(of: Self.moreComing)
     else { return nil }
-    return Page(token: String(decoding: bytes[start..<end], as: UTF8.self), moreComing: bytes[(moreComing + Self.moreComing.count)...].starts(with: "true".utf8))
+    return Page(
+      token: String(decoding: bytes[start..<end], as: UTF8.self),
+      moreComing: bytes[(moreComing + Self.moreComing.count)...].starts(with: "true".utf8))
   }
 
   private static let moreComing = Array(#""moreComing":"#.utf8)
@@ -47,7 +52,8 @@ enum Feed: Sendable {
     let (zone, token) = (Array(#""zid":"\#(name)""#.utf8), Array(#""tok":""#.utf8))
     var tokens: [String] = []
     var place = 0
-    while let found = bytes.position(of: zone, from: place), let start = bytes.position(of: token, from: found).map({ $0 + token.count }),
+    while let found = bytes.position(of: zone, from: place),
+      let start = bytes.position(of: token, from: found).map({ $0 + token.count }),
       let end = bytes[start...].firstIndex(of: UInt8(ascii: "\""))
     {
       tokens.append(String(decoding: bytes[start..<end], as: UTF8.self))
@@ -68,7 +74,10 @@ enum Feed: Sendable {
     case .zone:
       let records = page["zones"]?.elements.flatMap { $0["records"]?.elements ?? [] } ?? []
       return records.filter { $0["deleted"]?.bool != true }.compactMap { $0["recordName"]?.string }
-    case .store: return page["changes"]?.elements.filter { $0["changeType"]?.string == "save" }.compactMap { $0["objectID"]?.string } ?? []
+    case .store:
+      return page["changes"]?.elements.filter { $0["changeType"]?.string == "save" }.compactMap {
+        $0["objectID"]?.string
+      } ?? []
     }
   }
 }
@@ -92,5 +101,7 @@ enum FeedCheck {
     return strangers.isEmpty ? nil : "records arrived that nobody saved: \(list(strangers.sorted()))"
   }
 
-  private static func list(_ names: [String]) -> String { names.prefix(10).joined(separator: " ") + (names.count > 10 ? " …" : "") }
+  private static func list(_ names: [String]) -> String {
+    names.prefix(10).joined(separator: " ") + (names.count > 10 ? " …" : "")
+  }
 }

@@ -4,7 +4,9 @@ import Glibc
 
 enum TextFile {
   static func read(_ path: String) throws(LoadError) -> [UInt8] {
-    guard let file = fopen(path, "r") else { throw LoadError(description: "can't read \(path): \(String(cString: strerror(errno)))") }
+    guard let file = fopen(path, "r") else {
+      throw LoadError(description: "can't read \(path): \(String(cString: strerror(errno)))")
+    }
     defer { fclose(file) }
     var bytes = [UInt8](repeating: 0, count: 4 << 20)
     let count = fread(&bytes, 1, bytes.count, file)
@@ -12,9 +14,13 @@ enum TextFile {
   }
 
   static func write(_ bytes: [UInt8], to path: String) throws(LoadError) {
-    guard let file = fopen(path, "w") else { throw LoadError(description: "can't write \(path): \(String(cString: strerror(errno)))") }
+    guard let file = fopen(path, "w") else {
+      throw LoadError(description: "can't write \(path): \(String(cString: strerror(errno)))")
+    }
     let count = fwrite(bytes, 1, bytes.count, file)
-    guard fclose(file) == 0, count == bytes.count else { throw LoadError(description: "can't write \(path): \(String(cString: strerror(errno)))") }
+    guard fclose(file) == 0, count == bytes.count else {
+      throw LoadError(description: "can't write \(path): \(String(cString: strerror(errno)))")
+    }
   }
 }
 

@@ -26,8 +26,12 @@ struct StorageLimit: Hashable, Sendable {
     var sum = Measurement()
     try await withThrowingTaskGroup(of: Measurement.self) { group in
       for thread in 0..<threadCount {
-        let paths = (0..<fileCount).filter { $0 % threadCount == thread }.map { "\(folder)/limit-\(fileCount)-\(recordsPerCommit)-\($0)" }
-        group.addTask { try await onOwnThread { Result { try Self.commit(recordsPerCommit, to: paths, seconds: seconds) } }.get() }
+        let paths = (0..<fileCount).filter { $0 % threadCount == thread }.map {
+          "\(folder)/limit-\(fileCount)-\(recordsPerCommit)-\($0)"
+        }
+        group.addTask {
+          try await onOwnThread { Result { try Self.commit(recordsPerCommit, to: paths, seconds: seconds) } }.get()
+        }
       }
       for try await measurement in group { sum.merge(measurement) }
     }
@@ -79,7 +83,8 @@ private final class LimitFile {
 
   /// Commits records, their places in the zone's changes, and the zone's position, durably.
   func commit(_ count: Int, _ content: [UInt8], _ random: inout FastRandom) throws {
-    let insert = try connection.statement(SQL("insert", "INSERT INTO record(zone, name, seq, type, deleted, data) VALUES(1, ?1, ?2, 1, 0, ?3)"))
+    let insert = try connection.statement(
+      SQL("insert", "INSERT INTO record(zone, name, seq, type, deleted, data) VALUES(1, ?1, ?2, 1, 0, ?3)"))
     let position = try connection.statement(SQL("position", "UPDATE zone SET seq = ?1 WHERE id = 1"))
     try connection.transaction {
       for _ in 0..<count {
@@ -88,7 +93,9 @@ private final class LimitFile {
         let name = withUnsafeBytes(of: (random.next(), random.next())) { Array($0) }
         try insert.bind(1, name)
         try insert.bind(2, sequence)
-        try content.withUnsafeBytes { try insert.bind(3, UnsafeRawBufferPointer(rebasing: $0[start..<start + Self.recordByteCount])) }
+        try content.withUnsafeBytes {
+          try insert.bind(3, UnsafeRawBufferPointer(rebasing: $0[start..<start + Self.recordByteCount]))
+        }
         try insert.run()
       }
       try position.binding(sequence).run()
@@ -105,7 +112,10 @@ struct ProtocolLimit: Hashable {
   let workload: Workload
   let clientCount: Int
 
-  static let all = [ProtocolLimit(workload: .w1a, clientCount: 1), ProtocolLimit(workload: .w1a, clientCount: 16), ProtocolLimit(workload: .w1b, clientCount: 16)]
+  static let all = [
+    ProtocolLimit(workload: .w1a, clientCount: 1), ProtocolLimit(workload: .w1a, clientCount: 16),
+    ProtocolLimit(workload: .w1b, clientCount: 16),
+  ]
 
   var name: String { "empty HTTP server, \(workload.rawValue):\(clientCount)" }
 
@@ -114,7 +124,9 @@ struct ProtocolLimit: Hashable {
     defer { server.stop() }
     guard let target = Target(url: "http://127.0.0.1:\(server.port)") else { return Measurement() }
     let makers = (0..<clientCount).map { _ in
-      RequestMaker(workload, count: workload.recordCount(batch: batch), target: "/database/1/c/development/private/records/modify", host: target.host, zoneName: "Z")
+      RequestMaker(
+        workload, count: workload.recordCount(batch: batch), target: "/database/1/c/development/private/records/modify",
+        host: target.host, zoneName: "Z")
     }
     return await runClosedLoops(target, makers, threadCount: threadCount, length: length)
   }

@@ -15,7 +15,9 @@ struct Machine: Equatable {
     uname(&system)
     let kernel = withUnsafeBytes(of: &system.release) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     let coreCount = Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-    return Machine(processors: ProcFile.text("/proc/cpuinfo"), memory: ProcFile.text("/proc/meminfo"), kernel: kernel, coreCount: coreCount)
+    return Machine(
+      processors: ProcFile.text("/proc/cpuinfo"), memory: ProcFile.text("/proc/meminfo"), kernel: kernel,
+      coreCount: coreCount)
   }
 
   /// - Parameters: the contents of `/proc/cpuinfo` and `/proc/meminfo`.
@@ -27,7 +29,9 @@ struct Machine: Equatable {
   }
 
   private static func value(of name: String, in text: String) -> String? {
-    guard let line = text.split(separator: "\n").first(where: { $0.hasPrefix(name) }), let colon = line.firstIndex(of: ":") else { return nil }
+    guard let line = text.split(separator: "\n").first(where: { $0.hasPrefix(name) }),
+      let colon = line.firstIndex(of: ":")
+    else { return nil }
     return String(line[line.index(after: colon)...].drop { $0 == " " })
   }
 

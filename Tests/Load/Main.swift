@@ -41,9 +41,13 @@ struct Load {
 
   init(_ options: Options) throws {
     self.options = options
-    guard let target = Target(url: options.url) else { throw LoadError(description: "'\(options.url)' is not an http URL of a known host") }
+    guard let target = Target(url: options.url) else {
+      throw LoadError(description: "'\(options.url)' is not an http URL of a known host")
+    }
     self.target = target
-    admin = Admin(url: options.url.hasSuffix("/") ? String(options.url.dropLast()) : options.url, operatorToken: options.operatorToken)
+    admin = Admin(
+      url: options.url.hasSuffix("/") ? String(options.url.dropLast()) : options.url,
+      operatorToken: options.operatorToken)
   }
 
   func run() async throws -> Report {
@@ -54,7 +58,9 @@ struct Load {
 
     let userCount = options.workloads.map { $0.workload.hasUserForEachClient ? $0.clientCount : 1 }.max() ?? 1
     let scenario =
-      if let path = options.scenarioPath { try Scenario(json: JSONValue(parsing: TextFile.read(path))) } else { try await Scenario(making: userCount, with: admin) }
+      if let path = options.scenarioPath { try Scenario(json: JSONValue(parsing: TextFile.read(path))) } else {
+        try await Scenario(making: userCount, with: admin)
+      }
     guard !scenario.webAuthTokens.isEmpty else { throw LoadError(description: "the scenario has no clients") }
     let watch = await ProcessWatch(admin)
     var random = FastRandom(seed: options.seed)
@@ -66,7 +72,9 @@ struct Load {
         let bench = try await Bench(workload, options, target, admin, scenario, population, &random)
         for number in 1...options.runCount {
           let run = try await bench.prepare(&random)
-          entry.noise.append(try await number == 1 ? Noise.measure(onceQuietWithin: .seconds(min(3 * options.seconds, 10))) : Noise.measure())
+          entry.noise.append(
+            try await number == 1
+              ? Noise.measure(onceQuietWithin: .seconds(min(3 * options.seconds, 10))) : Noise.measure())
           let before = await watch.look()
           let outcome = try await run()
           entry.uses.append((ProcessUse.between(before, await watch.look()), outcome.recordCount))
@@ -87,7 +95,9 @@ struct Load {
 
   private func limits() async throws -> [Report.Limit] {
     let folder = (options.scratchPath ?? "/tmp") + "/aquifer-limit-" + Hex.encode(SecureRandom.bytes(6))
-    guard mkdir(folder, 0o700) == 0 else { throw LoadError(description: "can't make \(folder): \(String(cString: strerror(errno)))") }
+    guard mkdir(folder, 0o700) == 0 else {
+      throw LoadError(description: "can't make \(folder): \(String(cString: strerror(errno)))")
+    }
     defer { Folder.remove(folder) }
     var limits: [Report.Limit] = []
     for limit in StorageLimit.all {
@@ -105,8 +115,11 @@ struct Load {
       var line = Report.Limit(name: limit.name)
       for _ in 1...options.runCount {
         line.noise.append(try await Noise.measure())
-        let measurement = try await limit.measure(batch: options.batch, threadCount: options.threadCount, length: RunLength(seconds: options.seconds))
-        line.runs.append(Figures(measurement, recordCount: measurement.latencies.count * limit.workload.recordCount(batch: options.batch)))
+        let measurement = try await limit.measure(
+          batch: options.batch, threadCount: options.threadCount, length: RunLength(seconds: options.seconds))
+        line.runs.append(
+          Figures(
+            measurement, recordCount: measurement.latencies.count * limit.workload.recordCount(batch: options.batch)))
       }
       say("\(line.name): \(line.median.recordsPerSecond.text(0)) records/s")
       limits.append(line)
@@ -124,16 +137,26 @@ struct Load {
     let filled = Connections.now()
     try await population.waitForIndexes(with: admin)
     let seconds = [start, filled, Connections.now()].map { Double($0) / 1e9 }
-    say("\(options.recordCount) records to query written in \((seconds[1] - seconds[0]).text(1)) s, indexes ready after \((seconds[2] - seconds[1]).text(1)) s")
+    say(
+      "\(options.recordCount) records to query written in \((seconds[1] - seconds[0]).text(1)) s, indexes ready after \((seconds[2] - seconds[1]).text(1)) s"
+    )
     return population
   }
 
   private static func publish(_ report: Report, _ options: Options) throws {
-    let outputs = [(options.jsonPath, report.json + [UInt8(ascii: "\n")]), (options.markdownPath, Array(report.markdown.utf8))]
+    let outputs = [
+      (options.jsonPath, report.json + [UInt8(ascii: "\n")]), (options.markdownPath, Array(report.markdown.utf8)),
+    ]
     for case (let path?, let bytes) in outputs {
-      if path == "-" { print(String(decoding: bytes, as: UTF8.self), terminator: "") } else { try TextFile.write(bytes, to: path) }
+      if path == "-" {
+        print(String(decoding: bytes, as: UTF8.self), terminator: "")
+      } else {
+        try TextFile.write(bytes, to: path)
+      }
     }
-    if options.jsonPath != "-", options.markdownPath != "-" { print("\(report.heading)\n\n" + report.tables.map(\.text).joined(separator: "\n"), terminator: "") }
+    if options.jsonPath != "-", options.markdownPath != "-" {
+      print("\(report.heading)\n\n" + report.tables.map(\.text).joined(separator: "\n"), terminator: "")
+    }
   }
 
   private static func environment() -> [String: String] {
@@ -149,14 +172,19 @@ struct Load {
     var limit = rlimit()
     // The program itself needs some files.
     let needed = workload.connectionCount + 64
-    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < rlim_t(needed) else { return }
-    throw LoadError(description: "it needs \(needed) open files, and \(limit.rlim_cur) are allowed: raise the limit (ulimit -Hn)")
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < rlim_t(needed) else {
+      return
+    }
+    throw LoadError(
+      description: "it needs \(needed) open files, and \(limit.rlim_cur) are allowed: raise the limit (ulimit -Hn)")
   }
 
   /// Every device needs a connection or two.
   private static func raiseFileLimit() {
     var limit = rlimit()
-    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < limit.rlim_max else {
+      return
+    }
     limit.rlim_cur = limit.rlim_max
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
   }
@@ -169,7 +197,9 @@ extension Report {
       guard let figures = line.runs.last else { continue }
       let rate = figures.recordsPerSecond > 0 ? ", \(figures.recordsPerSecond.text(0)) records/s" : ""
       let errors = figures.errorCount > 0 ? ", \(figures.errorCount) ERRORS" : ""
-      say("\(line.name) (\(number) of \(options.runCount))\(rate), p50 \(figures.p50.text(2)) ms, p99 \(figures.p99.text(2)) ms\(errors)")
+      say(
+        "\(line.name) (\(number) of \(options.runCount))\(rate), p50 \(figures.p50.text(2)) ms, p99 \(figures.p99.text(2)) ms\(errors)"
+      )
     }
   }
 }

@@ -35,7 +35,9 @@ struct Noise: Equatable {
 
   /// - Parameters: the contents of `/proc/loadavg`, and of `/proc/stat` at the window's beginning and end.
   init?(loadAverage: String, before: String, after: String) {
-    guard let load = loadAverage.split(separator: " ").first.flatMap({ Double($0) }), let start = Self.ticks(before), let end = Self.ticks(after) else { return nil }
+    guard let load = loadAverage.split(separator: " ").first.flatMap({ Double($0) }), let start = Self.ticks(before),
+      let end = Self.ticks(after)
+    else { return nil }
     let spans = zip(start, end).map { max(0, $1 - $0) }
     let total = spans.reduce(0, +)
     guard total > 0 else { return nil }

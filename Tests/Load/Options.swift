@@ -79,7 +79,9 @@ struct Options: Equatable {
         measuresLimits = true
         continue
       }
-      guard option.hasPrefix("--"), let value = rest.popFirst() else { throw UsageError(reason: "\(option) is not an option, or has no value") }
+      guard option.hasPrefix("--"), let value = rest.popFirst() else {
+        throw UsageError(reason: "\(option) is not an option, or has no value")
+      }
       try take(option, value)
     }
     if operatorToken == nil, scenarioPath == nil { throw UsageError(reason: "give --operator-token or --scenario") }
@@ -107,7 +109,9 @@ struct Options: Equatable {
     case "--json": jsonPath = value
     case "--markdown": markdownPath = value
     case "--seconds":
-      guard let number = Double(value), (0.1...60).contains(number) else { throw UsageError(reason: "--seconds takes 0.1…60, not '\(value)'") }
+      guard let number = Double(value), (0.1...60).contains(number) else {
+        throw UsageError(reason: "--seconds takes 0.1…60, not '\(value)'")
+      }
       seconds = number
     default: throw UsageError(reason: "there is no option \(option)")
     }
@@ -118,7 +122,9 @@ struct Options: Equatable {
     var workloads: [Workload.Sized] = []
     for name in names.split(separator: ",") {
       guard let workload = Workload.Sized(name) else {
-        throw UsageError(reason: "'\(name)' is not a workload, its number is not 1…1024 (w3, w3s: 1…20000; w4: 2), or it takes no rate")
+        throw UsageError(
+          reason: "'\(name)' is not a workload, its number is not 1…1024 (w3, w3s: 1…20000; w4: 2), or it takes no rate"
+        )
       }
       workloads.append(workload)
     }

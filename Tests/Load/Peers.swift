@@ -38,9 +38,13 @@ struct Peer: Equatable {
     + rows("etcd", .store, [2_493, 8_882, 30_112, 44_743, 70_062, 33, 33, 0.86])
     + rows("Redis Streams", .store, [6_175, 27_415, 202_027, 613_046, 647_632, 18, 18, nil])
 
-  private static let workloads = ["w1a:1", "w1a:16", "w1b:16", "w2:1", "w2:8", "w3:1000 last ping", "w3:1000 last pull", "w4:2 refusal"]
+  private static let workloads = [
+    "w1a:1", "w1a:16", "w1b:16", "w2:1", "w2:8", "w3:1000 last ping", "w3:1000 last pull", "w4:2 refusal",
+  ]
 
   private static func rows(_ system: String, _ kind: Kind, _ figures: [Double?]) -> [Peer] {
-    zip(workloads, figures).compactMap { workload, figure in figure.map { Peer(system: system, kind: kind, workload: workload, figure: $0) } }
+    zip(workloads, figures).compactMap { workload, figure in
+      figure.map { Peer(system: system, kind: kind, workload: workload, figure: $0) }
+    }
   }
 }

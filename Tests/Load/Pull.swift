@@ -44,7 +44,11 @@ struct Pull: Sendable {
             continue
           }
           outcome.measurement.add(since: connections.started(index))
-          if page.moreComing { connections.send(index, feeds[index].request(after: page.token, host: target.host)) } else { left -= 1 }
+          if page.moreComing {
+            connections.send(index, feeds[index].request(after: page.token, host: target.host))
+          } else {
+            left -= 1
+          }
           outcome.pages[index].append(reader.body)
           deadline = Connections.now() + answerLimit
         }
@@ -55,7 +59,9 @@ struct Pull: Sendable {
   }
 
   /// The names that each device got.
-  func names(_ outcome: Outcome) throws -> [[String]] { try zip(feeds, outcome.pages).map { feed, pages in try pages.flatMap { try feed.names($0) } } }
+  func names(_ outcome: Outcome) throws -> [[String]] {
+    try zip(feeds, outcome.pages).map { feed, pages in try pages.flatMap { try feed.names($0) } }
+  }
 
   /// - Throws: when a device missed a name or got one twice. A store mirrors all its user's zones, so it may have
   ///   further names.
@@ -63,7 +69,9 @@ struct Pull: Sendable {
     for (feed, names) in zip(feeds, told) {
       var others: Set<String> = []
       if case .store = feed { others = Set(names) }
-      if let problem = FeedCheck.problem(expected: expected, told: names, possible: others) { throw LoadError(description: problem) }
+      if let problem = FeedCheck.problem(expected: expected, told: names, possible: others) {
+        throw LoadError(description: problem)
+      }
     }
   }
 }

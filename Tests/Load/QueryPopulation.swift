@@ -30,7 +30,8 @@ struct QueryPopulation: Sendable {
   }
 
   func maker(_ workload: Workload, host: String, random: FastRandom) -> RequestMaker {
-    RequestMaker(workload, count: 1, target: queryPath, host: host, zoneName: zoneName, population: self, random: random)
+    RequestMaker(
+      workload, count: 1, target: queryPath, host: host, zoneName: zoneName, population: self, random: random)
   }
 
   /// Creates the records in an existing zone, a few requests at a time.
@@ -39,8 +40,11 @@ struct QueryPopulation: Sendable {
       for (number, start) in stride(from: 0, to: recordCount, by: Self.batch).enumerated() {
         if number >= 4 { try await group.next() }
         group.addTask {
-          let answer = try await admin.call("POST", modifyPath, body: creates(start..<min(start + Self.batch, recordCount)), isOperator: false)
-          if let reason = answer["records"]?.elements.first?["reason"]?.string { throw LoadError(description: "a record was refused: \(reason)") }
+          let answer = try await admin.call(
+            "POST", modifyPath, body: creates(start..<min(start + Self.batch, recordCount)), isOperator: false)
+          if let reason = answer["records"]?.elements.first?["reason"]?.string {
+            throw LoadError(description: "a record was refused: \(reason)")
+          }
         }
       }
       try await group.waitForAll()
@@ -56,16 +60,21 @@ struct QueryPopulation: Sendable {
         + #""CD_entityName":{"value":"Note"},"CD_title":{"value":"Note \#(number)"},"#
         + #""CD_rating":{"value":\#(Self.first + number % (recordCount / Self.hitCount))},"CD_createdAt":{"value":\#(place)000000}}}}"#
     }
-    return Array(#"{"zoneID":{"zoneName":"\#(zoneName)"},"atomic":true,"operations":[\#(operations.joined(separator: ","))]}"#.utf8)
+    return Array(
+      #"{"zoneID":{"zoneName":"\#(zoneName)"},"atomic":true,"operations":[\#(operations.joined(separator: ","))]}"#.utf8
+    )
   }
 
   /// Repeats each query until it is too fast for a scan: the first query causes the index to be built.
   func waitForIndexes(with admin: Admin) async throws {
     let questions = [
-      #""filterBy":[{"fieldName":"CD_rating","comparator":"EQUALS","fieldValue":{"value":\#(Self.first)}}]"#, #""sortBy":[{"fieldName":"CD_createdAt"}]"#,
+      #""filterBy":[{"fieldName":"CD_rating","comparator":"EQUALS","fieldValue":{"value":\#(Self.first)}}]"#,
+      #""sortBy":[{"fieldName":"CD_createdAt"}]"#,
     ]
     for question in questions {
-      let body = Array(#"{"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(Self.pageSize),"query":{"recordType":"CD_Note",\#(question)}}"#.utf8)
+      let body = Array(
+        #"{"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(Self.pageSize),"query":{"recordType":"CD_Note",\#(question)}}"#
+          .utf8)
       for _ in 0..<3600 {
         let start = Connections.now()
         _ = try await admin.call("POST", queryPath, body: body, isOperator: false)

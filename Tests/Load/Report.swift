@@ -29,9 +29,13 @@ struct Report {
     /// Processor time for a record in microseconds, and memory in megabytes: medians, in the first run's order.
     var costs: [(process: String, microseconds: Double, memory: Double)] {
       (uses.first?.processes ?? []).compactMap { process in
-        let all = uses.compactMap { use in use.processes.first { $0.name == process.name }.map { ($0, use.recordCount) } }.filter { $0.1 > 0 }
+        let all = uses.compactMap { use in use.processes.first { $0.name == process.name }.map { ($0, use.recordCount) }
+        }.filter { $0.1 > 0 }
         guard !all.isEmpty else { return nil }
-        return (process.name, Figures.median(all.map { $0.0.processorSeconds * 1e6 / Double($0.1) }), Figures.median(all.map(\.0.memory)))
+        return (
+          process.name, Figures.median(all.map { $0.0.processorSeconds * 1e6 / Double($0.1) }),
+          Figures.median(all.map(\.0.memory))
+        )
       }
     }
 
@@ -102,7 +106,9 @@ struct Report {
     return writer.bytes
   }
 
-  private func write<Element>(_ key: String, _ elements: [Element], _ writer: inout JSONWriter, _ body: (Element, inout JSONWriter) -> Void) {
+  private func write<Element>(
+    _ key: String, _ elements: [Element], _ writer: inout JSONWriter, _ body: (Element, inout JSONWriter) -> Void
+  ) {
     writer.key(key)
     writer.beginArray()
     for element in elements { body(element, &writer) }

@@ -4,7 +4,9 @@ import Glibc
 
 /// A request as sent on the connection.
 /// - Parameter path: with the query.
-func httpRequest(_ method: String, _ path: String, host: String, headers: [String] = [], body: [UInt8]? = nil) -> [UInt8] {
+func httpRequest(_ method: String, _ path: String, host: String, headers: [String] = [], body: [UInt8]? = nil)
+  -> [UInt8]
+{
   var head = "\(method) \(path) HTTP/1.1\r\nHost: \(host)\r\n"
   for header in headers { head += header + "\r\n" }
   if let body { head += "Content-Type: application/json\r\nContent-Length: \(body.count)\r\n" }
@@ -33,23 +35,29 @@ struct RequestMaker: Sendable {
   ///   - zoneName: for workloads of the record plane.
   ///   - population: for queries.
   init(
-    _ workload: Workload, count: Int, target: String, host: String, bearer: String? = nil, zoneName: String = "", population: QueryPopulation? = nil,
+    _ workload: Workload, count: Int, target: String, host: String, bearer: String? = nil, zoneName: String = "",
+    population: QueryPopulation? = nil,
     random: FastRandom = FastRandom()
   ) {
     self.random = random
     var body = Template()
     switch workload {
     case .w1c: body.transaction(count)
-    case .qe: body.query(zoneName, #""filterBy":[{"fieldName":"CD_rating","comparator":"EQUALS","fieldValue":{"type":"INT64","value":"#, "}}]")
+    case .qe:
+      body.query(
+        zoneName, #""filterBy":[{"fieldName":"CD_rating","comparator":"EQUALS","fieldValue":{"type":"INT64","value":"#,
+        "}}]")
     case .qs:
       body.query(
-        zoneName, #""filterBy":[{"fieldName":"CD_createdAt","comparator":"GREATER_THAN","fieldValue":{"type":"TIMESTAMP","value":"#,
+        zoneName,
+        #""filterBy":[{"fieldName":"CD_createdAt","comparator":"GREATER_THAN","fieldValue":{"type":"TIMESTAMP","value":"#,
         #"000000}}],"sortBy":[{"fieldName":"CD_createdAt"}]"#)
     case .w0: break
     default: body.operations(count, zoneName: zoneName)
     }
     request = httpRequest(
-      workload == .w0 ? "GET" : "POST", target, host: host, headers: bearer.map { ["Authorization: Bearer \($0)"] } ?? [], body: workload == .w0 ? nil : body.bytes)
+      workload == .w0 ? "GET" : "POST", target, host: host,
+      headers: bearer.map { ["Authorization: Bearer \($0)"] } ?? [], body: workload == .w0 ? nil : body.bytes)
     let start = request.count - body.bytes.count
     isTransaction = workload == .w1c
     uuidPlaces = body.uuidPlaces.map { $0 + start }
@@ -63,7 +71,9 @@ struct RequestMaker: Sendable {
   /// The names of the records or objects that the request creates.
   var names: [String] {
     // The places of records alternate with their folders'; a transaction begins with its own name.
-    let places = isTransaction ? Array(uuidPlaces.dropFirst()) : stride(from: 0, to: uuidPlaces.count, by: 2).map { uuidPlaces[$0] }
+    let places =
+      isTransaction
+      ? Array(uuidPlaces.dropFirst()) : stride(from: 0, to: uuidPlaces.count, by: 2).map { uuidPlaces[$0] }
     return places.map { String(decoding: request[$0..<$0 + 36], as: UTF8.self) }
   }
 
@@ -73,7 +83,9 @@ struct RequestMaker: Sendable {
       request.replaceSubrange(place..<place + QueryPopulation.digitCount, with: String(number).utf8)
     }
     request.withUnsafeMutableBufferPointer { request in
-      for place in uuidPlaces { random.writeUUID(to: UnsafeMutableBufferPointer(rebasing: request[place..<place + 36])) }
+      for place in uuidPlaces {
+        random.writeUUID(to: UnsafeMutableBufferPointer(rebasing: request[place..<place + 36]))
+      }
       for place in textPlaces {
         let start = Int(random.next() % UInt64(Self.wordsByteCount - Self.textByteCount))
         words.withUnsafeBufferPointer { words in
@@ -104,7 +116,9 @@ struct RequestMaker: Sendable {
     }
 
     mutating func query(_ zoneName: String, _ head: String, _ tail: String) {
-      add(#"{"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(QueryPopulation.pageSize),"query":{"recordType":"CD_Note",\#(head)"#)
+      add(
+        #"{"zoneID":{"zoneName":"\#(zoneName)"},"resultsLimit":\#(QueryPopulation.pageSize),"query":{"recordType":"CD_Note",\#(head)"#
+      )
       numberPlaces.append(bytes.count)
       add(String(repeating: "1", count: QueryPopulation.digitCount))
       add(tail + "}}")
@@ -116,11 +130,15 @@ struct RequestMaker: Sendable {
         add(index > 0 ? "," : "")
         add(#"{"operationType":"create","record":{"recordName":""#)
         addUUID()
-        add(#"","recordType":"CD_Note","fields":{"CD_entityName":{"value":"Note","type":"STRING"},"CD_title":{"value":"Note \#(index)","type":"STRING"},"#)
+        add(
+          #"","recordType":"CD_Note","fields":{"CD_entityName":{"value":"Note","type":"STRING"},"CD_title":{"value":"Note \#(index)","type":"STRING"},"#
+        )
         add(#""CD_body":{"value":""#)
         addText()
         add(#"","type":"STRING"},"CD_moveReceipt":{"value":"AAECAwQFBgcICQoLDA0ODw==","type":"BYTES"},"#)
-        add(#""CD_createdAt":{"value":1790000000000,"type":"TIMESTAMP"},"CD_rating":{"value":4,"type":"INT64"},"CD_folder":{"value":""#)
+        add(
+          #""CD_createdAt":{"value":1790000000000,"type":"TIMESTAMP"},"CD_rating":{"value":4,"type":"INT64"},"CD_folder":{"value":""#
+        )
         addUUID()
         add(#"","type":"STRING"}}}}"#)
       }

@@ -55,7 +55,9 @@ struct ResponseReader {
   mutating func append(_ more: some Sequence<UInt8>) { bytes.append(contentsOf: more) }
 
   mutating func outcome() -> Outcome {
-    if headByteCount == nil, !readHead() { return bytes.count > 64 * 1024 || bodyByteCount == -1 ? .malformed : .incomplete }
+    if headByteCount == nil, !readHead() {
+      return bytes.count > 64 * 1024 || bodyByteCount == -1 ? .malformed : .incomplete
+    }
     guard let headByteCount else { return .incomplete }
     if isStream, isOK { return .incomplete }
     if let bodyByteCount {
@@ -79,7 +81,9 @@ struct ResponseReader {
     guard bodyByteCount == nil else { return Array(bytes[headByteCount...]) }
     var content: [UInt8] = []
     var position = headByteCount
-    while let lineEnd = bytes[position...].firstIndex(of: UInt8(ascii: "\n")), let count = Self.chunkByteCount(bytes[position..<lineEnd]), count > 0 {
+    while let lineEnd = bytes[position...].firstIndex(of: UInt8(ascii: "\n")),
+      let count = Self.chunkByteCount(bytes[position..<lineEnd]), count > 0
+    {
       content += bytes[(lineEnd + 1)...].prefix(count)
       position = min(lineEnd + 1 + count + 2, bytes.count)
     }
@@ -93,7 +97,9 @@ struct ResponseReader {
   }
 
   /// True when the received part of the body contains the text.
-  func contains(_ text: String) -> Bool { headByteCount.map { bytes.position(of: Array(text.utf8), from: $0) != nil } ?? false }
+  func contains(_ text: String) -> Bool {
+    headByteCount.map { bytes.position(of: Array(text.utf8), from: $0) != nil } ?? false
+  }
 
   /// True when a stream's head has arrived.
   var hasBegun: Bool { headByteCount != nil }
@@ -130,7 +136,8 @@ struct ResponseReader {
 
   /// A header's value when the line has that name, which includes the colon.
   private static func value(of name: StaticString, in line: ArraySlice<UInt8>) -> Substring? {
-    guard line.count > name.utf8CodeUnitCount, (0..<name.utf8CodeUnitCount).allSatisfy({ line[line.startIndex + $0] | 0x20 == name.utf8Start[$0] | 0x20 })
+    guard line.count > name.utf8CodeUnitCount,
+      (0..<name.utf8CodeUnitCount).allSatisfy({ line[line.startIndex + $0] | 0x20 == name.utf8Start[$0] | 0x20 })
     else { return nil }
     return String(decoding: line.dropFirst(name.utf8CodeUnitCount), as: UTF8.self)[...].drop { $0 == " " }
   }
@@ -157,7 +164,9 @@ extension [UInt8] {
   /// The position of `text` at or after `start`.
   func position(of text: [UInt8], from start: Int) -> Int? {
     withUnsafeBytes { all in
-      guard let base = all.baseAddress, start <= all.count, let found = memmem(base + start, all.count - start, text, text.count) else { return nil }
+      guard let base = all.baseAddress, start <= all.count,
+        let found = memmem(base + start, all.count - start, text, text.count)
+      else { return nil }
       return UnsafeRawPointer(found) - base
     }
   }

@@ -35,8 +35,12 @@ struct Scenario {
     let run = Hex.encode(SecureRandom.bytes(6))
     container = "iCloud.org.example.load-\(run)"
     try await admin.call("POST", "/admin/1/containers", ["container": container])
-    modelHash = try await admin.call("PUT", "/mirror/1/\(container)/\(environment)/model", body: Array(Self.model.utf8))["modelHash"]?.string
-    guard let token = try await admin.call("POST", "/admin/1/tokens", ["container": container, "environment": environment])["apiToken"]?.string else {
+    modelHash = try await admin.call(
+      "PUT", "/mirror/1/\(container)/\(environment)/model", body: Array(Self.model.utf8))["modelHash"]?.string
+    guard
+      let token = try await admin.call(
+        "POST", "/admin/1/tokens", ["container": container, "environment": environment])["apiToken"]?.string
+    else {
       throw LoadError(description: "the answer names no apiToken")
     }
     apiToken = token
@@ -90,8 +94,11 @@ extension Scenario {
 
   private func modifyZone(_ operation: String, _ zoneName: String, token: String, with admin: Admin) async throws {
     let body = #"{"operations":[{"operationType":"\#(operation)","zone":{"zoneID":{"zoneName":"\#(zoneName)"}}}]}"#
-    let answer = try await admin.call("POST", recordPlane("private/zones/modify", token: token), body: Array(body.utf8), isOperator: false)
-    if let reason = answer["zones"]?.elements.first?["reason"]?.string { throw LoadError(description: "the zone was refused: \(reason)") }
+    let answer = try await admin.call(
+      "POST", recordPlane("private/zones/modify", token: token), body: Array(body.utf8), isOperator: false)
+    if let reason = answer["zones"]?.elements.first?["reason"]?.string {
+      throw LoadError(description: "the zone was refused: \(reason)")
+    }
   }
 
   /// A store that a device mirrors.
@@ -114,13 +121,18 @@ extension Scenario {
 
   /// Makes couriers for a user's devices, and returns their addresses.
   func couriers(_ count: Int, token: String, _ target: Target) async throws -> [String] {
-    let path = "/device/1/\(container)/\(environment)/tokens/create?ckAPIToken=\(Self.percentEncoded(apiToken))&ckWebAuthToken=\(Self.percentEncoded(token))"
+    let path =
+      "/device/1/\(container)/\(environment)/tokens/create?ckAPIToken=\(Self.percentEncoded(apiToken))&ckWebAuthToken=\(Self.percentEncoded(token))"
     var random = FastRandom(seed: SecureRandom.uint64())
     let requests = (0..<count).map { _ in
-      httpRequest("POST", path, host: target.host, body: Array(#"{"apnsEnvironment":"development","clientId":"\#(random.uuid())"}"#.utf8))
+      httpRequest(
+        "POST", path, host: target.host,
+        body: Array(#"{"apnsEnvironment":"development","clientId":"\#(random.uuid())"}"#.utf8))
     }
     return try await exchange(requests, with: target).map { body in
-      guard let url = try JSONValue(parsing: body)["webcourierURL"]?.string else { throw LoadError(description: "tokens/create names no webcourierURL") }
+      guard let url = try JSONValue(parsing: body)["webcourierURL"]?.string else {
+        throw LoadError(description: "tokens/create names no webcourierURL")
+      }
       return url
     }
   }
@@ -143,7 +155,9 @@ extension Scenario {
   static func percentEncoded(_ text: String) -> String {
     text.utf8.reduce(into: "") { result, byte in
       let scalar = Unicode.Scalar(byte)
-      if byte < 0x80, scalar.properties.isAlphabetic || scalar.properties.numericType != nil || "-._~".unicodeScalars.contains(scalar) {
+      if byte < 0x80,
+        scalar.properties.isAlphabetic || scalar.properties.numericType != nil || "-._~".unicodeScalars.contains(scalar)
+      {
         result.unicodeScalars.append(scalar)
       } else {
         result += "%" + Hex.encode([byte]).uppercased()
@@ -168,13 +182,18 @@ struct Admin {
     return try await call(method, path, body: writer.bytes)
   }
 
-  func call(_ method: String, _ path: String, body: [UInt8], isOperator: Bool = true, bearer: String? = nil) async throws -> JSONValue {
+  func call(_ method: String, _ path: String, body: [UInt8], isOperator: Bool = true, bearer: String? = nil)
+    async throws -> JSONValue
+  {
     var headers = [HTTPClient.Header("Content-Type", "application/json")]
     if let token = isOperator ? operatorToken : bearer { headers.append(.init("Authorization", "Bearer \(token)")) }
     let response = try await client.send(method, url + path, headers: headers, body: body, timeout: .seconds(20))
     guard response.status == 200 else {
       let call = path.split(separator: "?").first.map(String.init) ?? path
-      throw LoadError(description: "\(method) \(call) was answered \(response.status): \(String(decoding: response.body.prefix(300), as: UTF8.self))")
+      throw LoadError(
+        description:
+          "\(method) \(call) was answered \(response.status): \(String(decoding: response.body.prefix(300), as: UTF8.self))"
+      )
     }
     return try JSONValue(parsing: response.body)
   }

@@ -5,7 +5,9 @@ extension Report {
   var tables: [Table] { [comparison, results, costs, limitTable, footprint].filter { !$0.rows.isEmpty } }
 
   /// The heading, the headline and all tables as Markdown.
-  var markdown: String { "\(heading).\n\n" + ([headline].filter { !$0.rows.isEmpty } + tables).map(\.markdown).joined(separator: "\n") }
+  var markdown: String {
+    "\(heading).\n\n" + ([headline].filter { !$0.rows.isEmpty } + tables).map(\.markdown).joined(separator: "\n")
+  }
 
   /// The machine, the commit and the method of the measurement.
   var heading: String {
@@ -29,22 +31,29 @@ extension Report {
     let batch = options.batch
     return [
       Comparison(
-        line: "w1a:1", meaning: "save one record, 1 client, records/s", storage: StorageLimit(fileCount: 1, recordsPerCommit: 1),
+        line: "w1a:1", meaning: "save one record, 1 client, records/s",
+        storage: StorageLimit(fileCount: 1, recordsPerCommit: 1),
         network: ProtocolLimit(workload: .w1a, clientCount: 1)),
       Comparison(
-        line: "w1a:16", meaning: "save one record, 16 clients, records/s", storage: StorageLimit(fileCount: 4, recordsPerCommit: 1),
+        line: "w1a:16", meaning: "save one record, 16 clients, records/s",
+        storage: StorageLimit(fileCount: 4, recordsPerCommit: 1),
         network: ProtocolLimit(workload: .w1a, clientCount: 16)),
       Comparison(
-        line: "w1b:16", meaning: "save \(batch) records at once, 16 clients, records/s", storage: StorageLimit(fileCount: 4, recordsPerCommit: 200),
+        line: "w1b:16", meaning: "save \(batch) records at once, 16 clients, records/s",
+        storage: StorageLimit(fileCount: 4, recordsPerCommit: 200),
         network: ProtocolLimit(workload: .w1b, clientCount: 16)),
       Comparison(line: "w1c:16", meaning: "save 5 objects and export them, 16 clients, objects/s"),
       Comparison(line: "w2:1", meaning: "pull \(options.changeCount) records, 1 device, records/s"),
       Comparison(line: "w2:8", meaning: "the same, 8 devices, records/s"),
       Comparison(line: "w2o:1", meaning: "pull \(options.changeCount) objects, 1 device, objects/s"),
       Comparison(line: "w2o:8", meaning: "the same, 8 devices, objects/s"),
-      Comparison(line: "w3:1000 last ping", meaning: "1000 listeners (long poll), a save until the last ping, ms", isLatency: true),
+      Comparison(
+        line: "w3:1000 last ping", meaning: "1000 listeners (long poll), a save until the last ping, ms",
+        isLatency: true),
       Comparison(line: "w3:1000 last pull", meaning: "the same, until the last has the change, ms", isLatency: true),
-      Comparison(line: "w3s:1000 last ping", meaning: "1000 listeners (event stream), a save until the last ping, ms", isLatency: true),
+      Comparison(
+        line: "w3s:1000 last ping", meaning: "1000 listeners (event stream), a save until the last ping, ms",
+        isLatency: true),
       Comparison(line: "w3s:1000 last pull", meaning: "the same, until the last has the change, ms", isLatency: true),
       Comparison(line: "w4:2 refusal", meaning: "refusal of a stale update, p50, ms", isLatency: true),
       Comparison(line: "w4:2 retry", meaning: "the refused device asks and saves again, p50, ms", isLatency: true),
@@ -60,7 +69,8 @@ extension Report {
 
   private var comparison: Table {
     var table = Table(
-      "Beside limits and peers", "workload:", "what:", "Aquifer", "of SQLite", "of HTTP", "of PostgreSQL", "best sync service:", "×", "fastest durable store:", "×")
+      "Beside limits and peers", "workload:", "what:", "Aquifer", "of SQLite", "of HTTP", "of PostgreSQL",
+      "best sync service:", "×", "fastest durable store:", "×")
     for comparison in comparisons {
       guard let figures = line(comparison.line)?.median, figures.requestCount > 0 else { continue }
       let value = comparison.isLatency ? figures.p50 : figures.recordsPerSecond
@@ -68,12 +78,18 @@ extension Report {
       func peer(_ kind: Peer.Kind) -> [String] {
         // Both ways of listening are compared with the peers' single one.
         let key = comparison.line.replacing("w3s", with: "w3")
-        guard let peer = Peer.best(kind, for: key, smallerIsBetter: comparison.isLatency), value > 0 else { return ["", ""] }
-        return ["\(peer.system) \(peer.figure.short)", (comparison.isLatency ? peer.figure / value : value / peer.figure).short]
+        guard let peer = Peer.best(kind, for: key, smallerIsBetter: comparison.isLatency), value > 0 else {
+          return ["", ""]
+        }
+        return [
+          "\(peer.system) \(peer.figure.short)",
+          (comparison.isLatency ? peer.figure / value : value / peer.figure).short,
+        ]
       }
       table.rows.append(
         [
-          comparison.line, comparison.meaning, value.short, share(comparison.storage.flatMap { limit($0.name)?.recordsPerSecond }),
+          comparison.line, comparison.meaning, value.short,
+          share(comparison.storage.flatMap { limit($0.name)?.recordsPerSecond }),
           share(comparison.network.flatMap { limit($0.name)?.recordsPerSecond }),
           share(facts.postgres.first { $0.workload == comparison.line }?.recordsPerSecond),
         ] + peer(.service) + peer(.store))
@@ -89,14 +105,17 @@ extension Report {
   // MARK: Results
 
   private var results: Table {
-    var table = Table("Results", "workload:", "records/s", "requests/s", "p50 ms", "p99 ms", "max ms", "errors", "runs:", "load/busy before:")
+    var table = Table(
+      "Results", "workload:", "records/s", "requests/s", "p50 ms", "p99 ms", "max ms", "errors", "runs:",
+      "load/busy before:")
     for entry in entries {
       for (index, line) in entry.lines.enumerated() {
         let median = line.median
         func rate(_ value: Double) -> String { value > 0 ? value.text(0) : "–" }
         let isRate = median.recordsPerSecond > 0
         table.rows.append([
-          line.name, rate(median.recordsPerSecond), rate(median.requestsPerSecond), median.p50.text(2), median.p99.text(2), median.longest.text(2),
+          line.name, rate(median.recordsPerSecond), rate(median.requestsPerSecond), median.p50.text(2),
+          median.p99.text(2), median.longest.text(2),
           String(median.errorCount),
           line.runs.map { isRate ? $0.recordsPerSecond.text(0) : $0.p50.text(2) }.joined(separator: " "),
           index == 0 ? entry.noise.map { $0?.summary ?? "?" }.joined(separator: " ") : "",
@@ -106,7 +125,8 @@ extension Report {
       if let error = entry.firstError { table.notes.append("\(entry.workload.name): the first error was: \(error)") }
     }
     table.notes.append(
-      "Runs: records/s of each, or p50 ms where there is no rate. Before each run: the load average, and how busy the processors were in a quarter of a second.")
+      "Runs: records/s of each, or p50 ms where there is no rate. Before each run: the load average, and how busy the processors were in a quarter of a second."
+    )
     return table
   }
 
@@ -119,9 +139,13 @@ extension Report {
     for entry in entries where !entry.costs.isEmpty {
       table.rows.append(
         [entry.workload.name]
-          + names.map { name in entry.costs.first { $0.process == name }.map { "\($0.microseconds.short) · \($0.memory.text(0))" } ?? "" })
+          + names.map { name in
+            entry.costs.first { $0.process == name }.map { "\($0.microseconds.short) · \($0.memory.text(0))" } ?? ""
+          })
     }
-    table.notes = ["Warming up counts in both. Of w3 a record is one device's ping and pull, of w4 an update that won; the generator runs on the same machine."]
+    table.notes = [
+      "Warming up counts in both. Of w3 a record is one device's ping and pull, of w4 an update that won; the generator runs on the same machine."
+    ]
     return table
   }
 
@@ -132,11 +156,14 @@ extension Report {
     for limit in limits {
       let median = limit.median
       table.rows.append([
-        limit.name, median.recordsPerSecond.text(0), median.p50.text(3), median.p99.text(3), limit.runs.map { $0.recordsPerSecond.text(0) }.joined(separator: " "),
+        limit.name, median.recordsPerSecond.text(0), median.p50.text(3), median.p99.text(3),
+        limit.runs.map { $0.recordsPerSecond.text(0) }.joined(separator: " "),
         limit.noise.map { $0?.summary ?? "?" }.joined(separator: " "),
       ])
     }
-    for limit in facts.postgres { table.rows.append([limit.name, limit.recordsPerSecond.text(0), limit.p50.text(3), "", "", ""]) }
+    for limit in facts.postgres {
+      table.rows.append([limit.name, limit.recordsPerSecond.text(0), limit.p50.text(3), "", "", ""])
+    }
     if let note = facts.postgresNote { table.notes.append(note) }
     return table
   }
@@ -147,14 +174,22 @@ extension Report {
     var table = Table("Start and footprint", "what:", "figure")
     guard let footprint = facts.footprint else { return table }
     if !footprint.startMilliseconds.isEmpty {
-      table.rows.append(["`aquifer dev` until everything answers, ms, median", Figures.median(footprint.startMilliseconds).text(0)])
+      table.rows.append([
+        "`aquifer dev` until everything answers, ms, median", Figures.median(footprint.startMilliseconds).text(0),
+      ])
     }
-    for (process, memory) in footprint.idle { table.rows.append(["\(process), resident when idle, MB", memory.text(1)]) }
-    if !footprint.idle.isEmpty { table.rows.append(["all processes, resident when idle, MB", footprint.idle.reduce(0) { $0 + $1.memory }.text(1)]) }
+    for (process, memory) in footprint.idle {
+      table.rows.append(["\(process), resident when idle, MB", memory.text(1)])
+    }
+    if !footprint.idle.isEmpty {
+      table.rows.append(["all processes, resident when idle, MB", footprint.idle.reduce(0) { $0 + $1.memory }.text(1)])
+    }
     let megabyte = 1_048_576.0
     for (name, byteCount, libraryByteCount) in footprint.binaries {
       table.rows.append(["\(name), MB", (byteCount / megabyte).text(1)])
-      if libraryByteCount > 0 { table.rows.append(["\(name), shared libraries of Swift besides, MB", (libraryByteCount / megabyte).text(1)]) }
+      if libraryByteCount > 0 {
+        table.rows.append(["\(name), shared libraries of Swift besides, MB", (libraryByteCount / megabyte).text(1)])
+      }
     }
     return table
   }

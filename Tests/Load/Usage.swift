@@ -20,7 +20,9 @@ struct ProcessState: Equatable {
       let parts = line.split(separator: " ")
       if parts.count == 2, let value = Double(parts[1]) { values[parts[0]] = value }
     }
-    guard let seconds = values["process_cpu_seconds_total"], let memory = values["process_resident_memory_bytes"] else { return nil }
+    guard let seconds = values["process_cpu_seconds_total"], let memory = values["process_resident_memory_bytes"] else {
+      return nil
+    }
     self.init(name: name, processorSeconds: seconds, memory: memory)
   }
 
@@ -41,8 +43,12 @@ struct ProcessUse: Equatable {
   /// Only processes that existed before and after the run.
   static func between(_ before: [ProcessState], _ after: [ProcessState]) -> [ProcessUse] {
     after.compactMap { state in
-      guard let earlier = before.first(where: { $0.name == state.name }), state.processorSeconds >= earlier.processorSeconds else { return nil }
-      return ProcessUse(name: state.name, processorSeconds: state.processorSeconds - earlier.processorSeconds, memory: state.memory / 1_048_576)
+      guard let earlier = before.first(where: { $0.name == state.name }),
+        state.processorSeconds >= earlier.processorSeconds
+      else { return nil }
+      return ProcessUse(
+        name: state.name, processorSeconds: state.processorSeconds - earlier.processorSeconds,
+        memory: state.memory / 1_048_576)
     }
   }
 }
@@ -69,8 +75,12 @@ struct ProcessWatch {
     var states: [ProcessState] = []
     for (name, url) in addresses {
       // Dropped because a process that does not answer has no figures.
-      guard let answer = try? await client.send("GET", url + "/metrics", headers: [], body: nil, timeout: .seconds(2)), answer.status == 200 else { continue }
-      if let state = ProcessState(name: name, metrics: String(decoding: answer.body, as: UTF8.self)) { states.append(state) }
+      guard let answer = try? await client.send("GET", url + "/metrics", headers: [], body: nil, timeout: .seconds(2)),
+        answer.status == 200
+      else { continue }
+      if let state = ProcessState(name: name, metrics: String(decoding: answer.body, as: UTF8.self)) {
+        states.append(state)
+      }
     }
     if !states.isEmpty { states.append(Self.generator) }
     return states
@@ -80,6 +90,8 @@ struct ProcessWatch {
     var time = timespec()
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
     let pages = ProcFile.text("/proc/self/statm").split(separator: " ").dropFirst().first.flatMap { Double($0) } ?? 0
-    return ProcessState(name: "generator", processorSeconds: Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9, memory: pages * Double(sysconf(Int32(_SC_PAGESIZE))))
+    return ProcessState(
+      name: "generator", processorSeconds: Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9,
+      memory: pages * Double(sysconf(Int32(_SC_PAGESIZE))))
   }
 }

@@ -82,7 +82,11 @@ struct Witness: Sendable {
               continue
             }
           } else {
-            if case .failed(let reason) = event { outcome.pages.note(reason) } else { outcome.pages.note(answer.beginning) }
+            if case .failed(let reason) = event {
+              outcome.pages.note(reason)
+            } else {
+              outcome.pages.note(answer.beginning)
+            }
             if outcome.pages.errorCount >= Self.errorLimit {
               isReading = false
               continue

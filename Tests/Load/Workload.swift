@@ -17,7 +17,8 @@ enum Workload: String, CaseIterable {
     case .w2o: "devices that have nothing pull a store with the object plane's changes"
     case .w3: "devices hold the web courier's poll; one save; all are pinged and pull it"
     case .w3s: "the same with devices that hold an event stream"
-    case .w4: "two devices update one record with the same change tag at once; one must win, the other asks and tries again"
+    case .w4:
+      "two devices update one record with the same change tag at once; one must win, the other asks and tries again"
     case .w5: "writers save single records while one device pulls; it must get every one"
     case .qe: "records/query for one value of an indexed field: 5 of all records"
     case .qs: "records/query for a range, sorted by its field: the first 20"
@@ -95,7 +96,8 @@ enum Workload: String, CaseIterable {
       let halves = text.split(separator: "@", omittingEmptySubsequences: false)
       let parts = halves[0].split(separator: ":", omittingEmptySubsequences: false)
       guard halves.count <= 2, parts.count <= 2, let workload = Workload(rawValue: String(parts[0])) else { return nil }
-      guard let count = parts.count == 2 ? Int(parts[1]) : workload.clientCount, (1...workload.clientLimit).contains(count)
+      guard let count = parts.count == 2 ? Int(parts[1]) : workload.clientCount,
+        (1...workload.clientLimit).contains(count)
       else { return nil }
       if workload == .w4, count != 2 { return nil }
       var pace = Pace.closed
@@ -109,7 +111,8 @@ enum Workload: String, CaseIterable {
     /// All workloads, in the sizes for which peers' figures exist.
     static let benchmark = [
       Sized(.w0, 16), Sized(.w1a, 1), Sized(.w1a, 16), Sized(.w1a, 16, .rate(2000)), Sized(.w1b, 16), Sized(.w1c, 16),
-      Sized(.w2, 1), Sized(.w2, 8), Sized(.w2o, 1), Sized(.w2o, 8), Sized(.w3, 100), Sized(.w3, 1000), Sized(.w3s, 100), Sized(.w3s, 1000), Sized(.w4, 2), Sized(.w5, 6),
+      Sized(.w2, 1), Sized(.w2, 8), Sized(.w2o, 1), Sized(.w2o, 8), Sized(.w3, 100), Sized(.w3, 1000), Sized(.w3s, 100),
+      Sized(.w3s, 1000), Sized(.w4, 2), Sized(.w5, 6),
       Sized(.qe, 1), Sized(.qe, 16), Sized(.qs, 1), Sized(.qs, 16),
     ]
   }

@@ -19,7 +19,9 @@ private final class Stub: HTTPHandler {
     do throws(JSONError) {
       let json = try JSONValue(parsing: request.body)
       let records = json["operations"]?.elements.compactMap { $0["record"]?["recordName"]?.string } ?? []
-      let objects = json["transactions"]?.elements.flatMap { $0["changes"]?.elements ?? [] }.compactMap { $0["objectID"]?.string } ?? []
+      let objects =
+        json["transactions"]?.elements.flatMap { $0["changes"]?.elements ?? [] }.compactMap { $0["objectID"]?.string }
+        ?? []
       for name in records + objects where !names.withLock({ $0.insert(name).inserted }) { note("\(name) came twice") }
       if (records + objects).isEmpty { note("nothing to save") }
     } catch {
@@ -37,12 +39,16 @@ struct ClosedLoopTests {
     let server = try HTTPServer(handler: stub)
     let target = try #require(Target(url: "http://127.0.0.1:\(server.port)"))
     let count = workload.recordCount(batch: 50)
-    let makers = (0..<clients).map { RequestMaker(workload, count: count, target: "/x?y=\($0)", host: target.host, bearer: "t", zoneName: "Z\($0)") }
+    let makers = (0..<clients).map {
+      RequestMaker(workload, count: count, target: "/x?y=\($0)", host: target.host, bearer: "t", zoneName: "Z\($0)")
+    }
     return await runClosedLoops(target, makers, threadCount: threads, length: RunLength(seconds: 60, answerLimit: 40))
   }
 
   @Test(arguments: [(Workload.w1a, 1), (.w1b, 50), (.w1c, 5)], [1, 7])
-  func `every request is valid, with names of its own, and every answer is counted`(workload: (Workload, Int), clients: Int) async throws {
+  func `every request is valid, with names of its own, and every answer is counted`(
+    workload: (Workload, Int), clients: Int
+  ) async throws {
     let stub = Stub(HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8))))
     let measurement = try await run(stub, workload.0, clients: clients, threads: 2)
     #expect(stub.problems.withLock { $0 } == [])
@@ -51,9 +57,11 @@ struct ClosedLoopTests {
     #expect(stub.names.withLock { $0.count } >= measurement.latencies.count * workload.1)
   }
 
-  @Test(arguments: [Workload.qe, .qs]) func `a query asks for numbers that the zone has, and never twice the same for long`(workload: Workload) throws {
+  @Test(arguments: [Workload.qe, .qs])
+  func `a query asks for numbers that the zone has, and never twice the same for long`(workload: Workload) throws {
     let scenario = try Scenario(json: JSONValue(parsing: Array(#"{"container":"iCloud.c","apiToken":"a"}"#.utf8)))
-    var maker = QueryPopulation(scenario, token: "t", zoneName: "Z", recordCount: 5000).maker(workload, host: "h", random: FastRandom())
+    var maker = QueryPopulation(scenario, token: "t", zoneName: "Z", recordCount: 5000).maker(
+      workload, host: "h", random: FastRandom())
     var numbers: Set<Int64> = []
     for _ in 0..<100 {
       let text = String(decoding: maker.request, as: UTF8.self)
@@ -95,12 +103,16 @@ struct ClosedLoopTests {
   private func run(_ handler: some HTTPHandler, clients: Int, rate: Int) async throws -> Measurement {
     let server = try HTTPServer(handler: handler)
     let target = try #require(Target(url: "http://127.0.0.1:\(server.port)"))
-    let makers = (0..<clients).map { RequestMaker(.w1a, count: 1, target: "/x?y=\($0)", host: target.host, bearer: "t", zoneName: "Z\($0)") }
-    return await runClosedLoops(target, makers, threadCount: 1, length: RunLength(seconds: 60, answerLimit: 40), pace: .rate(rate))
+    let makers = (0..<clients).map {
+      RequestMaker(.w1a, count: 1, target: "/x?y=\($0)", host: target.host, bearer: "t", zoneName: "Z\($0)")
+    }
+    return await runClosedLoops(
+      target, makers, threadCount: 1, length: RunLength(seconds: 60, answerLimit: 40), pace: .rate(rate))
   }
 
   @Test func `at a rate no request is sent before its time`() async throws {
-    let measurement = try await run(Stub(HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8)))), clients: 4, rate: 400)
+    let measurement = try await run(
+      Stub(HTTPResponse(status: 200, body: .bytes(Array(#"{"records":[]}"#.utf8)))), clients: 4, rate: 400)
     // The last of forty requests is due 97.5 ms after the first.
     #expect(measurement.seconds >= 0.0975 && measurement.latencies.count >= 40 && measurement.errorCount == 0)
   }
@@ -108,14 +120,18 @@ struct ClosedLoopTests {
   @Test func `at a rate a request that is held up by the one before has waited since it was due`() async throws {
     let measurement = try await run(SlowStart(), clients: 1, rate: 100)
     // Due 10, 20, 30 ms after the first, which is answered after 200 ms.
-    for (place, latency) in measurement.latencies.prefix(4).enumerated() { #expect(latency >= 199_000 - 10_000 * UInt32(place)) }
+    for (place, latency) in measurement.latencies.prefix(4).enumerated() {
+      #expect(latency >= 199_000 - 10_000 * UInt32(place))
+    }
   }
 
   @Test func `closed loops take a rate behind their number, other workloads none`() throws {
     let sized = try #require(Workload.Sized("w1a:4@250"))
     #expect(sized.workload == .w1a && sized.clientCount == 4 && sized.pace == .rate(250) && sized.name == "w1a:4@250")
     #expect(Workload.Sized("qe@9") == Workload.Sized(.qe, 16, .rate(9)))
-    for text in ["w1a:4@", "w1a:4@0", "w1a:4@1000001", "w1a:4@x", "w1a@1@1", "w1a@1:4", "w2:8@5", "w3:10@5", "w4:2@5", "w5:6@5"] {
+    for text in [
+      "w1a:4@", "w1a:4@0", "w1a:4@1000001", "w1a:4@x", "w1a@1@1", "w1a@1:4", "w2:8@5", "w3:10@5", "w4:2@5", "w5:6@5",
+    ] {
       #expect(Workload.Sized(text) == nil, "\(text)")
     }
     #expect(Pace.rate(2000).spacing(clientCount: 16) == 8_000_000 && Pace.closed.spacing(clientCount: 16) == 0)
@@ -131,12 +147,16 @@ struct ClosedLoopTests {
 
   @Test func `a seed gives the same requests, and a maker knows the names in them`() throws {
     for (workload, count) in [(Workload.w1b, 3), (.w1c, 5)] {
-      let makers = [7, 7, 8].map { RequestMaker(workload, count: count, target: "/", host: "h", random: FastRandom(seed: $0)) }
+      let makers = [7, 7, 8].map {
+        RequestMaker(workload, count: count, target: "/", host: "h", random: FastRandom(seed: $0))
+      }
       #expect(makers[0].request == makers[1].request && makers[0].request != makers[2].request)
       let text = String(decoding: makers[0].request, as: UTF8.self)
       let body = try JSONValue(parsing: Array(text[try #require(text.firstRange(of: "\r\n\r\n")).upperBound...].utf8))
       let records = body["operations"]?.elements.compactMap { $0["record"]?["recordName"]?.string } ?? []
-      let objects = body["transactions"]?.elements.flatMap { $0["changes"]?.elements ?? [] }.compactMap { $0["objectID"]?.string } ?? []
+      let objects =
+        body["transactions"]?.elements.flatMap { $0["changes"]?.elements ?? [] }.compactMap { $0["objectID"]?.string }
+        ?? []
       #expect(makers[0].names == records + objects && makers[0].names.count == count)
     }
   }

@@ -16,7 +16,8 @@ struct LimitTests {
       let measurement = try await limit.measure(in: folder, seconds: 0.05)
       #expect(measurement.latencies.count > 0 && measurement.seconds > 0)
       let rows = try (0..<limit.fileCount).map { number in
-        let connection = try Connection(exclusive: "\(folder)/limit-\(limit.fileCount)-\(limit.recordsPerCommit)-\(number)", mode: .readOnly)
+        let connection = try Connection(
+          exclusive: "\(folder)/limit-\(limit.fileCount)-\(limit.recordsPerCommit)-\(number)", mode: .readOnly)
         return try connection.prepare(SQL("count", "SELECT count(*) FROM record")).first { $0.int64(0) } ?? 0
       }
       #expect(rows.reduce(0, +) == Int64(measurement.latencies.count * limit.recordsPerCommit))
@@ -29,7 +30,8 @@ struct LimitTests {
   }
 
   @Test func `an empty server answers what it is sent`() async throws {
-    let measurement = try await ProtocolLimit(workload: .w1b, clientCount: 3).measure(batch: 5, threadCount: 1, length: RunLength(seconds: 60, answerLimit: 30))
+    let measurement = try await ProtocolLimit(workload: .w1b, clientCount: 3).measure(
+      batch: 5, threadCount: 1, length: RunLength(seconds: 60, answerLimit: 30))
     #expect(measurement.latencies.count >= 30 && measurement.errorCount == 0)
   }
 }

@@ -7,18 +7,27 @@ import Testing
 struct OptionsTests {
   @Test func `options come from the command line, then from the environment`() throws {
     let options = try Options(
-      ["--workload", "w1a:3,w2", "--seconds", "0.5", "--runs", "2", "--json", "-", "--url", "http://h:1", "--limits", "--seed", "7"],
+      [
+        "--workload", "w1a:3,w2", "--seconds", "0.5", "--runs", "2", "--json", "-", "--url", "http://h:1", "--limits",
+        "--seed", "7",
+      ],
       environment: ["AQUIFER_SERVER": "http://other", "AQUIFER_OPERATOR_TOKEN": "t"])
-    #expect(options.workloads == [.init(.w1a, 3), .init(.w2, 1)] && options.seconds == 0.5 && options.runCount == 2 && options.jsonPath == "-")
+    #expect(
+      options.workloads == [.init(.w1a, 3), .init(.w2, 1)] && options.seconds == 0.5 && options.runCount == 2
+        && options.jsonPath == "-")
     #expect(options.url == "http://h:1" && options.operatorToken == "t" && options.measuresLimits && options.seed == 7)
     #expect(try Options([], environment: ["AQUIFER_OPERATOR_TOKEN": "t"]).workloads == [.init(.w1a, 16)])
-    #expect(try Options(["--scenario", "f", "--workload", "all"], environment: [:]).workloads == Workload.Sized.benchmark)
+    #expect(
+      try Options(["--scenario", "f", "--workload", "all"], environment: [:]).workloads == Workload.Sized.benchmark)
   }
 
   @Test(arguments: [
-    [], ["--operator-token"], ["--operator-token", "t", "--workload", "w1a:0"], ["--operator-token", "t", "--seconds", "61"],
-    ["--operator-token", "t", "--workload", "w9"], ["--operator-token", "t", "--workload", "w1a:2:3"], ["--operator-token", "t", "--workload", "w4:3"],
-    ["--operator-token", "t", "--workload", ""], ["--operator-token", "t", "--changes", "250"], ["--operator-token", "t", "--json", "-", "--markdown", "-"],
+    [], ["--operator-token"], ["--operator-token", "t", "--workload", "w1a:0"],
+    ["--operator-token", "t", "--seconds", "61"],
+    ["--operator-token", "t", "--workload", "w9"], ["--operator-token", "t", "--workload", "w1a:2:3"],
+    ["--operator-token", "t", "--workload", "w4:3"],
+    ["--operator-token", "t", "--workload", ""], ["--operator-token", "t", "--changes", "250"],
+    ["--operator-token", "t", "--json", "-", "--markdown", "-"],
     ["--operator-token", "t", "--nonsense", "1"], ["w1a"],
   ])
   func `a command line that makes no sense is refused`(arguments: [String]) {
@@ -27,7 +36,8 @@ struct OptionsTests {
 
   @Test func `the help names every option and workload`() {
     for word in [
-      "--url", "--operator-token", "--scenario", "--workload", "--limits", "--seconds", "--runs", "--batch", "--changes", "--rounds", "--saves", "--records", "--threads",
+      "--url", "--operator-token", "--scenario", "--workload", "--limits", "--seconds", "--runs", "--batch",
+      "--changes", "--rounds", "--saves", "--records", "--threads",
       "--seed", "--scratch", "--facts", "--json", "--markdown",
     ] + Workload.allCases.map(\.rawValue) {
       #expect(Options.help.contains(word))
@@ -40,7 +50,9 @@ struct FiguresTests {
     #expect(Figures.percentile([], 50) == 0)
     #expect(Figures.percentile([5000], 1) == 5)
     let thousand = (1...1000).map { UInt32($0 * 1000) }
-    #expect(Figures.percentile(thousand, 50) == 500 && Figures.percentile(thousand, 99) == 990 && Figures.percentile(thousand, 100) == 1000)
+    #expect(
+      Figures.percentile(thousand, 50) == 500 && Figures.percentile(thousand, 99) == 990
+        && Figures.percentile(thousand, 100) == 1000)
     #expect(Figures.percentile([1000, 2000, 3000], 50) == 2 && Figures.percentile([1000, 2000, 3000], 99) == 3)
   }
 
@@ -59,7 +71,10 @@ struct NoiseTests {
   private static let before = "cpu  100 10 50 800 40 0 0 0 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
 
   @Test func `the use by processes and the stolen time differ, and waiting for a disk is neither`() throws {
-    let noise = try #require(Noise(loadAverage: "3.25 2.00 1.00 2/345 6789\n", before: Self.before, after: "cpu  110 20 60 840 50 5 5 10 0 0\ncpu0 …"))
+    let noise = try #require(
+      Noise(
+        loadAverage: "3.25 2.00 1.00 2/345 6789\n", before: Self.before,
+        after: "cpu  110 20 60 840 50 5 5 10 0 0\ncpu0 …"))
     #expect(noise == Noise(loadAverage: "3.25 0 0", before: "cpu  0 0 0 0 0 0 0 0", after: "cpu  40 0 0 50 0 0 0 10"))
     #expect(noise.busyPercent == 40 && noise.stolenPercent == 10 && noise.summary == "3.3/50%")
     #expect(noise.isRestless)
@@ -81,9 +96,15 @@ struct NoiseTests {
 
 struct ResponseReaderTests {
   private static let answers = [
-    ("HTTP/1.1 200 OK\r\nServer: x\r\nCONTENT-LENGTH: 5\r\n\r\nhello", ResponseReader.Outcome.complete(isSuccess: true, closes: false)),
+    (
+      "HTTP/1.1 200 OK\r\nServer: x\r\nCONTENT-LENGTH: 5\r\n\r\nhello",
+      ResponseReader.Outcome.complete(isSuccess: true, closes: false)
+    ),
     ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", .complete(isSuccess: true, closes: true)),
-    ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\n\r\n", .complete(isSuccess: true, closes: false)),
+    (
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\n\r\n",
+      .complete(isSuccess: true, closes: false)
+    ),
     ("HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{}", .complete(isSuccess: false, closes: false)),
   ]
 
@@ -131,7 +152,9 @@ struct ResponseReaderTests {
     #expect(reader.outcome() == .complete(isSuccess: false, closes: false))
   }
 
-  @Test(arguments: ["SSH-2.0-x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nzz\r\n"])
+  @Test(arguments: [
+    "SSH-2.0-x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nzz\r\n",
+  ])
   func `a text that is not an answer is malformed`(text: String) {
     var reader = ResponseReader()
     reader.append(text.utf8)

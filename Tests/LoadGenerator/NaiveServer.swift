@@ -57,7 +57,8 @@ final class NaiveServer: HTTPHandler {
     case "lookup": answer("records", state.withLock { $0.records.map(item) })
     case "zone": changes(request.body)
     case "courier": await poll(request.query("device") ?? "")
-    case "pings": HTTPResponse(status: 200, headers: [("Content-Type", "text/event-stream")], body: .stream(listen(": hello\n\n")))
+    case "pings":
+      HTTPResponse(status: 200, headers: [("Content-Type", "text/event-stream")], body: .stream(listen(": hello\n\n")))
     default: HTTPResponse(status: 404)
     }
   }
@@ -82,12 +83,15 @@ final class NaiveServer: HTTPHandler {
           return item(state.records[state.records.count - 1])
         }
         let isStale = operation["record"]?["recordChangeTag"]?.string != String(state.records[index].tag)
-        if fault == .nobodyWins || (isStale && fault != .everybodyWins) { return #"{"recordName":"\#(name)","serverErrorCode":"CONFLICT"}"# }
+        if fault == .nobodyWins || (isStale && fault != .everybodyWins) {
+          return #"{"recordName":"\#(name)","serverErrorCode":"CONFLICT"}"#
+        }
         state.records[index].tag += 1
         state.records[index].title = operation["record"]?["fields"]?["CD_title"]?["value"]?.string ?? ""
         return item(state.records[index])
       }
-      let listeners = state.listeners.filter { fault != .leavesOneOut || $0.key > 1 }.sorted { $0.key < $1.key }.map(\.value)
+      let listeners = state.listeners.filter { fault != .leavesOneOut || $0.key > 1 }.sorted { $0.key < $1.key }.map(
+        \.value)
       return (items, listeners, state.records.count)
     }
     for listener in listeners {
@@ -111,11 +115,15 @@ final class NaiveServer: HTTPHandler {
     let start = zone?["syncToken"]?.string.flatMap { Int($0) } ?? 0
     let records = state.withLock { Array($0.records.dropLast(fault == .lagsBehind && $0.records.count > 1 ? 1 : 0)) }
     let end = min(start + limit, records.count)
-    var page = Array(records[min(start, end)..<end].enumerated().filter { fault != .losesRecord(start + $0.offset) }.map(\.element))
+    var page = Array(
+      records[min(start, end)..<end].enumerated().filter { fault != .losesRecord(start + $0.offset) }.map(\.element))
     if fault == .skipsPage(start) { page = [] }
     if fault == .repeatsRecords, let first = page.first { page.append(first) }
     return answer(
-      "zones", [#"{"zoneID":{},"syncToken":"\#(end)","moreComing":\#(end < records.count),"records":[\#(page.map(item).joined(separator: ","))]}"#])
+      "zones",
+      [
+        #"{"zoneID":{},"syncToken":"\#(end)","moreComing":\#(end < records.count),"records":[\#(page.map(item).joined(separator: ","))]}"#
+      ])
   }
 
   private func listen(_ greeting: String?) -> AsyncStream<[UInt8]> {

@@ -8,10 +8,12 @@ import Testing
 struct MachineTests {
   @Test func `processor and memory are what the kernel says`() {
     let machine = Machine(
-      processors: "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\nmodel name\t: Other\n", memory: "MemTotal:       24683520 kB\nMemFree: 1 kB\n",
+      processors: "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\nmodel name\t: Other\n",
+      memory: "MemTotal:       24683520 kB\nMemFree: 1 kB\n",
       kernel: "6.1", coreCount: 2)
     #expect(machine.summary == "2 × Some CPU @ 2 GHz, 24105 MB of memory, Linux 6.1")
-    #expect(Machine(processors: "", memory: "", kernel: "k", coreCount: 1).summary == "1 × unknown, 0 MB of memory, Linux k")
+    #expect(
+      Machine(processors: "", memory: "", kernel: "k", coreCount: 1).summary == "1 × unknown, 0 MB of memory, Linux k")
   }
 }
 
@@ -24,14 +26,20 @@ struct UsageTests {
     """
 
   @Test func `a process says its time and memory`() {
-    #expect(ProcessState(name: "w", metrics: Self.metrics) == ProcessState(name: "w", processorSeconds: 12.5, memory: 2_097_152))
+    #expect(
+      ProcessState(name: "w", metrics: Self.metrics)
+        == ProcessState(name: "w", processorSeconds: 12.5, memory: 2_097_152))
     #expect(ProcessState(name: "w", metrics: "process_cpu_seconds_total 1\n") == nil)
   }
 
   @Test func `a run's use is the difference, for processes that lived through it`() {
-    let before = [ProcessState(name: "a", processorSeconds: 1, memory: 0), ProcessState(name: "restarted", processorSeconds: 5, memory: 0)]
+    let before = [
+      ProcessState(name: "a", processorSeconds: 1, memory: 0),
+      ProcessState(name: "restarted", processorSeconds: 5, memory: 0),
+    ]
     let after = [
-      ProcessState(name: "a", processorSeconds: 3, memory: 1_048_576), ProcessState(name: "restarted", processorSeconds: 1, memory: 0),
+      ProcessState(name: "a", processorSeconds: 3, memory: 1_048_576),
+      ProcessState(name: "restarted", processorSeconds: 1, memory: 0),
       ProcessState(name: "new", processorSeconds: 1, memory: 0),
     ]
     #expect(ProcessUse.between(before, after) == [ProcessUse(name: "a", processorSeconds: 2, memory: 1)])
@@ -67,8 +75,12 @@ struct ReportTests {
   @Test func `results stand beside this machine's limits and the best peers`() throws {
     let tables = try report().tables
     #expect(
-      tables.map(\.title) == ["Beside limits and peers", "Results", "Processor time for a record (µs) and memory (MB)", "Limits of this machine", "Start and footprint"])
-    #expect(tables[0].rows[0].prefix(6) == ["w1a:16", "save one record, 16 clients, records/s", "5000", "50 %", "", "200 %"])
+      tables.map(\.title) == [
+        "Beside limits and peers", "Results", "Processor time for a record (µs) and memory (MB)",
+        "Limits of this machine", "Start and footprint",
+      ])
+    #expect(
+      tables[0].rows[0].prefix(6) == ["w1a:16", "save one record, 16 clients, records/s", "5000", "50 %", "", "200 %"])
     #expect(tables[0].rows[0].suffix(4) == ["CouchDB 1163", "4.30", "Redis Streams 27 415", "0.18"])
     #expect(try report().markdown.contains("| save one record, 16 clients, records/s | 5000 | CouchDB 1163 | 4.30 |\n"))
     // For latencies the smaller figure is better.
@@ -88,9 +100,13 @@ struct ReportTests {
     let json = try JSONValue(parsing: try report().json)
     #expect(json["machine"]?["cores"]?.int64 == 2 && json["seed"]?.int64 == 5 && json["commit"]?.string == "abc")
     let save = try #require(json["workloads"]?.elements.first)
-    #expect(save["parts"]?.elements.first?["median"]?["recordsPerSecond"]?.double == 5000 && save["parts"]?.elements.first?["runs"]?.count == 3)
+    #expect(
+      save["parts"]?.elements.first?["median"]?["recordsPerSecond"]?.double == 5000
+        && save["parts"]?.elements.first?["runs"]?.count == 3)
     #expect(save["processes"]?.elements.first?["microsecondsPerRecord"]?.double == 100)
-    #expect(json["workloads"]?.elements.last?["failure"]?.string != nil && json["postgres"]?.count == 1 && json["footprint"]?["idle"]?.count == 1)
+    #expect(
+      json["workloads"]?.elements.last?["failure"]?.string != nil && json["postgres"]?.count == 1
+        && json["footprint"]?["idle"]?.count == 1)
   }
 
   @Test func `a table is aligned on a terminal, and Markdown on a page`() {

@@ -16,7 +16,9 @@ private func withServer<Value>(_ naive: NaiveServer, _ body: (Target) async thro
 
 private let zone = Feed.zone("Z", path: "/changes/zone")
 
-private func maker(_ target: Target) -> RequestMaker { RequestMaker(.w1a, count: 1, target: "/records/modify", host: target.host, zoneName: "Z") }
+private func maker(_ target: Target) -> RequestMaker {
+  RequestMaker(.w1a, count: 1, target: "/records/modify", host: target.host, zoneName: "Z")
+}
 
 struct PullTests {
   private let names = (0..<450).map { "N\($0)" }
@@ -38,7 +40,10 @@ struct PullTests {
     try pull.check(told, expected: names)
   }
 
-  @Test(arguments: [(NaiveServer.Fault.skipsPage(200), "200 of 450", "N200"), (.losesRecord(449), "1 of 450", "N449"), (.repeatsRecords, "twice", "N0")])
+  @Test(arguments: [
+    (NaiveServer.Fault.skipsPage(200), "200 of 450", "N200"), (.losesRecord(449), "1 of 450", "N449"),
+    (.repeatsRecords, "twice", "N0"),
+  ])
   func `a missing or repeated record is named`(fault: NaiveServer.Fault, what: String, name: String) async throws {
     let (pull, outcome) = try await told(fault, devices: 2)
     let error = #expect(throws: LoadError.self) { try pull.check(try pull.names(outcome), expected: names) }
@@ -57,20 +62,27 @@ struct PullTests {
   @Test func `texts are found where a search of every place finds them`() {
     var generator = SystemRandomNumberGenerator()
     for _ in 0..<2_000 {
-      func bytes(_ counts: ClosedRange<Int>) -> [UInt8] { (0..<Int.random(in: counts, using: &generator)).map { _ in UInt8.random(in: 97...98, using: &generator) } }
+      func bytes(_ counts: ClosedRange<Int>) -> [UInt8] {
+        (0..<Int.random(in: counts, using: &generator)).map { _ in UInt8.random(in: 97...98, using: &generator) }
+      }
       let (all, text) = (bytes(0...12), bytes(1...3))
       let places = all.indices.filter { all[$0...].starts(with: text) }
       let start = Int.random(in: 0...all.count, using: &generator)
-      #expect(all.position(of: text, from: start) == places.first { $0 >= start } && all.lastPosition(of: text) == places.last, "\(text) in \(all) from \(start)")
+      #expect(
+        all.position(of: text, from: start) == places.first { $0 >= start }
+          && all.lastPosition(of: text) == places.last, "\(text) in \(all) from \(start)")
     }
   }
 
   @Test func `objects of a store are followed by its import token`() throws {
     let feed = Feed.store(path: "/s", bearer: "t")
-    let body = #"{"changes":[{"changeType":"save","objectID":"A"},{"changeType":"delete","objectID":"B"}],"importToken":"x+/=","moreComing":true,"caughtUp":false}"#
+    let body =
+      #"{"changes":[{"changeType":"save","objectID":"A"},{"changeType":"delete","objectID":"B"}],"importToken":"x+/=","moreComing":true,"caughtUp":false}"#
     #expect(feed.page(Array(body.utf8)) == Feed.Page(token: "x+/=", moreComing: true))
     #expect(try feed.names(Array(body.utf8)) == ["A"])
-    #expect(String(decoding: feed.request(after: "x+/=", host: "h"), as: UTF8.self).hasPrefix("GET /s/changes?limit=200&after=x%2B%2F%3D HTTP/1.1\r\n"))
+    #expect(
+      String(decoding: feed.request(after: "x+/=", host: "h"), as: UTF8.self).hasPrefix(
+        "GET /s/changes?limit=200&after=x%2B%2F%3D HTTP/1.1\r\n"))
     // A store mirrors every zone of its user, so records of other zones don't matter.
     let pull = Pull(target: try #require(Target(url: "http://127.0.0.1:1")), feeds: [feed])
     try pull.check([["A", "other"]], expected: ["A"])
@@ -89,28 +101,37 @@ struct FeedCheckTests {
 }
 
 struct FanoutTests {
-  private func run(_ fault: NaiveServer.Fault, _ listening: Fanout.Listening, devices: Int = 12, rounds: Int = 3) async throws -> Fanout.Outcome {
+  private func run(_ fault: NaiveServer.Fault, _ listening: Fanout.Listening, devices: Int = 12, rounds: Int = 3)
+    async throws -> Fanout.Outcome
+  {
     let naive = NaiveServer(fault)
     naive.add(["first"])
     return try await withServer(naive) { target in
       let pings = (0..<devices).map { device in
         (target, httpRequest("GET", listening == .courier ? "/courier?device=\(device)" : "/pings", host: target.host))
       }
-      var fanout = Fanout(target: target, pings: pings, listening: listening, feed: zone, token: "1", roundCount: rounds)
+      var fanout = Fanout(
+        target: target, pings: pings, listening: listening, feed: zone, token: "1", roundCount: rounds)
       if fault == .leavesOneOut || fault == .lagsBehind { fanout.patience = 2_000_000_000 }
       let maker = maker(target)
       return try await onOwnThread { [fanout] in Result { () throws(LoadError) in try fanout.run(maker) } }.get()
     }
   }
 
-  @Test(arguments: [Fanout.Listening.courier, .stream]) func `every save reaches every listener, and each pulls it`(listening: Fanout.Listening) async throws {
+  @Test(arguments: [Fanout.Listening.courier, .stream]) func `every save reaches every listener, and each pulls it`(
+    listening: Fanout.Listening
+  ) async throws {
     let outcome = try await run(.none, listening)
-    #expect(outcome.save.latencies.count == 3 && outcome.lastPing.latencies.count == 3 && outcome.lastPull.latencies.count == 3)
+    #expect(
+      outcome.save.latencies.count == 3 && outcome.lastPing.latencies.count == 3
+        && outcome.lastPull.latencies.count == 3)
     #expect(zip(outcome.lastPing.latencies, outcome.lastPull.latencies).allSatisfy { $0 <= $1 })
   }
 
   @Test(arguments: [Fanout.Listening.courier, .stream])
-  func `a ping of the save before that comes late is not the save's, and hides none`(listening: Fanout.Listening) async throws {
+  func `a ping of the save before that comes late is not the save's, and hides none`(listening: Fanout.Listening)
+    async throws
+  {
     let outcome = try await run(.echoes, listening)
     #expect(outcome.lastPing.latencies.count == 3 && outcome.lastPull.errorCount == 0)
   }
@@ -134,7 +155,9 @@ struct FanoutTests {
   }
 
   @Test func `tokens of a zone's pings are found among others'`() {
-    let pings = [("A", "1"), ("Z", "2"), ("ZZ", "3"), ("Z", "4")].map { #"data: {"met":{"zid":"\#($0)","sid":"s","tok":"\#($1)"}}"# + "\n\n" }
+    let pings = [("A", "1"), ("Z", "2"), ("ZZ", "3"), ("Z", "4")].map {
+      #"data: {"met":{"zid":"\#($0)","sid":"s","tok":"\#($1)"}}"# + "\n\n"
+    }
     #expect(zone.pingTokens(in: Array(pings.joined().utf8)) == ["2", "4"])
     #expect(zone.pingTokens(in: Array(#"{"met":{"zid":"Z","tok":"unfinished"#.utf8)) == [])
   }
@@ -145,8 +168,12 @@ struct FanoutTests {
     #expect(outcome.lastPull.errorCount >= 6 && outcome.lastPull.firstError?.hasPrefix("HTTP/1.1 429") == true)
   }
 
-  @Test(arguments: [(NaiveServer.Fault.leavesOneOut, "devices have no ping"), (.lagsBehind, "do not have the change")], [Fanout.Listening.courier, .stream])
-  func `a device that is not told, or finds nothing, fails the run`(fault: (NaiveServer.Fault, String), listening: Fanout.Listening) async throws {
+  @Test(
+    arguments: [(NaiveServer.Fault.leavesOneOut, "devices have no ping"), (.lagsBehind, "do not have the change")],
+    [Fanout.Listening.courier, .stream])
+  func `a device that is not told, or finds nothing, fails the run`(
+    fault: (NaiveServer.Fault, String), listening: Fanout.Listening
+  ) async throws {
     let error = await #expect(throws: LoadError.self) { _ = try await run(fault.0, listening) }
     #expect(error?.description.contains(fault.1) == true, "\(error?.description ?? "")")
   }
@@ -157,25 +184,34 @@ struct ContestTests {
     let naive = NaiveServer(fault)
     naive.add(["R"])
     return try await withServer(naive) { target in
-      let contest = Contest(target: target, zoneName: "Z", recordName: "R", modifyPath: "/records/modify", lookupPath: "/records/lookup", roundCount: 20)
+      let contest = Contest(
+        target: target, zoneName: "Z", recordName: "R", modifyPath: "/records/modify", lookupPath: "/records/lookup",
+        roundCount: 20)
       return try await onOwnThread { Result { () throws(LoadError) in try contest.run(changeTag: "1") } }.get()
     }
   }
 
   @Test func `each round one device wins, one is refused, and that one saves after it has asked`() async throws {
     let outcome = try await run(.none)
-    #expect(outcome.win.latencies.count == 20 && outcome.refusal.latencies.count == 20 && outcome.retry.latencies.count == 20)
+    #expect(
+      outcome.win.latencies.count == 20 && outcome.refusal.latencies.count == 20 && outcome.retry.latencies.count == 20)
   }
 
-  @Test(arguments: [(NaiveServer.Fault.everybodyWins, "round 1 of 20: both devices were told"), (.nobodyWins, "both devices were refused")])
+  @Test(arguments: [
+    (NaiveServer.Fault.everybodyWins, "round 1 of 20: both devices were told"),
+    (.nobodyWins, "both devices were refused"),
+  ])
   func `two winners fail the run, and so does none`(fault: NaiveServer.Fault, what: String) async throws {
     let error = await #expect(throws: LoadError.self) { _ = try await run(fault) }
     #expect(error?.description.contains(what) == true, "\(error?.description ?? "")")
   }
 
   @Test func `an answer that is neither the record nor a conflict is no verdict`() throws {
-    #expect(try Contest.verdict(Array(#"{"records":[{"recordName":"R","recordChangeTag":"2"}]}"#.utf8)) == .won(changeTag: "2"))
-    #expect(try Contest.verdict(Array(#"{"records":[{"recordName":"R","serverErrorCode":"CONFLICT"}]}"#.utf8)) == .refused)
+    #expect(
+      try Contest.verdict(Array(#"{"records":[{"recordName":"R","recordChangeTag":"2"}]}"#.utf8))
+        == .won(changeTag: "2"))
+    #expect(
+      try Contest.verdict(Array(#"{"records":[{"recordName":"R","serverErrorCode":"CONFLICT"}]}"#.utf8)) == .refused)
     for body in [#"{"records":[{"serverErrorCode":"TRY_AGAIN_LATER"}]}"#, "{}", "x"] {
       #expect(throws: LoadError.self) { _ = try Contest.verdict(Array(body.utf8)) }
     }

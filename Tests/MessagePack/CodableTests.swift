@@ -78,7 +78,8 @@ struct CodableTests {
   @Test func `top-level scalars and arrays come back`() throws {
     #expect(try MessagePackDecoder().decode(Int.self, from: MessagePackEncoder().encode(5)) == 5)
     #expect(try MessagePackDecoder().decode([String].self, from: MessagePackEncoder().encode(["a"])) == ["a"])
-    #expect(try MessagePackDecoder().decode([UInt8].self, from: MessagePackEncoder().encode([1, 2] as [UInt8])) == [1, 2])
+    #expect(
+      try MessagePackDecoder().decode([UInt8].self, from: MessagePackEncoder().encode([1, 2] as [UInt8])) == [1, 2])
     #expect(try MessagePackDecoder().decode([Int]?.self, from: MessagePackEncoder().encode([Int]?.none)) == nil)
   }
 
@@ -105,7 +106,9 @@ struct CodableTests {
       var name: String
       var gone: Int?
     }
-    #expect(try MessagePackDecoder().decode(Older.self, from: MessagePackEncoder().encode(Newer())) == Older(name: "n", gone: nil))
+    #expect(
+      try MessagePackDecoder().decode(Older.self, from: MessagePackEncoder().encode(Newer()))
+        == Older(name: "n", gone: nil))
   }
 
   @Test func `an error names the place and what was expected there`() throws {
@@ -126,13 +129,19 @@ struct CodableTests {
     }
     func reason(_ loose: Loose) throws -> String {
       let encoded = try MessagePackEncoder().encode(loose)
-      return (#expect(throws: MessagePackError.self) { _ = try MessagePackDecoder().decode(Outer.self, from: encoded) })?.reason ?? ""
+      return
+        (#expect(throws: MessagePackError.self) { _ = try MessagePackDecoder().decode(Outer.self, from: encoded) })?
+        .reason ?? ""
     }
     #expect(try reason(Loose()) == "items: is missing")
-    #expect(try reason(Loose(items: [.init(count: 1, kind: "a"), .init(count: 300, kind: "a")])) == "items[1].count: expected an integer within Int8, found integer")
+    #expect(
+      try reason(Loose(items: [.init(count: 1, kind: "a"), .init(count: 300, kind: "a")]))
+        == "items[1].count: expected an integer within Int8, found integer")
     #expect(try reason(Loose(items: [.init(kind: "a")])) == "items[0].count: is missing")
     #expect(try reason(Loose(items: [.init(count: 1, kind: "b")])).hasPrefix("items[0].kind: "))
-    let wrong = #expect(throws: MessagePackError.self) { _ = try MessagePackDecoder().decode(Outer.self, from: [0xa1, 0x61]) }
+    let wrong = #expect(throws: MessagePackError.self) {
+      _ = try MessagePackDecoder().decode(Outer.self, from: [0xa1, 0x61])
+    }
     #expect(wrong?.reason == "the value: expected a map, found string")
   }
 
@@ -165,7 +174,9 @@ struct CodableTests {
   @Test func `random bytes never crash the reader`() {
     var generator = SplitMix(state: 4)
     for _ in 0..<50_000 {
-      let bytes = (0..<Int.random(in: 0...24, using: &generator)).map { _ in UInt8.random(in: 0...255, using: &generator) }
+      let bytes = (0..<Int.random(in: 0...24, using: &generator)).map { _ in
+        UInt8.random(in: 0...255, using: &generator)
+      }
       // Dropped because either outcome is right here: the test looks for crashes only.
       guard let value = try? MessagePackValue(parsing: bytes) else { continue }
       _ = value.elements.map(\.kind)

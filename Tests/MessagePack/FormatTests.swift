@@ -42,15 +42,22 @@ struct FormatTests {
     #expect(bytes { $0.raw([0x91, 0xc0]) } == [0x91, 0xc0])
   }
 
-  @Test(arguments: [Int64.min, -(1 << 31) - 1, -32769, -129, -33, -32, -1, 0, 127, 128, 255, 256, 65535, 65536, 1 << 31, 1 << 32, .max])
+  @Test(arguments: [
+    Int64.min, -(1 << 31) - 1, -32769, -129, -33, -32, -1, 0, 127, 128, 255, 256, 65535, 65536, 1 << 31, 1 << 32, .max,
+  ])
   func `integers of every width come back`(number: Int64) throws {
     #expect(try MessagePackValue(parsing: bytes { $0.integer(number) }).int64 == number)
   }
 
   @Test(
-    arguments: [[0xdd, 0x05, 0, 0, 0], [0xdf, 0x05, 0, 0, 0, 1], [0x92, 0xa1, 0xdd, 0xdd, 0, 0, 0, 2, 1], [0x92, 0xc7, 1, 5, 7, 0xdf, 0, 0, 0, 5, 1]] as [[UInt8]])
+    arguments: [
+      [0xdd, 0x05, 0, 0, 0], [0xdf, 0x05, 0, 0, 0, 1], [0x92, 0xa1, 0xdd, 0xdd, 0, 0, 0, 2, 1],
+      [0x92, 0xc7, 1, 5, 7, 0xdf, 0, 0, 0, 5, 1],
+    ] as [[UInt8]])
   func `nothing is reserved for values that can't follow`(bytes: [UInt8]) {
-    #expect { try MessagePackValue(parsing: bytes) } throws: { ($0 as? MessagePackError)?.reason.contains("announces more values") == true }
+    #expect { try MessagePackValue(parsing: bytes) } throws: {
+      ($0 as? MessagePackError)?.reason.contains("announces more values") == true
+    }
   }
 
   @Test func `headers inside of text and content announce nothing`() throws {
@@ -70,8 +77,10 @@ struct FormatTests {
 
   @Test func `each accessor answers for its own kind only`() throws {
     let cases: [([UInt8], MessagePackValue.Kind)] = [
-      (bytes { $0.null() }, .null), (bytes { $0.bool(true) }, .bool), (bytes { $0.integer(5) }, .integer), (bytes { $0.double(0.5) }, .double),
-      ([0xca, 0x3f, 0, 0, 0], .double), (bytes { $0.string("5") }, .string), (bytes { $0.bytes([5]) }, .bytes), ([0x91, 5], .array), ([0x81, 5, 5], .map),
+      (bytes { $0.null() }, .null), (bytes { $0.bool(true) }, .bool), (bytes { $0.integer(5) }, .integer),
+      (bytes { $0.double(0.5) }, .double),
+      ([0xca, 0x3f, 0, 0, 0], .double), (bytes { $0.string("5") }, .string), (bytes { $0.bytes([5]) }, .bytes),
+      ([0x91, 5], .array), ([0x81, 5, 5], .map),
       ([0xd4, 1, 5], .extension),
     ]
     for (bytes, kind) in cases {
@@ -119,9 +128,12 @@ struct FormatTests {
 
   @Test(
     arguments: [
-      ([], "no bytes"), ([0xc1], "starts no value"), ([0x92, 0xc0], "in the middle"), ([0xa5, 0x61], "in the middle"), ([0xcb, 0, 0], "in the middle"),
-      ([0xc0, 0xc0], "1 bytes follow"), ([0x90, 0x00, 0x01], "2 bytes follow"), ([0xdd, 0xff, 0xff, 0xff, 0xff], "announces more values"),
-      ([0xdf, 0xff, 0xff, 0xff, 0xff, 0x01], "announces more values"), ([0xc6, 0xff, 0xff, 0xff, 0xff, 1], "in the middle"),
+      ([], "no bytes"), ([0xc1], "starts no value"), ([0x92, 0xc0], "in the middle"), ([0xa5, 0x61], "in the middle"),
+      ([0xcb, 0, 0], "in the middle"),
+      ([0xc0, 0xc0], "1 bytes follow"), ([0x90, 0x00, 0x01], "2 bytes follow"),
+      ([0xdd, 0xff, 0xff, 0xff, 0xff], "announces more values"),
+      ([0xdf, 0xff, 0xff, 0xff, 0xff, 0x01], "announces more values"),
+      ([0xc6, 0xff, 0xff, 0xff, 0xff, 1], "in the middle"),
       ([0x81, 0x01, 0xc1], "starts no value"),
     ] as [([UInt8], String)])
   func `bytes that are not MessagePack are refused`(bytes: [UInt8], reason: String) {
@@ -132,10 +144,16 @@ struct FormatTests {
   @Test func `nesting and size are limited`() throws {
     let depth = MessagePackLimit.depth
     #expect(try MessagePackValue(parsing: [UInt8](repeating: 0x91, count: depth) + [0xc0]).kind == .array)
-    #expect(throws: MessagePackError.self) { _ = try MessagePackValue(parsing: [UInt8](repeating: 0x91, count: depth + 1) + [0xc0]) }
-    #expect(throws: MessagePackError.self) { _ = try MessagePackValue(parsing: [UInt8](repeating: 0x91, count: 1_000_000)) }
+    #expect(throws: MessagePackError.self) {
+      _ = try MessagePackValue(parsing: [UInt8](repeating: 0x91, count: depth + 1) + [0xc0])
+    }
+    #expect(throws: MessagePackError.self) {
+      _ = try MessagePackValue(parsing: [UInt8](repeating: 0x91, count: 1_000_000))
+    }
     #expect(try MessagePackValue(parsing: [0xa2, 0x61, 0x62], maximumByteCount: 3).string == "ab")
-    #expect(throws: MessagePackError("3 bytes of MessagePack, the limit is 2")) { _ = try MessagePackValue(parsing: [0xa2, 0x61, 0x62], maximumByteCount: 2) }
+    #expect(throws: MessagePackError("3 bytes of MessagePack, the limit is 2")) {
+      _ = try MessagePackValue(parsing: [0xa2, 0x61, 0x62], maximumByteCount: 2)
+    }
   }
 }
 
@@ -182,17 +200,38 @@ struct CursorTests {
   }
 
   @Test func `another kind, a value missing or one left over is an error`() {
-    #expect(throws: MessagePackError.self) { try read([0x91, 0xc0]) { cursor throws(MessagePackError) in _ = try cursor.integer() } }
-    #expect(throws: MessagePackError.self) { try read([0x91, 0xff]) { cursor throws(MessagePackError) in _ = try cursor.count() } }
-    #expect(throws: MessagePackError.self) { try read([0x91, 8]) { cursor throws(MessagePackError) in _ = try cursor.count(upTo: 7) } }
-    #expect(throws: MessagePackError.self) { try read([0x91, 1]) { cursor throws(MessagePackError) in _ = try cursor.double() } }
-    #expect(throws: MessagePackError.self) { try read([0x91, 1]) { cursor throws(MessagePackError) in _ = try cursor.string() } }
-    #expect(throws: MessagePackError.self) { try read([0x91, 0xa1, 0xff]) { cursor throws(MessagePackError) in _ = try cursor.string() } }
-    #expect(throws: MessagePackError.self) { try read([0x91, 0xa1, 0x61]) { cursor throws(MessagePackError) in _ = try cursor.bytes() } }
-    #expect(throws: MessagePackError.self) { try read([0x91, 1]) { cursor throws(MessagePackError) in try cursor.array { _ throws(MessagePackError) in } } }
-    #expect(throws: MessagePackError.self) { try read([0x90]) { cursor throws(MessagePackError) in _ = try cursor.bool() } }
+    #expect(throws: MessagePackError.self) {
+      try read([0x91, 0xc0]) { cursor throws(MessagePackError) in _ = try cursor.integer() }
+    }
+    #expect(throws: MessagePackError.self) {
+      try read([0x91, 0xff]) { cursor throws(MessagePackError) in _ = try cursor.count() }
+    }
+    #expect(throws: MessagePackError.self) {
+      try read([0x91, 8]) { cursor throws(MessagePackError) in _ = try cursor.count(upTo: 7) }
+    }
+    #expect(throws: MessagePackError.self) {
+      try read([0x91, 1]) { cursor throws(MessagePackError) in _ = try cursor.double() }
+    }
+    #expect(throws: MessagePackError.self) {
+      try read([0x91, 1]) { cursor throws(MessagePackError) in _ = try cursor.string() }
+    }
+    #expect(throws: MessagePackError.self) {
+      try read([0x91, 0xa1, 0xff]) { cursor throws(MessagePackError) in _ = try cursor.string() }
+    }
+    #expect(throws: MessagePackError.self) {
+      try read([0x91, 0xa1, 0x61]) { cursor throws(MessagePackError) in _ = try cursor.bytes() }
+    }
+    #expect(throws: MessagePackError.self) {
+      try read([0x91, 1]) { cursor throws(MessagePackError) in try cursor.array { _ throws(MessagePackError) in } }
+    }
+    #expect(throws: MessagePackError.self) {
+      try read([0x90]) { cursor throws(MessagePackError) in _ = try cursor.bool() }
+    }
     #expect(throws: MessagePackError.self) { try read([0x91, 1]) { _ throws(MessagePackError) in } }
-    #expect(throws: MessagePackError.self) { try read([0x91, 0x91, 1]) { cursor throws(MessagePackError) in try cursor.array { _ throws(MessagePackError) in } } }
+    #expect(throws: MessagePackError.self) {
+      try read([0x91, 0x91, 1]) { cursor throws(MessagePackError) in try cursor.array { _ throws(MessagePackError) in }
+      }
+    }
     #expect(throws: MessagePackError.self) { try read([0x80]) { _ throws(MessagePackError) in } }
   }
 }

@@ -28,7 +28,9 @@ private struct RawList {
 
   mutating func text(_ text: String) -> Int { add([0x5f, 0x12] + Self.word(text.utf8.count) + Array(text.utf8)) }
   mutating func uid(_ place: Int) -> Int { add([0x80, UInt8(place)]) }
-  mutating func array(_ elements: [Int]) -> Int { add([0xaf, 0x12] + Self.word(elements.count) + elements.flatMap(Self.word)) }
+  mutating func array(_ elements: [Int]) -> Int {
+    add([0xaf, 0x12] + Self.word(elements.count) + elements.flatMap(Self.word))
+  }
 
   mutating func dictionary(_ members: [(Int, Int)]) -> Int {
     add([0xdf, 0x12] + Self.word(members.count) + (members.map(\.0) + members.map(\.1)).flatMap(Self.word))
@@ -41,7 +43,9 @@ private struct RawList {
     let place = uid(0)
     let roots = dictionary([(text("root"), place)])
     let top = dictionary([(text("$top"), roots), (text("$objects"), table)])
-    return bytes + offsets.flatMap(Self.word) + [0, 0, 0, 0, 0, 0, 4, 4] + [0, 0, 0, 0] + Self.word(offsets.count) + [0, 0, 0, 0] + Self.word(top)
+    return bytes + offsets.flatMap(Self.word) + [0, 0, 0, 0, 0, 0, 4, 4] + [0, 0, 0, 0] + Self.word(offsets.count) + [
+      0, 0, 0, 0,
+    ] + Self.word(top)
       + [0, 0, 0, 0] + Self.word(bytes.count)
   }
 
@@ -61,7 +65,9 @@ private struct RawList {
     let name: String
   }
 
-  @Test(arguments: [12_500, 25_000, 50_000, 100_000]) func `keys that are all one long text cost what the list is long`(count: Int) throws {
+  @Test(arguments: [12_500, 25_000, 50_000, 100_000]) func `keys that are all one long text cost what the list is long`(
+    count: Int
+  ) throws {
     var list = RawList()
     let key = list.text(String(repeating: "k", count: count))
     let bytes = list.archive(keys: Array(repeating: key, count: count), values: Array(repeating: key, count: count))
@@ -77,7 +83,8 @@ private struct RawList {
     let keys = (0..<90_000).map { list.add(at: start + 6 * $0) }
     let bytes = list.archive(keys: keys, values: keys)
     let (composite, cost) = try Self.read(bytes)
-    #expect(composite == nil && cost <= PropertyList.costLimit(bytes.count) + 65_536, "\(cost) for \(bytes.count) bytes")
+    #expect(
+      composite == nil && cost <= PropertyList.costLimit(bytes.count) + 65_536, "\(cost) for \(bytes.count) bytes")
   }
 
   @Test func `one long text can't be the value of every element`() throws {
@@ -85,7 +92,10 @@ private struct RawList {
     let long = list.text(String(repeating: "v", count: 500_000))
     let short = list.text("v")
     let names = Self.elements.map { list.text($0.name) }
-    let (few, many) = (list.archive(keys: names, values: [long, long] + Array(repeating: short, count: names.count - 2)), Array(repeating: long, count: names.count))
+    let (few, many) = (
+      list.archive(keys: names, values: [long, long] + Array(repeating: short, count: names.count - 2)),
+      Array(repeating: long, count: names.count)
+    )
     #expect(try Self.read(few).composite?.count == names.count)
     let (composite, cost) = try Self.read(list.archive(keys: names, values: many))
     #expect(composite == nil && cost <= 4 * 600_000 + 600_000, "\(cost)")

@@ -15,7 +15,8 @@ private struct CardEdit {
 
   var change: HistoryChange {
     HistoryChange(
-      changeType: .update, entity: "Card", objectID: "C", attributes: values.sorted { $0.key < $1.key }.map { NamedValue(name: $0.key, value: $0.value) })
+      changeType: .update, entity: "Card", objectID: "C",
+      attributes: values.sorted { $0.key < $1.key }.map { NamedValue(name: $0.key, value: $0.value) })
   }
 }
 
@@ -58,7 +59,8 @@ private struct NaiveCard {
             own.likes = number
           case ("tags", .string(let text)):
             let wanted = Set(text.dropFirst().dropLast().split(separator: ",").map(String.init))
-            for element in wanted.symmetricDifference(own.presentTags) where tags[element].map({ $0.said < said }) ?? true {
+            for element in wanted.symmetricDifference(own.presentTags)
+            where tags[element].map({ $0.said < said }) ?? true {
               tags[element] = (said, wanted.contains(element))
             }
             own.tags = Dictionary(uniqueKeysWithValues: wanted.map { ($0, (said, true)) })
@@ -88,7 +90,13 @@ private struct ConflictRun {
     for _ in 0..<deviceCount { clocks.append([0, 0, 5000, -5000, 3].randomElement(using: &generator) ?? 0) }
     for world in worlds {
       try world.save(
-        "0", at: 0, insert("Card", "C", ["body": .string(""), "highest": .integer(0), "earliest": .date(1_000_000), "likes": .integer(0), "choice": .string("")]))
+        "0", at: 0,
+        insert(
+          "Card", "C",
+          [
+            "body": .string(""), "highest": .integer(0), "earliest": .date(1_000_000), "likes": .integer(0),
+            "choice": .string(""),
+          ]))
     }
     for field in ["body", "likes"] { oracle.lastTimes[field] = [0: 0] }
     oracle.body.said = NaiveCard.Said(time: 0, device: 0)
@@ -116,7 +124,9 @@ private struct ConflictRun {
         values["likes"] = .integer(likes)
       }
       if Bool.random(using: &generator) {
-        tags.formSymmetricDifference([String(Int.random(in: 0...9, using: &generator)), String(Int.random(in: 0...9, using: &generator))])
+        tags.formSymmetricDifference([
+          String(Int.random(in: 0...9, using: &generator)), String(Int.random(in: 0...9, using: &generator)),
+        ])
         values["tags"] = .string("[" + tags.sorted().joined(separator: ",") + "]")
       }
       if Bool.random(using: &generator) { values["choice"] = .string("\(round).\(device).\(number)") }
@@ -139,8 +149,10 @@ private struct ConflictRun {
       }
       waiting[device].removeFirst(count)
       let plan = try world.zone.export(transactions, from: "\(device)")
-      choices.formUnion(transactions.flatMap(\.changes).flatMap(\.attributes).filter { $0.name == "choice" }.map(\.value))
-      undecided.formUnion(plan.losses.filter { $0.kind == .undecided }.flatMap(\.lost).flatMap(\.attributes).map(\.value))
+      choices.formUnion(
+        transactions.flatMap(\.changes).flatMap(\.attributes).filter { $0.name == "choice" }.map(\.value))
+      undecided.formUnion(
+        plan.losses.filter { $0.kind == .undecided }.flatMap(\.lost).flatMap(\.attributes).map(\.value))
       #expect(plan.leftOut.isEmpty)
     }
     // A decision is asked for each value that was lost, unless the same device has since set another one.
@@ -159,13 +171,17 @@ private struct ConflictRun {
       #expect(try world.value("earliest") == .date(oracle.earliest))
       #expect(try world.value("likes") == .integer(oracle.likes))
       let tags = try world.value("tags")
-      #expect(tags == .string("[" + oracle.presentTags.joined(separator: ",") + "]") || tags == .null && oracle.presentTags.isEmpty)
+      #expect(
+        tags == .string("[" + oracle.presentTags.joined(separator: ",") + "]")
+          || tags == .null && oracle.presentTags.isEmpty)
     }
   }
 }
 
 @Test(arguments: Sanitizer.few(2, of: 0..<20))
-func `C4 T-C09 what is left of edits depends on them and what they knew, not on the order they arrive in`(_ chunk: Int) throws {
+func `C4 T-C09 what is left of edits depends on them and what they knew, not on the order they arrive in`(_ chunk: Int)
+  throws
+{
   for seed in chunk * 25..<(chunk + 1) * 25 {
     var run = try ConflictRun(seed: seed + 1)
     try run.run(rounds: 4)

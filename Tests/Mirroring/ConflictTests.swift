@@ -27,7 +27,9 @@ struct ConflictWorld {
   }
 
   /// One card that all devices have imported.
-  static func withCard(_ attributes: KeyValuePairs<String, AttributeValue> = [:]) throws -> (world: ConflictWorld, base: Int) {
+  static func withCard(_ attributes: KeyValuePairs<String, AttributeValue> = [:]) throws -> (
+    world: ConflictWorld, base: Int
+  ) {
     let world = ConflictWorld()
     try world.save("A", at: 1, insert("Card", "C", attributes))
     return (world, world.zone.sequence)
@@ -35,7 +37,9 @@ struct ConflictWorld {
 }
 
 struct ConflictTests {
-  @Test func `T-C02 A's value gives way to B's, which arrives later, and is written down with what both began with`() throws {
+  @Test func `T-C02 A's value gives way to B's, which arrives later, and is written down with what both began with`()
+    throws
+  {
     let (world, base) = try ConflictWorld.withCard(["title": .string("start")])
     try world.save("A", at: 10, base: base, update("Card", "C", ["title": .string("A's")]))
     let plan = try world.save("B", at: 5, base: base, update("Card", "C", ["title": .string("B's")]))
@@ -43,20 +47,28 @@ struct ConflictTests {
     let loss = try #require(plan.losses.first)
     #expect(plan.losses.count == 1 && loss.kind == .lostValue && loss.edit.deviceID == "A")
     #expect(loss.lost == [update("Card", "C", ["title": .string("A's")])])
-    #expect(loss.kept == update("Card", "C", ["title": .string("B's")]) && loss.ancestor == update("Card", "C", ["title": .string("start")]))
+    #expect(
+      loss.kept == update("Card", "C", ["title": .string("B's")])
+        && loss.ancestor == update("Card", "C", ["title": .string("start")]))
     // Read back from its stored content.
-    let again = ConflictLoss(kind: .lostValue, objectID: "C", entity: "Card", content: loss.content, user: "_user", device: "A")
+    let again = ConflictLoss(
+      kind: .lostValue, objectID: "C", entity: "Card", content: loss.content, user: "_user", device: "A")
     #expect(again.lost == loss.lost && again.kept == loss.kept && again.ancestor == loss.ancestor)
   }
 
-  @Test func `an edit that knew what it overwrites costs nobody anything, nor does one of another property, nor an own one`() throws {
+  @Test
+  func `an edit that knew what it overwrites costs nobody anything, nor does one of another property, nor an own one`()
+    throws
+  {
     let (world, base) = try ConflictWorld.withCard(["title": .string("start")])
     try world.save("A", at: 10, base: base, update("Card", "C", ["title": .string("A's")]))
     #expect(try world.save("B", at: 11, update("Card", "C", ["title": .string("B's")])).losses.isEmpty)
     let second = world.zone.sequence
     #expect(try world.save("A", at: 12, base: second, update("Card", "C", ["likes": .integer(1)])).losses.isEmpty)
-    #expect(try world.save("B", at: 13, base: second, update("Card", "C", ["title": .string("B's again")])).losses.isEmpty)
-    #expect(try world.save("B", at: 14, base: second, update("Card", "C", ["title": .string("and again")])).losses.isEmpty)
+    #expect(
+      try world.save("B", at: 13, base: second, update("Card", "C", ["title": .string("B's again")])).losses.isEmpty)
+    #expect(
+      try world.save("B", at: 14, base: second, update("Card", "C", ["title": .string("and again")])).losses.isEmpty)
     // Both devices set the same value.
     try world.save("A", at: 15, base: second, update("Card", "C", ["title": .string("both")]))
     #expect(try world.value("title") == .string("both"))
@@ -67,7 +79,9 @@ struct ConflictTests {
 
   @Test func `T-C04 a to-one that B sets without knowing of A's wins, and A's is written down`() throws {
     let (world, _) = try ConflictWorld.withCard()
-    try world.save("A", at: 2, insert("Box", "P"), insert("Box", "Q"), insert("Box", "R"), update("Card", "C", [:], ["box": .toOne("R")]))
+    try world.save(
+      "A", at: 2, insert("Box", "P"), insert("Box", "Q"), insert("Box", "R"),
+      update("Card", "C", [:], ["box": .toOne("R")]))
     let base = world.zone.sequence
     try world.save("A", at: 10, base: base, update("Card", "C", [:], ["box": .toOne("P")]))
     let plan = try world.save("B", at: 11, base: base, update("Card", "C", [:], ["box": .toOne("Q")]))
@@ -79,8 +93,12 @@ struct ConflictTests {
   @Test func `the edit that was made last wins, whichever arrives first, and the other device is told`() throws {
     for aComesFirst in [true, false] {
       let (world, base) = try ConflictWorld.withCard(["body": .string("start")])
-      func a() throws -> ExportPlan { try world.save("A", at: 20, base: base, update("Card", "C", ["body": .string("A's")])) }
-      func b() throws -> ExportPlan { try world.save("B", at: 10, base: base, update("Card", "C", ["body": .string("B's")])) }
+      func a() throws -> ExportPlan {
+        try world.save("A", at: 20, base: base, update("Card", "C", ["body": .string("A's")]))
+      }
+      func b() throws -> ExportPlan {
+        try world.save("B", at: 10, base: base, update("Card", "C", ["body": .string("B's")]))
+      }
       let plan = aComesFirst ? try (a(), b()).1 : try (b(), a()).1
       #expect(try world.value("body") == .string("A's"))
       #expect(plan.losses.map(\.lost) == [[update("Card", "C", ["body": .string("B's")])]])
@@ -93,20 +111,30 @@ struct ConflictTests {
   @Test func `T-C09 of two edits at the same time the same one wins everywhere`() throws {
     for devices in [["A", "B"], ["B", "A"]] {
       let (world, base) = try ConflictWorld.withCard(["body": .string("start")])
-      for device in devices { try world.save(device, at: 10, base: base, update("Card", "C", ["body": .string(device)])) }
+      for device in devices {
+        try world.save(device, at: 10, base: base, update("Card", "C", ["body": .string(device)]))
+      }
       #expect(try world.value("body") == .string("B"))
     }
   }
 
-  @Test func `T-C10 a clock that is hours ahead wins for a minute and no longer, and nobody who knew of its edit is held back by it`() throws {
+  @Test
+  func
+    `T-C10 a clock that is hours ahead wins for a minute and no longer, and nobody who knew of its edit is held back by it`()
+    throws
+  {
     let ahead = EditTime.edit(7_200_000, savedAt: 1000, base: 1)
     #expect(ahead == HistoryTransaction.Edit(base: 1, time: 61_000))
     #expect(EditTime.edit(900, savedAt: 1000, base: 1).time == 900)
     let (world, base) = try ConflictWorld.withCard(["body": .string("start"), "title": .string("start")])
-    try world.save("A", at: ahead.time, base: base, update("Card", "C", ["body": .string("ahead"), "title": .string("ahead")]))
+    try world.save(
+      "A", at: ahead.time, base: base, update("Card", "C", ["body": .string("ahead"), "title": .string("ahead")]))
     let seen = world.zone.sequence
-    try world.save("B", at: 2000, base: base, update("Card", "C", ["body": .string("in time"), "title": .string("in time")]))
-    #expect(try world.value("body") == .string("ahead") && world.value("title") == .string("in time"), "arrival asks no clock")
+    try world.save(
+      "B", at: 2000, base: base, update("Card", "C", ["body": .string("in time"), "title": .string("in time")]))
+    #expect(
+      try world.value("body") == .string("ahead") && world.value("title") == .string("in time"), "arrival asks no clock"
+    )
     try world.save("C", at: 3000, base: seen, update("Card", "C", ["body": .string("knowing")]))
     #expect(try world.value("body") == .string("knowing"))
     try world.save("B", at: 62_000, base: base, update("Card", "C", ["body": .string("a minute later")]))
@@ -136,7 +164,8 @@ struct ConflictTests {
     let (world, base) = try ConflictWorld.withCard(["highest": .integer(5), "earliest": .date(500)])
     try world.save("A", at: 10, base: base, update("Card", "C", ["highest": .integer(9), "earliest": .date(900)]))
     #expect(try world.value("highest") == .integer(9) && world.value("earliest") == .date(500))
-    let plan = try world.save("B", at: 11, base: base, update("Card", "C", ["highest": .integer(7), "earliest": .date(100)]))
+    let plan = try world.save(
+      "B", at: 11, base: base, update("Card", "C", ["highest": .integer(7), "earliest": .date(100)]))
     #expect(try world.value("highest") == .integer(9) && world.value("earliest") == .date(100))
     #expect(plan.losses.isEmpty && plan.writes.map(\.isServersOwn) == [true])
     try world.save("B", at: 12, update("Card", "C", ["highest": .null, "earliest": .date(-5)]))
@@ -160,18 +189,23 @@ struct ConflictTests {
     let end = world.zone.sequence
     try world.save("A", at: 31, base: end, update("Card", "C", ["tags": .string("no set")]))
     let plan = try world.save("B", at: 32, base: end, update("Card", "C", ["tags": .string(#"["x"]"#)]))
-    #expect(try world.value("tags") == .string(#"["x"]"#) && plan.losses.count == 1, "what is no set is no policy's, and the last arrival wins")
+    #expect(
+      try world.value("tags") == .string(#"["x"]"#) && plan.losses.count == 1,
+      "what is no set is no policy's, and the last arrival wins")
   }
 
   @Test func `where somebody has to decide the server's value stays, and all three are written down`() throws {
     let (world, base) = try ConflictWorld.withCard(["choice": .string("start"), "title": .string("start")])
     try world.save("A", at: 10, base: base, update("Card", "C", ["choice": .string("A's")]))
-    let plan = try world.save("B", at: 11, base: base, update("Card", "C", ["choice": .string("B's"), "title": .string("B's")]))
+    let plan = try world.save(
+      "B", at: 11, base: base, update("Card", "C", ["choice": .string("B's"), "title": .string("B's")]))
     #expect(try world.value("choice") == .string("A's") && world.value("title") == .string("B's"))
     let loss = try #require(plan.losses.first)
     #expect(plan.losses.count == 1 && loss.kind == .undecided && loss.state == .open)
     #expect(loss.lost == [update("Card", "C", ["choice": .string("B's")])])
-    #expect(loss.kept == update("Card", "C", ["choice": .string("A's")]) && loss.ancestor == update("Card", "C", ["choice": .string("start")]))
+    #expect(
+      loss.kept == update("Card", "C", ["choice": .string("A's")])
+        && loss.ancestor == update("Card", "C", ["choice": .string("start")]))
     #expect(plan.writes.map(\.isServersOwn) == [true])
     // A device that has seen the server's value decides by setting it.
     #expect(try world.save("B", at: 12, update("Card", "C", ["choice": .string("decided")])).losses.isEmpty)
@@ -180,9 +214,18 @@ struct ConflictTests {
 
   @Test func `an insert over what another device inserted under the same name is judged like an edit`() throws {
     let world = ConflictWorld()
-    try world.save("A", at: 20, base: 0, insert("Card", "C", ["body": .string("A's"), "title": .string("A's"), "likes": .integer(2)]))
-    let plan = try world.save("B", at: 10, base: 0, insert("Card", "C", ["body": .string("B's"), "title": .string("B's"), "likes": .integer(3)]))
-    #expect(try world.value("body") == .string("A's") && world.value("title") == .string("B's") && world.value("likes") == .integer(5))
-    #expect(Set(plan.losses.flatMap(\.lost)) == [update("Card", "C", ["body": .string("B's")]), update("Card", "C", ["title": .string("A's")])])
+    try world.save(
+      "A", at: 20, base: 0,
+      insert("Card", "C", ["body": .string("A's"), "title": .string("A's"), "likes": .integer(2)]))
+    let plan = try world.save(
+      "B", at: 10, base: 0,
+      insert("Card", "C", ["body": .string("B's"), "title": .string("B's"), "likes": .integer(3)]))
+    #expect(
+      try world.value("body") == .string("A's") && world.value("title") == .string("B's")
+        && world.value("likes") == .integer(5))
+    #expect(
+      Set(plan.losses.flatMap(\.lost)) == [
+        update("Card", "C", ["body": .string("B's")]), update("Card", "C", ["title": .string("A's")]),
+      ])
   }
 }

@@ -14,7 +14,9 @@ private let chunkCount = 50
 private let runCount = 2000
 
 @Test(arguments: Sanitizer.few(2, of: 0..<runCount / chunkCount))
-func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever the order and size of pages`(_ chunk: Int) throws {
+func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever the order and size of pages`(
+  _ chunk: Int
+) throws {
   for seed in chunk * chunkCount..<(chunk + 1) * chunkCount {
     for failure in try ConvergenceRun.failures(ofSeed: seed) { Issue.record("seed \(seed): \(failure)") }
   }
@@ -30,7 +32,9 @@ func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever t
   #expect(blind < 10, "\(blind) of 20 runs noticed nothing")
 }
 
-@Test(arguments: Sanitizer.few(6, of: 0..<30)) func `one run over many transactions writes what as many runs write`(_ seed: Int) throws {
+@Test(arguments: Sanitizer.few(6, of: 0..<30)) func `one run over many transactions writes what as many runs write`(
+  _ seed: Int
+) throws {
   var editor = Editor(seed: seed + 1000)
   let together = TestZone()
   let apart = TestZone()
@@ -87,7 +91,8 @@ func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever t
   #expect(client.graph.links.isEmpty)
 }
 
-@Test func `T-C01 devices that edit different fields of an object keep both, also the one that exported first`() throws {
+@Test func `T-C01 devices that edit different fields of an object keep both, also the one that exported first`() throws
+{
   let zone = TestZone()
   let (a, b) = (TestClient("A", zone), TestClient("B", zone))
   try a.save(transaction([insert("Post", "p", ["title": .string("t"), "content": .string("c")])]))
@@ -105,12 +110,15 @@ func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever t
   }
 }
 
-@Test func `a child that is moved to a parent somebody deleted keeps its old one, on the device that moved it, too`() throws {
+@Test func `a child that is moved to a parent somebody deleted keeps its old one, on the device that moved it, too`()
+  throws
+{
   let zone = TestZone()
   let (a, b) = (TestClient("A", zone), TestClient("B", zone))
   try a.save(
     transaction([
-      insert("Post", "old", [:], ["cover": .toOne("c")]), insert("Post", "gone"), insert("Attachment", "x", [:], ["post": .toOne("old")]), insert("Cover", "c"),
+      insert("Post", "old", [:], ["cover": .toOne("c")]), insert("Post", "gone"),
+      insert("Attachment", "x", [:], ["post": .toOne("old")]), insert("Cover", "c"),
     ]))
   try a.export()
   try b.importPage()
@@ -132,7 +140,9 @@ func `T-O06 T-C14 devices that edit at random converge to the oracle, whatever t
 }
 
 @Test(arguments: Sanitizer.few(2, of: 0..<runCount / chunkCount))
-func `T-O06 T-P02 devices that edit while objects move between zones converge, with every object in one zone`(_ chunk: Int) throws {
+func `T-O06 T-P02 devices that edit while objects move between zones converge, with every object in one zone`(
+  _ chunk: Int
+) throws {
   for seed in chunk * chunkCount..<(chunk + 1) * chunkCount {
     let zones = seed % 2 == 0 ? ["home", "Trips"] : ["home", "Trips", "Work"]
     for failure in try ConvergenceRun.failures(ofSeed: seed, zones: zones) { Issue.record("seed \(seed): \(failure)") }

@@ -9,19 +9,26 @@ import Testing
 struct DeletionConflictTests {
   private static func world(_ entity: String) throws -> (ConflictWorld, Int) {
     let world = ConflictWorld()
-    try world.save("A", at: 1, insert("Box", "P"), insert(entity, "C", ["title": .string("start")], ["box": .toOne("P")]))
+    try world.save(
+      "A", at: 1, insert("Box", "P"), insert(entity, "C", ["title": .string("start")], ["box": .toOne("P")]))
     return (world, world.zone.sequence)
   }
 
-  @Test func `T-C05 an edit of what was deleted meanwhile is written down with the whole object, and does not bring it back`() throws {
+  @Test
+  func `T-C05 an edit of what was deleted meanwhile is written down with the whole object, and does not bring it back`()
+    throws
+  {
     let (world, base) = try Self.world("Card")
     try world.save("A", at: 10, delete("Card", "C"))
-    let plan = try world.save("B", at: 11, base: base, update("Card", "C", ["body": .string("B's")]), update("Card", "C", ["title": .string("and more")]))
+    let plan = try world.save(
+      "B", at: 11, base: base, update("Card", "C", ["body": .string("B's")]),
+      update("Card", "C", ["title": .string("and more")]))
     #expect(world.zone["C"] == nil && plan.writes.isEmpty)
     #expect(plan.leftOut.allSatisfy { $0.problem.cause == .deleted })
     let loss = try #require(plan.losses.first)
     #expect(plan.losses.count == 1 && loss.kind == .lostObject && loss.isOfEdit(by: "B"))
-    #expect(loss.lost == [insert("Card", "C", ["body": .string("B's"), "title": .string("and more")], ["box": .toOne("P")])])
+    #expect(
+      loss.lost == [insert("Card", "C", ["body": .string("B's"), "title": .string("and more")], ["box": .toOne("P")])])
     // Applying the journal's changes brings the object back under its name.
     try world.save("B", at: 20, loss.lost[0])
     #expect(world.zone["C"]?.fields.string("CD_title") == "and more" && world.zone["C"]?.fields.string("CD_box") == "P")
@@ -31,7 +38,8 @@ struct DeletionConflictTests {
     for last in [insert("Card", "C", ["title": .string("anew")]), delete("Card", "C")] {
       let (world, base) = try Self.world("Card")
       try world.save("A", at: 10, delete("Card", "C"))
-      #expect(try world.save("B", at: 11, base: base, update("Card", "C", ["body": .string("B's")]), last).losses.isEmpty)
+      #expect(
+        try world.save("B", at: 11, base: base, update("Card", "C", ["body": .string("B's")]), last).losses.isEmpty)
     }
   }
 
@@ -49,21 +57,30 @@ struct DeletionConflictTests {
     try world.save("A", at: 10, delete("Pin", "C"))
     let plan = try world.save("B", at: 11, base: base, update("Pin", "C", ["title": .string("B's")]))
     #expect(world.zone["C"]?.fields.string("CD_title") == "B's" && world.zone["C"]?.fields.string("CD_box") == "P")
-    #expect(plan.losses.isEmpty && plan.leftOut.isEmpty && plan.writes.map(\.isServersOwn) == [true], "the deleter is told, too")
-    #expect(try world.save("B", at: 12, base: base, update("Pin", "C", ["title": .string("B's second")])).writes.count == 1)
+    #expect(
+      plan.losses.isEmpty && plan.leftOut.isEmpty && plan.writes.map(\.isServersOwn) == [true],
+      "the deleter is told, too")
+    #expect(
+      try world.save("B", at: 12, base: base, update("Pin", "C", ["title": .string("B's second")])).writes.count == 1)
     // A device that has seen the object come back deletes it for good.
     try world.save("A", at: 13, delete("Pin", "C"))
     #expect(world.zone["C"] == nil)
   }
 
-  @Test func `T-C06 where edits win, a deletion of what another device edited since does nothing, and its device has it again`() throws {
+  @Test
+  func
+    `T-C06 where edits win, a deletion of what another device edited since does nothing, and its device has it again`()
+    throws
+  {
     let (world, _) = try Self.world("Pin")
     try world.save("A", at: 2, insert("Mark", "M"), update("Pin", "C", [:], ["marks": .toMany(["M"])]))
     let base = world.zone.sequence
     try world.save("A", at: 10, base: base, update("Pin", "C", ["title": .string("A's")]))
     let plan = try world.save("B", at: 11, base: base, delete("Pin", "C"))
     #expect(world.zone["C"]?.fields.string("CD_title") == "A's" && world.zone.live("CDMR").count == 1)
-    #expect(plan.losses.isEmpty && plan.writes.count == 2 && plan.writes.allSatisfy(\.isServersOwn), "with its link, which B let go of, too")
+    #expect(
+      plan.losses.isEmpty && plan.writes.count == 2 && plan.writes.allSatisfy(\.isServersOwn),
+      "with its link, which B let go of, too")
     // No later edit exists, so the deletion is final.
     try world.save("B", at: 12, delete("Pin", "C"))
     #expect(world.zone["C"] == nil)

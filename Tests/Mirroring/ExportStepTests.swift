@@ -35,29 +35,41 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
 @Test func `a slice is bounded by bytes, too, and one step above the limit goes alone`() {
   let changes = (0..<9).map { insert("Post", "p\($0)", ["title": .string(String(repeating: "x", count: 500_000))]) }
   #expect(slices(transaction(changes)).map(\.count) == [3, 3, 3])
-  #expect(slices(transaction(changes), ExportLimits(itemCount: 400, byteCount: 10)).map(\.count) == Array(repeating: 1, count: 9))
+  #expect(
+    slices(transaction(changes), ExportLimits(itemCount: 400, byteCount: 10)).map(\.count)
+      == Array(repeating: 1, count: 9))
   #expect(ExportSteps(transaction(changes)).slice(from: 99, limits: .standard).isEmpty)
 }
 
-@Test(arguments: [1, 2, 3, 7, 50]) func `in slices of any length a graph ends as it does in one piece`(_ itemCount: Int) throws {
+@Test(arguments: [1, 2, 3, 7, 50]) func `in slices of any length a graph ends as it does in one piece`(_ itemCount: Int)
+  throws
+{
   let names = (0..<450).map { "t\($0)" }
   let first = transaction(
-    [insert("Post", "p", ["title": .string("1")], ["tags": .toMany(names)]), insert("Post", "gone", ["title": .string("x")], ["tags": .toMany(["t1"])])]
+    [
+      insert("Post", "p", ["title": .string("1")], ["tags": .toMany(names)]),
+      insert("Post", "gone", ["title": .string("x")], ["tags": .toMany(["t1"])]),
+    ]
       + names.map { insert("Tag", $0) })
   let second = transaction(
     [
-      update("Post", "p", ["title": .string("2")], ["tags": .toMany(Array(names.suffix(300)) + ["new"])]), delete("Post", "gone"), insert("Tag", "new"),
-      update("Tag", "t3", [:], ["posts": .toManyDelta(add: ["p"], remove: [])]), delete("Tag", "t449"), insert("Post", "gone", ["title": .string("again")]),
+      update("Post", "p", ["title": .string("2")], ["tags": .toMany(Array(names.suffix(300)) + ["new"])]),
+      delete("Post", "gone"), insert("Tag", "new"),
+      update("Tag", "t3", [:], ["posts": .toManyDelta(add: ["p"], remove: [])]), delete("Tag", "t449"),
+      insert("Post", "gone", ["title": .string("again")]),
     ])
   func graph(_ zone: TestZone) -> [String] {
     zone.live.map { record in
-      record.recordType == ReservedName.linkRecordType ? "link \(record.fields.string(ReservedName.linkRecordNames) ?? "")" : "\(record.recordName) \(record.fields)"
+      record.recordType == ReservedName.linkRecordType
+        ? "link \(record.fields.string(ReservedName.linkRecordNames) ?? "")" : "\(record.recordName) \(record.fields)"
     }.sorted()
   }
   let (whole, sliced) = (TestZone(), TestZone())
   for saved in [first, second] {
     try whole.export([saved])
-    for part in slices(saved, ExportLimits(itemCount: itemCount, byteCount: .max)) { try sliced.export(part, of: saved) }
+    for part in slices(saved, ExportLimits(itemCount: itemCount, byteCount: .max)) {
+      try sliced.export(part, of: saved)
+    }
   }
   #expect(graph(sliced) == graph(whole))
 }
@@ -74,16 +86,23 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
 
 @Test func `held back changes become fewer, and say the same`() throws {
   let changes = [
-    insert("Post", "p", ["title": .string("1"), "content": .string("c")], ["tags": .toMany(["a"])]), update("Post", "p", ["title": .string("2")]),
-    update("Post", "p", [:], ["tags": .toManyDelta(add: ["b"], remove: [])]), update("Post", "p", ["title": .string("3")]), delete("Post", "p"),
+    insert("Post", "p", ["title": .string("1"), "content": .string("c")], ["tags": .toMany(["a"])]),
+    update("Post", "p", ["title": .string("2")]),
+    update("Post", "p", [:], ["tags": .toManyDelta(add: ["b"], remove: [])]),
+    update("Post", "p", ["title": .string("3")]), delete("Post", "p"),
     insert("Post", "p", ["title": .string("4")]),
   ]
   let compacted = HeldChanges.compacted(changes)
   #expect(compacted == [delete("Post", "p"), insert("Post", "p", ["title": .string("4")])])
   let merged = insert("Post", "p", ["title": .string("3"), "content": .string("c")], ["tags": .toMany(["a", "b"])])
   #expect(HeldChanges.compacted(Array(changes.prefix(4))) == [merged])
-  let deltas = (0..<100).map { update("Post", "p", [:], ["tags": .toManyDelta(add: ["t\($0 % 3)"], remove: ["t\(($0 + 1) % 3)"])]) }
-  #expect(HeldChanges.compacted(deltas) == [update("Post", "p", [:], ["tags": .toManyDelta(add: ["t2", "t0"], remove: ["t1"])])])
+  let deltas = (0..<100).map {
+    update("Post", "p", [:], ["tags": .toManyDelta(add: ["t\($0 % 3)"], remove: ["t\(($0 + 1) % 3)"])])
+  }
+  #expect(
+    HeldChanges.compacted(deltas) == [
+      update("Post", "p", [:], ["tags": .toManyDelta(add: ["t2", "t0"], remove: ["t1"])])
+    ])
 }
 
 @Test func `a change that goes through overtakes those left out before, and nothing older comes after it`() throws {
@@ -96,11 +115,13 @@ private func slices(_ transaction: HistoryTransaction, _ limits: ExportLimits = 
   ])
   #expect(plan.leftOut.isEmpty && zone.rows.count == wrong + 1, "the wrong target was taken back")
   let whole = try zone.export([
-    transaction([update("Post", "p", [:], ["tags": .toManyDelta(add: ["q"], remove: [])])]), transaction([update("Post", "p", [:], ["tags": .toMany(["t"])])]),
+    transaction([update("Post", "p", [:], ["tags": .toManyDelta(add: ["q"], remove: [])])]),
+    transaction([update("Post", "p", [:], ["tags": .toMany(["t"])])]),
   ])
   #expect(whole.leftOut.isEmpty)
   let kept = try zone.export([
-    transaction([update("Post", "p", [:], ["tags": .toManyDelta(add: ["q"], remove: [])])]), transaction([update("Post", "p", ["title": .string("x")])]),
+    transaction([update("Post", "p", [:], ["tags": .toManyDelta(add: ["q"], remove: [])])]),
+    transaction([update("Post", "p", ["title": .string("x")])]),
   ])
   #expect(kept.leftOut.map(\.change) == [update("Post", "p", [:], ["tags": .toManyDelta(add: ["q"], remove: [])])])
 }

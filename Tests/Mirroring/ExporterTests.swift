@@ -11,19 +11,24 @@ import Testing
 private func texts(_ plan: ExportPlan) -> [String] {
   plan.writes.map { write in
     switch write.item {
-    case .save(let record, let keys): "save \(record.recordType) \(record.recordName) \(keys.joined(separator: " "))\(write.isServersOwn ? " (server)" : "")"
+    case .save(let record, let keys):
+      "save \(record.recordType) \(record.recordName) \(keys.joined(separator: " "))\(write.isServersOwn ? " (server)" : "")"
     case .delete(let record): "delete \(record.recordType) \(record.recordName)\(write.isServersOwn ? " (server)" : "")"
     }
   }
 }
 
-private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($0.code.row.ckErrorCode) \($0.recordName)" } }
+private func problems(_ plan: ExportPlan) -> [String] {
+  plan.problems.map { "\($0.code.row.ckErrorCode) \($0.recordName)" }
+}
 
-@Test func `T-H02 an object that was inserted and deleted before the export leaves no trace, nor do its links`() throws {
+@Test func `T-H02 an object that was inserted and deleted before the export leaves no trace, nor do its links`() throws
+{
   let zone = TestZone()
   try zone.save(insert("Tag", "t"))
   let plan = try zone.export([
-    transaction([insert("Post", "p", ["title": .string("x")], ["tags": .toMany(["t"])])]), transaction([update("Post", "p", ["title": .string("y")])]),
+    transaction([insert("Post", "p", ["title": .string("x")], ["tags": .toMany(["t"])])]),
+    transaction([update("Post", "p", ["title": .string("y")])]),
     transaction([delete("Post", "p")]),
   ])
   #expect(plan == ExportPlan(writes: []))
@@ -33,7 +38,9 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 @Test func `T-H03 edits of ignored properties write nothing`() throws {
   let zone = TestZone()
   try zone.save(insert("Post", "p", ["title": .string("x")]))
-  #expect(try zone.save(update("Post", "p", ["scratch": .string("s"), "draft": .string("d"), "wordCount": .integer(5)])).writes.isEmpty)
+  #expect(
+    try zone.save(update("Post", "p", ["scratch": .string("s"), "draft": .string("d"), "wordCount": .integer(5)]))
+      .writes.isEmpty)
 }
 
 @Test func `T-H04 imports are never exported, 100 cycles stay silent`() throws {
@@ -42,7 +49,8 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
   for author in ["import", "reset", "export", "setup", "migration", "event", "schemaGenerator"] {
     for cycle in 0..<100 {
       let plan = try zone.save(
-        insert("Post", "q\(cycle)"), update("Post", "p", ["title": .string("\(cycle)")], ["tags": .toMany([])]), from: "B",
+        insert("Post", "q\(cycle)"), update("Post", "p", ["title": .string("\(cycle)")], ["tags": .toMany([])]),
+        from: "B",
         author: ReservedName.mirroringAuthorPrefix + author)
       #expect(plan.writes.isEmpty && plan.problems.isEmpty, "\(author)")
     }
@@ -53,11 +61,20 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
   let zone = TestZone()
   try zone.save(insert("Post", "p"), insert("Tag", "t"))
   zone.put(try #require(zone["p"]), isDeleted: true, origin: "B")
-  let imported = transaction([delete("Post", "p"), insert("Post", "other")], author: "NSCloudKitMirroringDelegate.import")
-  let plan = try zone.export([transaction([insert("Post", "q", [:], ["tags": .toMany(["t"])])]), imported, transaction([update("Tag", "t", ["name": .string("n")])])])
-  #expect(texts(plan) == ["save CD_Post q CD_entityName", "save CD_Tag t CD_name", "save CDMR LINK-1 CD_entityNames CD_recordNames CD_relationships"])
+  let imported = transaction(
+    [delete("Post", "p"), insert("Post", "other")], author: "NSCloudKitMirroringDelegate.import")
+  let plan = try zone.export([
+    transaction([insert("Post", "q", [:], ["tags": .toMany(["t"])])]), imported,
+    transaction([update("Tag", "t", ["name": .string("n")])]),
+  ])
+  #expect(
+    texts(plan) == [
+      "save CD_Post q CD_entityName", "save CD_Tag t CD_name",
+      "save CDMR LINK-1 CD_entityNames CD_recordNames CD_relationships",
+    ])
   let dropped = try zone.export([
-    transaction([insert("Post", "r", [:], ["tags": .toMany(["t"])])]), transaction([delete("Post", "r")], author: "NSCloudKitMirroringDelegate.import"),
+    transaction([insert("Post", "r", [:], ["tags": .toMany(["t"])])]),
+    transaction([delete("Post", "r")], author: "NSCloudKitMirroringDelegate.import"),
   ])
   #expect(dropped.writes.isEmpty)
 }
@@ -65,7 +82,9 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 @Test func `T-E01 a thousand objects are written objects first and links behind them, always the same`() throws {
   func plan() throws -> ExportPlan {
     let zone = TestZone()
-    let changes = (0..<1000).map { insert("Post", "p\($0)", ["title": .string("title \($0)")], ["tags": .toMany(["t"])]) }
+    let changes = (0..<1000).map {
+      insert("Post", "p\($0)", ["title": .string("title \($0)")], ["tags": .toMany(["t"])])
+    }
     return try zone.export([transaction([insert("Tag", "t")] + changes)])
   }
   let writes = try plan().writes
@@ -76,17 +95,27 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 
 @Test func `T-E02 only the fields that really changed are written`() throws {
   let zone = TestZone()
-  try zone.save(insert("Everything", "e", ["string": .string("a"), "double": .double(1), "date": .date(5), "integer64": .integer(3), "boolean": .boolean(true)]))
-  let plan = try zone.save(update("Everything", "e", ["string": .string("b"), "double": .double(1), "date": .null, "integer64": .integer(3)]))
+  try zone.save(
+    insert(
+      "Everything", "e",
+      [
+        "string": .string("a"), "double": .double(1), "date": .date(5), "integer64": .integer(3),
+        "boolean": .boolean(true),
+      ]))
+  let plan = try zone.save(
+    update("Everything", "e", ["string": .string("b"), "double": .double(1), "date": .null, "integer64": .integer(3)]))
   #expect(texts(plan) == ["save CD_Everything e CD_date CD_string"])
-  #expect(try zone.save(update("Everything", "e", ["string": .string("b"), "date": .null])).writes.isEmpty, "the same values again")
+  #expect(
+    try zone.save(update("Everything", "e", ["string": .string("b"), "date": .null])).writes.isEmpty,
+    "the same values again")
 }
 
 @Test func `repeated edits collapse into their last state`() throws {
   let zone = TestZone()
   try zone.save(insert("Post", "p", ["title": .string("0"), "content": .string("c")]))
   let plan = try zone.export([
-    transaction([update("Post", "p", ["title": .string("1")])]), transaction([update("Post", "p", ["content": .string("d")])]),
+    transaction([update("Post", "p", ["title": .string("1")])]),
+    transaction([update("Post", "p", ["content": .string("d")])]),
     transaction([update("Post", "p", ["title": .string("0")])]),
   ])
   #expect(texts(plan) == ["save CD_Post p CD_content"])
@@ -95,11 +124,15 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 @Test func `T-E04 delete and insert of the same identity end as a save, alive and with the new values only`() throws {
   let zone = TestZone()
   try zone.save(insert("Post", "p", ["title": .string("old"), "content": .string("old")]))
-  let plan = try zone.export([transaction([delete("Post", "p")]), transaction([insert("Post", "p", ["title": .string("new")])])])
+  let plan = try zone.export([
+    transaction([delete("Post", "p")]), transaction([insert("Post", "p", ["title": .string("new")])]),
+  ])
   #expect(texts(plan) == ["save CD_Post p CD_content CD_title"])
   #expect(zone["p"]?.fields == ["CD_entityName": .string("Post"), "CD_title": .string("new")])
   try zone.save(delete("Post", "p"))
-  #expect(texts(try zone.save(insert("Post", "p", ["title": .string("third")]))) == ["save CD_Post p CD_entityName CD_title"], "over a tombstone")
+  #expect(
+    texts(try zone.save(insert("Post", "p", ["title": .string("third")]))) == ["save CD_Post p CD_entityName CD_title"],
+    "over a tombstone")
   let inOne = try zone.save(delete("Post", "p"), insert("Post", "p", ["content": .string("fourth")]))
   #expect(texts(inOne) == ["save CD_Post p CD_content CD_title"])
 }
@@ -116,7 +149,8 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
   try zone.save(insert("Post", "p"), insert("Post", "q"))
   try zone.save(delete("Post", "p"), from: "B")
   let plan = try zone.save(
-    update("Post", "p", ["title": .string("x")], ["author": .toOne("nobody")]), update("Post", "never", ["title": .string("x")]),
+    update("Post", "p", ["title": .string("x")], ["author": .toOne("nobody")]),
+    update("Post", "never", ["title": .string("x")]),
     update("Post", "q", ["title": .string("x")]), update("Tag", "q", ["name": .string("x")]))
   #expect(problems(plan) == ["11 p", "11 never", "14 q"])
   #expect(texts(plan) == ["save CD_Post q CD_title"])
@@ -130,31 +164,46 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
   #expect(try zone.save(delete("Post", "p"), delete("Post", "never")) == ExportPlan(writes: []))
 }
 
-@Test func `T-E14 a link made and unmade before the export is no traffic, and an existing one is not made twice`() throws {
+@Test func `T-E14 a link made and unmade before the export is no traffic, and an existing one is not made twice`()
+  throws
+{
   let zone = TestZone()
   try zone.save(insert("Post", "p"), insert("Tag", "t"), insert("Tag", "u", [:], ["posts": .toMany(["p"])]))
   let link = try #require(zone.live("CDMR").first)
   let add = update("Post", "p", [:], ["tags": .toManyDelta(add: ["t"], remove: [])])
   let remove = update("Post", "p", [:], ["tags": .toManyDelta(add: [], remove: ["t"])])
   #expect(try zone.export([transaction([add]), transaction([remove])]).writes.isEmpty)
-  #expect(try zone.save(update("Post", "p", [:], ["tags": .toManyDelta(add: ["u"], remove: [])]), from: "B").writes.isEmpty)
+  #expect(
+    try zone.save(update("Post", "p", [:], ["tags": .toManyDelta(add: ["u"], remove: [])]), from: "B").writes.isEmpty)
   #expect(try zone.save(update("Tag", "u", [:], ["posts": .toMany(["p"])]), from: "B").writes.isEmpty)
-  let again = try zone.export([transaction([update("Post", "p", [:], ["tags": .toMany([])])]), transaction([update("Tag", "u", [:], ["posts": .toMany(["p"])])])])
+  let again = try zone.export([
+    transaction([update("Post", "p", [:], ["tags": .toMany([])])]),
+    transaction([update("Tag", "u", [:], ["posts": .toMany(["p"])])]),
+  ])
   #expect(again.writes.isEmpty, "removed and made again")
   #expect(zone.live("CDMR") == [link])
 }
 
 @Test func `T-E15 deleting an object with three links deletes its record and three link records`() throws {
   let zone = TestZone()
-  try zone.save(insert("Post", "p", [:], ["tags": .toMany(["t1", "t2", "t3"])]), insert("Tag", "t1"), insert("Tag", "t2"), insert("Tag", "t3"))
-  #expect(texts(try zone.save(delete("Post", "p"))) == ["delete CD_Post p", "delete CDMR LINK-1", "delete CDMR LINK-2", "delete CDMR LINK-3"])
+  try zone.save(
+    insert("Post", "p", [:], ["tags": .toMany(["t1", "t2", "t3"])]), insert("Tag", "t1"), insert("Tag", "t2"),
+    insert("Tag", "t3"))
+  #expect(
+    texts(try zone.save(delete("Post", "p"))) == [
+      "delete CD_Post p", "delete CDMR LINK-1", "delete CDMR LINK-2", "delete CDMR LINK-3",
+    ])
   #expect(zone.live.map(\.recordName) == ["t1", "t2", "t3"])
   #expect(zone.feed(after: 0, for: "A").isEmpty)
 }
 
-@Test func `a deleted object's record clears what pointed to it, and everybody learns of what the client did not name`() throws {
+@Test func `a deleted object's record clears what pointed to it, and everybody learns of what the client did not name`()
+  throws
+{
   let zone = TestZone()
-  try zone.save(insert("Post", "p"), insert("Attachment", "a", [:], ["post": .toOne("p")]), insert("Attachment", "b", [:], ["post": .toOne("p")]))
+  try zone.save(
+    insert("Post", "p"), insert("Attachment", "a", [:], ["post": .toOne("p")]),
+    insert("Attachment", "b", [:], ["post": .toOne("p")]))
   let token = zone.sequence
   let plan = try zone.save(update("Attachment", "a", [:], ["post": .toOne(nil)]), delete("Post", "p"))
   #expect(texts(plan) == ["save CD_Attachment a CD_post", "delete CD_Post p", "save CD_Attachment b CD_post (server)"])
@@ -164,10 +213,12 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 
 @Test func `T-O05 pointing to what somebody else deleted points nowhere`() throws {
   let zone = TestZone()
-  try zone.save(insert("Post", "p"), insert("Post", "q"), insert("Attachment", "a", [:], ["post": .toOne("q")]), insert("Tag", "t"))
+  try zone.save(
+    insert("Post", "p"), insert("Post", "q"), insert("Attachment", "a", [:], ["post": .toOne("q")]), insert("Tag", "t"))
   try zone.save(delete("Post", "p"), from: "B")
   let plan = try zone.save(
-    update("Attachment", "a", ["name": .string("n")], ["post": .toOne("p")]), insert("Attachment", "c", [:], ["post": .toOne("p")]),
+    update("Attachment", "a", ["name": .string("n")], ["post": .toOne("p")]),
+    insert("Attachment", "c", [:], ["post": .toOne("p")]),
     update("Tag", "t", [:], ["posts": .toMany(["p"])]))
   #expect(texts(plan) == ["save CD_Attachment a CD_name CD_post (server)", "save CD_Attachment c CD_entityName"])
   #expect(plan.problems.isEmpty)
@@ -175,7 +226,8 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 
 @Test func `a to-one or a link may point to an object that has not arrived yet`() throws {
   let zone = TestZone()
-  let plan = try zone.save(insert("Attachment", "a", [:], ["post": .toOne("later")]), insert("Tag", "t", [:], ["posts": .toMany(["later"])]))
+  let plan = try zone.save(
+    insert("Attachment", "a", [:], ["post": .toOne("later")]), insert("Tag", "t", [:], ["posts": .toMany(["later"])]))
   #expect(plan.problems.isEmpty)
   #expect(zone["a"]?.fields.string("CD_post") == "later")
   #expect(zone.live("CDMR").first?.fields.string("CD_recordNames") == "later:t")
@@ -183,10 +235,16 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 
 @Test func `one-to-one takes the partner from whoever had it, on both sides`() throws {
   let zone = TestZone()
-  for name in ["1", "2"] { try zone.save(insert("Post", "p" + name, [:], ["cover": .toOne("c" + name)]), insert("Cover", "c" + name)) }
+  for name in ["1", "2"] {
+    try zone.save(insert("Post", "p" + name, [:], ["cover": .toOne("c" + name)]), insert("Cover", "c" + name))
+  }
   let token = zone.sequence
   let plan = try zone.save(update("Post", "p1", [:], ["cover": .toOne("c2")]))
-  #expect(Set(texts(plan)) == ["save CD_Post p1 CD_cover", "save CD_Cover c2 CD_post", "save CD_Cover c1 CD_post (server)", "save CD_Post p2 CD_cover (server)"])
+  #expect(
+    Set(texts(plan)) == [
+      "save CD_Post p1 CD_cover", "save CD_Cover c2 CD_post", "save CD_Cover c1 CD_post (server)",
+      "save CD_Post p2 CD_cover (server)",
+    ])
   #expect(zone["p1"]?.fields.string("CD_cover") == "c2")
   #expect(zone["c2"]?.fields.string("CD_post") == "p1")
   #expect(zone["p2"]?.fields["CD_cover"] == nil && zone["c1"]?.fields["CD_post"] == nil)
@@ -197,8 +255,11 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 
 @Test func `partners can be exchanged in one transaction`() throws {
   let zone = TestZone()
-  for name in ["1", "2"] { try zone.save(insert("Post", "p" + name, [:], ["cover": .toOne("c" + name)]), insert("Cover", "c" + name)) }
-  let plan = try zone.save(update("Post", "p1", [:], ["cover": .toOne("c2")]), update("Post", "p2", [:], ["cover": .toOne("c1")]))
+  for name in ["1", "2"] {
+    try zone.save(insert("Post", "p" + name, [:], ["cover": .toOne("c" + name)]), insert("Cover", "c" + name))
+  }
+  let plan = try zone.save(
+    update("Post", "p1", [:], ["cover": .toOne("c2")]), update("Post", "p2", [:], ["cover": .toOne("c1")]))
   #expect(plan.writes.count == 4 && plan.writes.allSatisfy { !$0.isServersOwn })
   #expect(zone["c1"]?.fields.string("CD_post") == "p2" && zone["c2"]?.fields.string("CD_post") == "p1")
 }
@@ -213,7 +274,8 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 @Test func `fields of the same name of other entities are left alone`() throws {
   let zone = TestZone()
   try zone.save(
-    insert("Post", "p"), insert("Attachment", "a", [:], ["post": .toOne("p")]), insert("Cover", "c", [:], ["post": .toOne("p")]), insert("Cover", "d"))
+    insert("Post", "p"), insert("Attachment", "a", [:], ["post": .toOne("p")]),
+    insert("Cover", "c", [:], ["post": .toOne("p")]), insert("Cover", "d"))
   try zone.save(update("Post", "p", [:], ["cover": .toOne("d")]))
   #expect(zone["a"]?.fields.string("CD_post") == "p", "an attachment's post is another relationship than a cover's")
   try zone.save(update("Post", "p", [:], ["attachments": .toMany([])]))
@@ -224,7 +286,8 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 @Test func `one-to-many given from the parent's side is the children's field`() throws {
   let zone = TestZone()
   try zone.save(
-    insert("Post", "p", [:], ["attachments": .toMany(["a", "b"])]), insert("Post", "q"), insert("Attachment", "a"), insert("Attachment", "b"),
+    insert("Post", "p", [:], ["attachments": .toMany(["a", "b"])]), insert("Post", "q"), insert("Attachment", "a"),
+    insert("Attachment", "b"),
     insert("Attachment", "c"))
   func parents() -> [String?] { ["a", "b", "c"].map { zone[$0]?.fields.string("CD_post") } }
   #expect(parents() == ["p", "p", nil])
@@ -233,7 +296,8 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
   #expect(whole.writes.allSatisfy { !$0.isServersOwn })
   try zone.save(update("Post", "q", [:], ["attachments": .toManyDelta(add: ["b"], remove: ["c"])]))
   #expect(parents() == [nil, "q", "p"], "c is not q's to remove")
-  let bad = try zone.save(update("Post", "q", [:], ["attachments": .toManyDelta(add: ["never", "p"], remove: ["gone"])]))
+  let bad = try zone.save(
+    update("Post", "q", [:], ["attachments": .toManyDelta(add: ["never", "p"], remove: ["gone"])]))
   #expect(problems(bad) == ["11 never", "12 q"])
   #expect(bad.writes.isEmpty)
 }
@@ -241,7 +305,8 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 @Test func `a target of another entity is a problem and changes nothing`() throws {
   let zone = TestZone()
   try zone.save(insert("Post", "p"), insert("Tag", "t"), insert("Attachment", "a"))
-  let plan = try zone.save(update("Attachment", "a", [:], ["post": .toOne("t")]), update("Post", "p", [:], ["tags": .toMany(["a"])]))
+  let plan = try zone.save(
+    update("Attachment", "a", [:], ["post": .toOne("t")]), update("Post", "p", [:], ["tags": .toMany(["a"])]))
   #expect(problems(plan) == ["12 a", "12 p"])
   #expect(plan.writes.isEmpty)
 }
@@ -253,14 +318,25 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
   twin.recordName = "ZWIN"
   zone.put(twin)
   let importer = Importer(model: Sample.index, links: Sample.links)
-  #expect(texts(try zone.save(update("Post", "p", [:], ["tags": .toMany(["t"])]), from: "B")) == ["delete CDMR ZWIN (server)"])
-  guard case .nothing = try importer.outcome(of: try #require(zone.record(named: "ZWIN")), in: zone) else { return #expect(Bool(false), "the pair is still linked") }
+  #expect(
+    texts(try zone.save(update("Post", "p", [:], ["tags": .toMany(["t"])]), from: "B")) == ["delete CDMR ZWIN (server)"]
+  )
+  guard case .nothing = try importer.outcome(of: try #require(zone.record(named: "ZWIN")), in: zone) else {
+    return #expect(Bool(false), "the pair is still linked")
+  }
   zone.put(twin)
-  #expect(texts(try zone.save(update("Tag", "t", [:], ["posts": .toMany([])]), from: "B")) == ["delete CDMR LINK-1", "delete CDMR ZWIN"])
-  guard case .change(.unlink) = try importer.outcome(of: try #require(zone.record(named: "ZWIN")), in: zone) else { return #expect(Bool(false), "no unlink") }
+  #expect(
+    texts(try zone.save(update("Tag", "t", [:], ["posts": .toMany([])]), from: "B")) == [
+      "delete CDMR LINK-1", "delete CDMR ZWIN",
+    ])
+  guard case .change(.unlink) = try importer.outcome(of: try #require(zone.record(named: "ZWIN")), in: zone) else {
+    return #expect(Bool(false), "no unlink")
+  }
 }
 
-@Test func `T-C12 an add that arrives after another device's removal makes a new record, and the pair is linked`() throws {
+@Test func `T-C12 an add that arrives after another device's removal makes a new record, and the pair is linked`()
+  throws
+{
   let zone = TestZone()
   try zone.save(insert("Post", "p", [:], ["tags": .toMany(["t"])]), insert("Tag", "t"))
   try zone.save(update("Post", "p", [:], ["tags": .toManyDelta(add: [], remove: ["t"])]), from: "B")
@@ -271,13 +347,16 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
 @Test func `entities outside the store's configuration are not exported`() throws {
   let zone = TestZone()
   var exporter = zone.exporter(of: "A", entityNames: ["Post"])
-  try exporter.apply(transaction([insert("Post", "p"), insert("Tag", "t", [:], ["posts": .toMany(["p"])]), delete("Tag", "u")]))
+  try exporter.apply(
+    transaction([insert("Post", "p"), insert("Tag", "t", [:], ["posts": .toMany(["p"])]), delete("Tag", "u")]))
   #expect(texts(exporter.plan()) == ["save CD_Post p CD_entityName"])
 }
 
 @Test func `an entity the model does not have, and a value that does not fit, are problems of their objects`() throws {
   let zone = TestZone()
-  let plan = try zone.save(insert("Nobody", "n"), insert("Post", "p", ["score": .string("x")], ["tags": .toMany(["t"])]), insert("Tag", "t", ["name": .string("n")]))
+  let plan = try zone.save(
+    insert("Nobody", "n"), insert("Post", "p", ["score": .string("x")], ["tags": .toMany(["t"])]),
+    insert("Tag", "t", ["name": .string("n")]))
   #expect(problems(plan) == ["12 n", "12 p"])
   #expect(texts(plan) == ["save CD_Tag t CD_entityName CD_name"])
 }
@@ -286,6 +365,8 @@ private func problems(_ plan: ExportPlan) -> [String] { plan.problems.map { "\($
   let zone = TestZone()
   zone.put(record("CD_Post", "p", ["CD_entityName": .string("Post")]))
   try zone.save(update("Post", "p", ["title": .string("x")]), insert("Post", "q"))
-  #expect(zone["p"]?.created.userRecordName == "_other" && zone["p"]?.modified == Stamp(timestamp: 1000, userRecordName: "_user", deviceID: "A"))
+  #expect(
+    zone["p"]?.created.userRecordName == "_other"
+      && zone["p"]?.modified == Stamp(timestamp: 1000, userRecordName: "_user", deviceID: "A"))
   #expect(zone["q"]?.created == zone["q"]?.modified)
 }

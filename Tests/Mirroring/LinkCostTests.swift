@@ -23,7 +23,8 @@ private struct CrowdedZone: RecordSource {
   @Test(arguments: [100, 10_000, 100_000]) func `four hundred pairs of one tag cost its links once`(count: Int) throws {
     var overlay = ExportOverlay(source: CrowdedZone(linkCount: count))
     for number in 0..<400 {
-      let found = try number % 2 == 0 ? overlay.linkCandidates("tag", "p\(number)") : overlay.linkCandidates("p\(number)", "tag")
+      let found =
+        try number % 2 == 0 ? overlay.linkCandidates("tag", "p\(number)") : overlay.linkCandidates("p\(number)", "tag")
       #expect(found == (number < count ? ["L\(number)"] : []))
     }
     #expect(overlay.linkCost <= count + 4 * 400, "\(overlay.linkCost)")
@@ -33,7 +34,11 @@ private struct CrowdedZone: RecordSource {
     for count in [3, 1000] {
       var overlay = ExportOverlay(source: CrowdedZone(linkCount: count))
       #expect(try overlay.linkCandidates("tag", "p2") == ["L2"])
-      for number in 0..<500 { for end in ["tag", "n\(number)"] { overlay.notePointer(from: "N\(number)", field: ReservedName.linkRecordNames, to: end) } }
+      for number in 0..<500 {
+        for end in ["tag", "n\(number)"] {
+          overlay.notePointer(from: "N\(number)", field: ReservedName.linkRecordNames, to: end)
+        }
+      }
       overlay.notePointer(from: "N7", field: ReservedName.linkRecordNames, to: "tag")
       for number in 0..<500 { #expect(try overlay.linkCandidates("tag", "n\(number)") == ["N\(number)"]) }
       #expect(try overlay.linkCandidates("tag", "tag").count == count + 500)

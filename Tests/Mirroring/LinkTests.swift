@@ -9,18 +9,25 @@ import Testing
 
 /// The three fields of a link record, as its golden text.
 private func golden(_ record: Record) -> [String?] {
-  [ReservedName.linkEntityNames, ReservedName.linkRelationships, ReservedName.linkRecordNames].map { record.fields.string($0) }
+  [ReservedName.linkEntityNames, ReservedName.linkRelationships, ReservedName.linkRecordNames].map {
+    record.fields.string($0)
+  }
 }
 
-private func imported(_ record: Record, isDeleted: Bool = false, from zone: TestZone = TestZone()) throws -> ImportOutcome {
-  try Importer(model: Sample.index, links: Sample.links).outcome(of: SourceRecord(record: record, isDeleted: isDeleted), in: zone)
+private func imported(_ record: Record, isDeleted: Bool = false, from zone: TestZone = TestZone()) throws
+  -> ImportOutcome
+{
+  try Importer(model: Sample.index, links: Sample.links).outcome(
+    of: SourceRecord(record: record, isDeleted: isDeleted), in: zone)
 }
 
 /// `link posts t→p` and the like; nil for an outcome that is no link.
 private func linkText(_ outcome: ImportOutcome) -> String? {
   switch outcome {
-  case .change(.link(let link)): "link \(link.entity.name).\(link.relationship.name) \(link.objectID)→\(link.targetEntity.name) \(link.targetID)"
-  case .change(.unlink(let link)): "unlink \(link.entity.name).\(link.relationship.name) \(link.objectID)→\(link.targetEntity.name) \(link.targetID)"
+  case .change(.link(let link)):
+    "link \(link.entity.name).\(link.relationship.name) \(link.objectID)→\(link.targetEntity.name) \(link.targetID)"
+  case .change(.unlink(let link)):
+    "unlink \(link.entity.name).\(link.relationship.name) \(link.objectID)→\(link.targetEntity.name) \(link.targetID)"
   default: nil
   }
 }
@@ -45,14 +52,18 @@ private func linkText(_ outcome: ImportOutcome) -> String? {
 }
 
 @Test func `T-M03 a record without CD_entityName is of the entity its type names`() throws {
-  guard case .change(.save(let object, _)) = try imported(record("CD_Tag", "T", ["CD_name": .string("desert")])) else { return #expect(Bool(false), "not a save") }
+  guard case .change(.save(let object, _)) = try imported(record("CD_Tag", "T", ["CD_name": .string("desert")])) else {
+    return #expect(Bool(false), "not a save")
+  }
   #expect(object.entity == "Tag")
   #expect(object.attributes == [NamedValue(name: "name", value: .string("desert"))])
 }
 
 @Test func `T-M13 a to-one is its target's name, a to-many side has no field, and nil is an absent field`() throws {
   let zone = TestZone()
-  try zone.save(insert("Post", "P"), insert("Attachment", "A", [:], ["post": .toOne("P")]), insert("Attachment", "B", [:], ["post": .toOne(nil)]))
+  try zone.save(
+    insert("Post", "P"), insert("Attachment", "A", [:], ["post": .toOne("P")]),
+    insert("Attachment", "B", [:], ["post": .toOne(nil)]))
   #expect(zone["A"]?.fields == ["CD_entityName": .string("Attachment"), "CD_post": .string("P")])
   #expect(zone["B"]?.fields == ["CD_entityName": .string("Attachment")])
   #expect(zone["P"]?.fields == ["CD_entityName": .string("Post")])
@@ -61,7 +72,9 @@ private func linkText(_ outcome: ImportOutcome) -> String? {
 @Test func `T-M14 both records of a one-to-one carry the other's name, whichever side was given`() throws {
   let fromPost: [HistoryChange] = [insert("Post", "P", [:], ["cover": .toOne("C")]), insert("Cover", "C")]
   let fromCover: [HistoryChange] = [insert("Post", "P"), insert("Cover", "C", [:], ["post": .toOne("P")])]
-  let fromBoth: [HistoryChange] = [insert("Post", "P", [:], ["cover": .toOne("C")]), insert("Cover", "C", [:], ["post": .toOne("P")])]
+  let fromBoth: [HistoryChange] = [
+    insert("Post", "P", [:], ["cover": .toOne("C")]), insert("Cover", "C", [:], ["post": .toOne("P")]),
+  ]
   for changes in [fromPost, fromCover, fromBoth] {
     let zone = TestZone()
     try zone.export([transaction(changes)])
@@ -75,7 +88,10 @@ private func linkText(_ outcome: ImportOutcome) -> String? {
   for changes in [
     [insert("Post", "p", [:], ["tags": .toMany(["t"])]), insert("Tag", "t")],
     [insert("Post", "p"), insert("Tag", "t", [:], ["posts": .toMany(["p"])])],
-    [insert("Post", "p", [:], ["tags": .toMany(["t"])]), insert("Tag", "t", [:], ["posts": .toManyDelta(add: ["p"], remove: [])])],
+    [
+      insert("Post", "p", [:], ["tags": .toMany(["t"])]),
+      insert("Tag", "t", [:], ["posts": .toManyDelta(add: ["p"], remove: [])]),
+    ],
   ] {
     let zone = TestZone()
     try zone.export([transaction(changes)])
@@ -94,9 +110,11 @@ private func linkText(_ outcome: ImportOutcome) -> String? {
   #expect(zone.live("CDMR").count == 1, "the same pair from its other side")
 }
 
-@Test func `T-M17 a relation that is its own inverse has one record a pair, in one form, and is read in either`() throws {
+@Test func `T-M17 a relation that is its own inverse has one record a pair, in one form, and is read in either`() throws
+{
   let zone = TestZone()
-  try zone.save(insert("Person", "b", [:], ["friends": .toMany(["a"])]), insert("Person", "a", [:], ["friends": .toMany(["b"])]))
+  try zone.save(
+    insert("Person", "b", [:], ["friends": .toMany(["a"])]), insert("Person", "a", [:], ["friends": .toMany(["b"])]))
   #expect(zone.live("CDMR").map(golden) == [["Person:Person", "friends:friends", "a:b"]])
   var reversed = zone.live("CDMR")[0]
   reversed.fields[ReservedName.linkRecordNames] = Field(.string("b:a"))
@@ -132,46 +150,76 @@ private func linkText(_ outcome: ImportOutcome) -> String? {
   let plan = try zone.save(update("Post", "p", [:], ["tags": .toMany([])]))
   #expect(plan.deletedCount == 1)
   #expect(zone["p:t"] == nil)
-  #expect(linkText(try imported(record("CD_M2M_Post_tags", "p:t", [:]), isDeleted: true, from: zone)) == "unlink Post.tags p→Tag t")
+  #expect(
+    linkText(try imported(record("CD_M2M_Post_tags", "p:t", [:]), isDeleted: true, from: zone))
+      == "unlink Post.tags p→Tag t")
 }
 
 @Test(arguments: [
-  ("Post:Tag", "tags:posts", "p"), ("Post:Tag", "tags:posts", "p:t:u"), ("Post:Tag", "tags:posts", ":t"), ("Post:Tag", "tags:posts", "p:"), ("Post", "tags:posts", "p:t"),
+  ("Post:Tag", "tags:posts", "p"), ("Post:Tag", "tags:posts", "p:t:u"), ("Post:Tag", "tags:posts", ":t"),
+  ("Post:Tag", "tags:posts", "p:"), ("Post", "tags:posts", "p:t"),
   ("Post:Tag", "", "p:t"), ("Post:Tag", "tags;posts", "p:t"),
-]) func `T-M21 a malformed link record is reported and makes nothing`(_ entities: String, _ relationships: String, _ names: String) throws {
+]) func `T-M21 a malformed link record is reported and makes nothing`(
+  _ entities: String, _ relationships: String, _ names: String
+) throws {
   let bad = record(
-    "CDMR", "L", ["CD_entityNames": .string(entities), "CD_relationships": .string(relationships), "CD_recordNames": .string(names)])
+    "CDMR", "L",
+    ["CD_entityNames": .string(entities), "CD_relationships": .string(relationships), "CD_recordNames": .string(names)])
   guard case .problem(let problem) = try imported(bad) else { return #expect(Bool(false), "not reported") }
   #expect(problem.recordName == "L")
-  guard case .nothing = try imported(bad, isDeleted: true) else { return #expect(Bool(false), "its tombstone has nothing to undo") }
+  guard case .nothing = try imported(bad, isDeleted: true) else {
+    return #expect(Bool(false), "its tombstone has nothing to undo")
+  }
 }
 
-@Test(arguments: [("Post:Tag", "tags:people"), ("Post:Nobody", "tags:posts"), ("Post:Attachment", "attachments:post"), ("Post:Tag", "cover:posts")])
-func `a link of a relationship the model does not have is left alone`(_ entities: String, _ relationships: String) throws {
-  let foreign = record("CDMR", "L", ["CD_entityNames": .string(entities), "CD_relationships": .string(relationships), "CD_recordNames": .string("a:b")])
+@Test(arguments: [
+  ("Post:Tag", "tags:people"), ("Post:Nobody", "tags:posts"), ("Post:Attachment", "attachments:post"),
+  ("Post:Tag", "cover:posts"),
+])
+func `a link of a relationship the model does not have is left alone`(_ entities: String, _ relationships: String)
+  throws
+{
+  let foreign = record(
+    "CDMR", "L",
+    ["CD_entityNames": .string(entities), "CD_relationships": .string(relationships), "CD_recordNames": .string("a:b")])
   guard case .nothing = try imported(foreign) else { return #expect(Bool(false), "it was not left alone") }
 }
 
 @Test func `T-M23 fields the model does not know survive an edit`() throws {
   let zone = TestZone()
-  zone.put(record("CD_Post", "P", ["CD_entityName": .string("Post"), "CD_title": .string("old"), "CD_mood": .string("newer client's")]))
+  zone.put(
+    record(
+      "CD_Post", "P",
+      ["CD_entityName": .string("Post"), "CD_title": .string("old"), "CD_mood": .string("newer client's")]))
   try zone.save(update("Post", "P", ["title": .string("new")]))
-  #expect(zone["P"]?.fields == ["CD_entityName": .string("Post"), "CD_title": .string("new"), "CD_mood": .string("newer client's")])
+  #expect(
+    zone["P"]?.fields == [
+      "CD_entityName": .string("Post"), "CD_title": .string("new"), "CD_mood": .string("newer client's"),
+    ])
 }
 
 @Test func `T-M24 records of schema initialization and of unknown types are nothing to import`() throws {
   for foreign in [
-    record("CD_Post", "CD_FAKE_Post_1", ["CD_entityName": .string("Post")]), record("Note", "N", ["title": .string("x")]),
-    record("CD_Unknown", "U", ["CD_entityName": .string("Unknown")]), record("CD_Post", "V", ["CD_entityName": .string("Video")]),
+    record("CD_Post", "CD_FAKE_Post_1", ["CD_entityName": .string("Post")]),
+    record("Note", "N", ["title": .string("x")]),
+    record("CD_Unknown", "U", ["CD_entityName": .string("Unknown")]),
+    record("CD_Post", "V", ["CD_entityName": .string("Video")]),
     record("CD_Post", "W", ["CD_entityName": .string("Tag")]), record("cloudkit.share", "cloudkit.zoneshare", [:]),
   ] {
-    guard case .nothing = try imported(foreign) else { return #expect(Bool(false), "\(foreign.recordType) \(foreign.recordName)") }
+    guard case .nothing = try imported(foreign) else {
+      return #expect(Bool(false), "\(foreign.recordType) \(foreign.recordName)")
+    }
   }
 }
 
 @Test func `a tombstone names the concrete entity it kept, or else the root`() throws {
-  for (fields, entity) in [(["CD_entityName": .string("Picture")] as Fields, "Picture"), ([:], "Photo"), (["CD_entityName": .string("Video")], "Photo")] {
-    guard case .change(.delete(let name, "P")) = try imported(record("CD_Photo", "P", fields), isDeleted: true) else { return #expect(Bool(false), "no delete") }
+  for (fields, entity) in [
+    (["CD_entityName": .string("Picture")] as Fields, "Picture"), ([:], "Photo"),
+    (["CD_entityName": .string("Video")], "Photo"),
+  ] {
+    guard case .change(.delete(let name, "P")) = try imported(record("CD_Photo", "P", fields), isDeleted: true) else {
+      return #expect(Bool(false), "no delete")
+    }
     #expect(name == entity)
   }
 }
@@ -179,13 +227,18 @@ func `a link of a relationship the model does not have is left alone`(_ entities
 @Test func `references are the to-one fields of every model version and both ends of links`() {
   let older = ModelIndex(
     ManagedObjectModel(entities: [
-      Entity(name: "Cover", relationships: [Sample.toOne("book", "Book", "cover")]), Entity(name: "Book", relationships: [Sample.toOne("cover", "Cover", "book")]),
+      Entity(name: "Cover", relationships: [Sample.toOne("book", "Book", "cover")]),
+      Entity(name: "Book", relationships: [Sample.toOne("cover", "Cover", "book")]),
     ]))
   let fields = RelationshipFields(models: [Sample.index, older])
   #expect(fields.fieldNames(ofRecordType: "CD_Cover") == ["CD_book", "CD_post"])
-  let cover = fields.references(of: record("CD_Cover", "C", ["CD_book": .string("b"), "CD_post": .string("p"), "CD_data": .bytes([])]))
+  let cover = fields.references(
+    of: record("CD_Cover", "C", ["CD_book": .string("b"), "CD_post": .string("p"), "CD_data": .bytes([])]))
   #expect(cover.map { "\($0.field) \($0.target)" } == ["CD_book b", "CD_post p"])
-  let link = fields.references(of: record("CDMR", "L", ["CD_entityNames": .string("A:B"), "CD_relationships": .string("b:a"), "CD_recordNames": .string("x:y")]))
+  let link = fields.references(
+    of: record(
+      "CDMR", "L",
+      ["CD_entityNames": .string("A:B"), "CD_relationships": .string("b:a"), "CD_recordNames": .string("x:y")]))
   #expect(link.map { "\($0.field) \($0.target)" } == ["CD_recordNames x", "CD_recordNames y"])
   #expect(fields.references(of: record("CD_M2M_Post_tags", "p:t", [:])).map(\.target) == ["p", "t"])
   #expect(fields.references(of: record("Note", "N", ["CD_post": .string("p")])).isEmpty)

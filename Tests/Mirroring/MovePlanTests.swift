@@ -22,7 +22,9 @@ private func model(cuttingAt boundaries: String...) -> ModelIndex {
 
 extension TestZone {
   /// The plan for moving some objects.
-  fileprivate func plan(_ roots: String..., model: ModelIndex = Sample.index, limit: Int = Limit.moveCount) throws -> MovePlan {
+  fileprivate func plan(_ roots: String..., model: ModelIndex = Sample.index, limit: Int = Limit.moveCount) throws
+    -> MovePlan
+  {
     var planner = MovePlanner(
       MoveSource {
         self.record(named: $0)
@@ -44,14 +46,18 @@ extension TestZone {
 private func world() throws -> TestZone {
   let zone = TestZone()
   try zone.save(
-    insert("Person", "ann"), insert("Post", "p", ["title": .string("one")], ["author": .toOne("ann"), "tags": .toMany(["t"]), "cover": .toOne("c")]),
-    insert("Attachment", "a", [:], ["post": .toOne("p")]), insert("Cover", "c"), insert("Tag", "t"), insert("Post", "q", [:], ["author": .toOne("ann")]),
+    insert("Person", "ann"),
+    insert(
+      "Post", "p", ["title": .string("one")], ["author": .toOne("ann"), "tags": .toMany(["t"]), "cover": .toOne("c")]),
+    insert("Attachment", "a", [:], ["post": .toOne("p")]), insert("Cover", "c"), insert("Tag", "t"),
+    insert("Post", "q", [:], ["author": .toOne("ann")]),
     insert("Post", "r", [:], ["tags": .toMany(["t"])]), insert("Post", "alone"))
   return zone
 }
 
 @Suite struct `The plan of a move` {
-  @Test(arguments: ["p", "a", "c", "t", "ann", "q", "r"]) func `T-P01 everything that is connected goes along, whichever object is named`(_ root: String) throws {
+  @Test(arguments: ["p", "a", "c", "t", "ann", "q", "r"])
+  func `T-P01 everything that is connected goes along, whichever object is named`(_ root: String) throws {
     let plan = try world().plan(root)
     #expect(Set(plan.items.filter(\.isObject).map(\.recordName)) == ["ann", "p", "a", "c", "t", "q", "r"])
     #expect(plan.items.filter { !$0.isObject }.count == 2 && plan.items.suffix(2).allSatisfy { !$0.isObject })
@@ -93,10 +99,18 @@ private func world() throws -> TestZone {
     #expect(plan.cuts.map(\.source) == ["q"])
   }
 
-  @Test func `names that nobody has heard of are expected where they are pointed to from, and tombstones are not`() throws {
+  @Test func `names that nobody has heard of are expected where they are pointed to from, and tombstones are not`()
+    throws
+  {
     let zone = TestZone()
     zone.put(record("CD_Attachment", "a", ["CD_entityName": .string("Attachment"), "CD_post": .string("later")]))
-    zone.put(record("CDMR", "l", ["CD_entityNames": .string("Post:Tag"), "CD_relationships": .string("tags:posts"), "CD_recordNames": .string("later:t")]))
+    zone.put(
+      record(
+        "CDMR", "l",
+        [
+          "CD_entityNames": .string("Post:Tag"), "CD_relationships": .string("tags:posts"),
+          "CD_recordNames": .string("later:t"),
+        ]))
     zone.put(record("CD_Tag", "t", ["CD_entityName": .string("Tag")]), isDeleted: true)
     let plan = try zone.plan("a")
     #expect(plan.items.map(\.recordName) == ["a", "l"] && plan.expected == ["later"])
@@ -129,7 +143,8 @@ private func world() throws -> TestZone {
   private func moved(_ zones: String...) -> Record {
     var post = record("CD_Post", "p", [:])
     for (index, zone) in zones.enumerated() {
-      MoveReceipts.add(MoveReceipts.Move(zoneName: zone, movedAt: 1000, sequence: Int64(10 * index + 10)), to: &post, in: database)
+      MoveReceipts.add(
+        MoveReceipts.Move(zoneName: zone, movedAt: 1000, sequence: Int64(10 * index + 10)), to: &post, in: database)
     }
     return post
   }
@@ -150,14 +165,20 @@ private func world() throws -> TestZone {
 
   @Test func `there is a limit to what a record remembers`() {
     var post = record("CD_Post", "p", [:])
-    for index in 1...40 { MoveReceipts.add(MoveReceipts.Move(zoneName: "Z\(index)", movedAt: 1, sequence: Int64(index)), to: &post, in: database) }
+    for index in 1...40 {
+      MoveReceipts.add(
+        MoveReceipts.Move(zoneName: "Z\(index)", movedAt: 1, sequence: Int64(index)), to: &post, in: database)
+    }
     #expect(MoveReceipts(of: post, in: database).moves.map(\.zoneName) == (25...40).map { "Z\($0)" })
   }
 
   @Test(arguments: [
     FieldValue.string("A"), .bytes([]), .bytes([0, 1]), .bytes(Array("[]".utf8)),
     .bytes(Array(#"{"database":"7","moves":[{"zoneName":"A","movedAt":1,"sequence":1}]}"#.utf8)),
-    .bytes(Array(#"{"database":"18446744073709551615","moves":[{"zoneName":"_A","movedAt":1,"sequence":1},{"zoneName":"B"},7]}"#.utf8)),
+    .bytes(
+      Array(
+        #"{"database":"18446744073709551615","moves":[{"zoneName":"_A","movedAt":1,"sequence":1},{"zoneName":"B"},7]}"#
+          .utf8)),
   ])
   func `R17 an unreadable receipt, and another database's, is not a receipt`(_ value: FieldValue) {
     #expect(MoveReceipts(of: record("CD_Post", "p", ["CD_moveReceipt": value]), in: database).moves.isEmpty)
@@ -165,10 +186,13 @@ private func world() throws -> TestZone {
 
   /// The move that a store hears of, for a post that went from A to B (10) and to C (20).
   @Test(arguments: [
-    (MoveView(told: 9, hasBeenComplete: true, store: "S"), "A"), (MoveView(told: 10, hasBeenComplete: true, store: "S"), "B"),
-    (MoveView(told: 19, hasBeenComplete: true, store: "S"), "B"), (MoveView(told: 20, hasBeenComplete: true, store: "S"), nil),
+    (MoveView(told: 9, hasBeenComplete: true, store: "S"), "A"),
+    (MoveView(told: 10, hasBeenComplete: true, store: "S"), "B"),
+    (MoveView(told: 19, hasBeenComplete: true, store: "S"), "B"),
+    (MoveView(told: 20, hasBeenComplete: true, store: "S"), nil),
     // A first import: objects that the store can't know yet have not moved for it.
-    (MoveView(told: 0, hasBeenComplete: false, store: "S"), nil), (MoveView(told: 0, hasBeenComplete: false, store: "maker"), "A"),
+    (MoveView(told: 0, hasBeenComplete: false, store: "S"), nil),
+    (MoveView(told: 0, hasBeenComplete: false, store: "maker"), "A"),
   ])
   func `a store is told of the move out of the zone that it knows`(_ view: MoveView, _ expected: String?) {
     var post = moved("A", "B")

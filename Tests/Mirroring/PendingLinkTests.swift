@@ -30,10 +30,16 @@ private let stamp = Stamp(timestamp: 0, userRecordName: "_a", deviceID: "d")
 private let model: ModelIndex = {
   let photo = Entity(
     name: "Photo", attributes: [Attribute(name: "title", type: .string)],
-    relationships: [Relationship(name: "tags", destinationName: "Tag", inverseName: "photos", inverseEntityName: "Tag", isToMany: true)])
+    relationships: [
+      Relationship(
+        name: "tags", destinationName: "Tag", inverseName: "photos", inverseEntityName: "Tag", isToMany: true)
+    ])
   let tag = Entity(
     name: "Tag", attributes: [Attribute(name: "name", type: .string)],
-    relationships: [Relationship(name: "photos", destinationName: "Photo", inverseName: "tags", inverseEntityName: "Photo", isToMany: true)])
+    relationships: [
+      Relationship(
+        name: "photos", destinationName: "Photo", inverseName: "tags", inverseEntityName: "Photo", isToMany: true)
+    ])
   return ModelIndex(ManagedObjectModel(entities: [photo, tag]))
 }()
 
@@ -53,13 +59,17 @@ private func cost(ofLinks count: Int) throws -> (links: Int, ends: Int, pointers
       Record(
         recordName: "link \(index)", recordType: "CDMR",
         fields: [
-          "CD_entityNames": .string("Photo:Tag"), "CD_relationships": .string("tags:photos"), "CD_recordNames": .string("P\(index):T\(index)"),
+          "CD_entityNames": .string("Photo:Tag"), "CD_relationships": .string("tags:photos"),
+          "CD_recordNames": .string("P\(index):T\(index)"),
         ], created: stamp, modified: stamp))
   }
   let links = zone.lookups
   for index in 0..<count {
     for (name, entity) in [("P\(index)", "Photo"), ("T\(index)", "Tag")] {
-      try deliver(Record(recordName: name, recordType: "CD_\(entity)", fields: ["CD_entityName": .string(entity)], created: stamp, modified: stamp))
+      try deliver(
+        Record(
+          recordName: name, recordType: "CD_\(entity)", fields: ["CD_entityName": .string(entity)], created: stamp,
+          modified: stamp))
     }
   }
   return (links, zone.lookups - links, zone.pointersRead)

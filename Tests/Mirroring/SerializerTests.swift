@@ -9,7 +9,8 @@ import Testing
 
 /// A record of an entity with the given attributes.
 private func written(
-  _ entity: String, _ values: KeyValuePairs<String, AttributeValue>, over record: Record? = nil, assets: TestAssets = TestAssets(), threshold: Int? = nil
+  _ entity: String, _ values: KeyValuePairs<String, AttributeValue>, over record: Record? = nil,
+  assets: TestAssets = TestAssets(), threshold: Int? = nil
 ) throws -> Record {
   let description = Sample.entity(entity)
   var record = record ?? emptyRecord(description)
@@ -28,16 +29,21 @@ private func read(_ record: Record) throws -> [String: AttributeValue] {
   return Dictionary(uniqueKeysWithValues: object.attributes.map { ($0.name, $0.value) })
 }
 
-private func text(_ byteCount: Int, _ letter: String = "x") -> AttributeValue { .string(String(repeating: letter, count: byteCount)) }
+private func text(_ byteCount: Int, _ letter: String = "x") -> AttributeValue {
+  .string(String(repeating: letter, count: byteCount))
+}
 
 /// A value of every type, and its field by the table of docs/protocol/mirroring.md#attribute-types.
 private let golden: [(attribute: String, value: AttributeValue, field: FieldValue)] = [
   ("integer16", .integer(-32768), .int64(-32768)), ("integer32", .integer(2_147_483_647), .int64(2_147_483_647)),
-  ("integer64", .integer(.min), .int64(.min)), ("decimal", .decimal("12.5"), .double(12.5)), ("double", .double(-0.1), .double(-0.1)),
-  ("float", .double(1.5), .double(1.5)), ("string", .string("Dünen"), .string("Dünen")), ("boolean", .boolean(true), .int64(1)),
+  ("integer64", .integer(.min), .int64(.min)), ("decimal", .decimal("12.5"), .double(12.5)),
+  ("double", .double(-0.1), .double(-0.1)),
+  ("float", .double(1.5), .double(1.5)), ("string", .string("Dünen"), .string("Dünen")),
+  ("boolean", .boolean(true), .int64(1)),
   ("date", .date(782_983_984_642), .timestamp(782_983_984_642)), ("binary", .binary([0, 255]), .bytes([0, 255])),
   ("uuid", .uuid("0B1C2D3E-4F50-4678-9ABC-DEF012345678"), .string("0B1C2D3E-4F50-4678-9ABC-DEF012345678")),
-  ("uri", .uri("https://example.org/a?b=c"), .string("https://example.org/a?b=c")), ("transformable", .binary([1, 2, 3]), .bytes([1, 2, 3])),
+  ("uri", .uri("https://example.org/a?b=c"), .string("https://example.org/a?b=c")),
+  ("transformable", .binary([1, 2, 3]), .bytes([1, 2, 3])),
 ]
 
 @Test(arguments: golden) func `T-M04 an attribute of every type becomes its field and comes back equal`(
@@ -51,20 +57,26 @@ private let golden: [(attribute: String, value: AttributeValue, field: FieldValu
 
 @Test func `T-M04 a composite comes back equal, nil elements included`() throws {
   let elements: [AttributeValue.CompositeElement] = [
-    .init(name: "area", value: .double(81.5)), .init(name: "city", value: .string("Ulm")), .init(name: "id", value: .uuid("0B1C2D3E-4F50-4678-9ABC-DEF012345678")),
-    .init(name: "isHome", value: .boolean(false)), .init(name: "key", value: .binary([9, 8])), .init(name: "number", value: .integer(-3)),
+    .init(name: "area", value: .double(81.5)), .init(name: "city", value: .string("Ulm")),
+    .init(name: "id", value: .uuid("0B1C2D3E-4F50-4678-9ABC-DEF012345678")),
+    .init(name: "isHome", value: .boolean(false)), .init(name: "key", value: .binary([9, 8])),
+    .init(name: "number", value: .integer(-3)),
     .init(name: "price", value: .decimal("3.25")), .init(name: "since", value: .date(-1)),
   ]
   let record = try written("Everything", ["composite": .composite(elements)])
   guard case .bytes? = record.fields["CD_composite"]?.value else { return #expect(Bool(false), "a composite is BYTES") }
   #expect(try read(record)["composite"] == .composite(elements))
-  let sparse: [AttributeValue.CompositeElement] = [.init(name: "city", value: .null), .init(name: "number", value: .integer(4))]
+  let sparse: [AttributeValue.CompositeElement] = [
+    .init(name: "city", value: .null), .init(name: "number", value: .integer(4)),
+  ]
   #expect(try read(try written("Everything", ["composite": .composite(sparse)]))["composite"] == .composite(sparse))
 }
 
 @Test func `T-M04 T-M05 nil of every type is an absent field and comes back null`() throws {
   let values = golden.map { NamedValue(name: $0.attribute, value: $0.value) }
-  let empty = Sample.entity("Everything").mirroredAttributes.map { NamedValue(name: $0.name, value: AttributeValue.null) }
+  let empty = Sample.entity("Everything").mirroredAttributes.map {
+    NamedValue(name: $0.name, value: AttributeValue.null)
+  }
   let serializer = Serializer(contents: TestAssets())
   var record = emptyRecord(Sample.entity("Everything"))
   try serializer.write(values, of: Sample.entity("Everything"), into: &record)
@@ -74,17 +86,20 @@ private let golden: [(attribute: String, value: AttributeValue, field: FieldValu
 }
 
 @Test(arguments: [
-  (0.1, "0.1"), (3, "3"), (-2.5, "-2.5"), (1e20, "100000000000000000000"), (1.25e-7, "0.000000125"), (0, "0"), (123456.789, "123456.789"), (1e16, "10000000000000000"),
+  (0.1, "0.1"), (3, "3"), (-2.5, "-2.5"), (1e20, "100000000000000000000"), (1.25e-7, "0.000000125"), (0, "0"),
+  (123456.789, "123456.789"), (1e16, "10000000000000000"),
 ]) func `a decimal is plain digits that read back as the same double`(_ value: Double, _ text: String) {
   #expect(DecimalText.text(value) == text)
   #expect(DecimalText.double(text) == value)
 }
 
-@Test(arguments: ["", ".", "1.", ".5", "abc", "0x10", "1e", "1e999", "nan", "inf", "1,5", " 1", "--1"]) func `text that is no decimal number is refused`(_ text: String) {
+@Test(arguments: ["", ".", "1.", ".5", "abc", "0x10", "1e", "1e999", "nan", "inf", "1,5", " 1", "--1"])
+func `text that is no decimal number is refused`(_ text: String) {
   #expect(DecimalText.double(text) == nil)
 }
 
-@Test(arguments: [(699_999, true), (700_000, true), (700_001, false)]) func `T-M06 a string over the budget becomes an asset`(_ byteCount: Int, _ isInline: Bool) throws {
+@Test(arguments: [(699_999, true), (700_000, true), (700_001, false)])
+func `T-M06 a string over the budget becomes an asset`(_ byteCount: Int, _ isInline: Bool) throws {
   let assets = TestAssets()
   let record = try written("Post", ["title": text(byteCount)], assets: assets)
   if isInline {
@@ -92,7 +107,9 @@ private let golden: [(attribute: String, value: AttributeValue, field: FieldValu
     #expect(record.fields["CD_title_ckAsset"] == nil)
   } else {
     #expect(record.fields["CD_title"] == nil)
-    guard case .asset(let asset)? = record.fields["CD_title_ckAsset"]?.value else { return #expect(Bool(false), "no asset") }
+    guard case .asset(let asset)? = record.fields["CD_title_ckAsset"]?.value else {
+      return #expect(Bool(false), "no asset")
+    }
     #expect(asset.byteCount == Int64(byteCount))
     #expect(try assets.content(of: asset).count == byteCount)
   }
@@ -123,7 +140,10 @@ private let golden: [(attribute: String, value: AttributeValue, field: FieldValu
   #expect(try written("Post", ["title": text(100)], threshold: 100).fields["CD_title_ckAsset"] != nil)
 }
 
-@Test func `T-M09 an edit that moves a value from its asset into the record clears the companion, and the other way round`() throws {
+@Test
+func `T-M09 an edit that moves a value from its asset into the record clears the companion, and the other way round`()
+  throws
+{
   let assets = TestAssets()
   let large = try written("Post", ["title": text(700_001)], assets: assets)
   let small = try written("Post", ["title": .string("short")], over: large, assets: assets)
@@ -136,9 +156,12 @@ private let golden: [(attribute: String, value: AttributeValue, field: FieldValu
 @Test func `T-M10 a value that is only in its companion is the asset's content as UTF-8`() throws {
   let assets = TestAssets()
   let record = try written("Post", ["title": text(700_001, "a")], assets: assets)
-  guard case .asset(let asset)? = try read(record)["title"] else { return #expect(Bool(false), "the value is an asset") }
+  guard case .asset(let asset)? = try read(record)["title"] else {
+    return #expect(Bool(false), "the value is an asset")
+  }
   let deserializer = Deserializer(Sample.index)
-  let value = try deserializer.value(of: "title", entity: Sample.entity("Post"), fromAssetContent: assets.content(of: asset), recordName: "R")
+  let value = try deserializer.value(
+    of: "title", entity: Sample.entity("Post"), fromAssetContent: assets.content(of: asset), recordName: "R")
   #expect(value == text(700_001, "a"))
   #expect(throws: MirroringProblem.self) {
     try deserializer.value(of: "title", entity: Sample.entity("Post"), fromAssetContent: [0xff, 0xfe], recordName: "R")
@@ -151,18 +174,25 @@ private let golden: [(attribute: String, value: AttributeValue, field: FieldValu
 }
 
 @Test(arguments: [
-  (AttributeType.integer64, "-5", AttributeValue.integer(-5)), (.double, "0.5", .double(0.5)), (.float, "2", .double(2)), (.decimal, "1.50", .decimal("1.5")),
-  (.boolean, "YES", .boolean(true)), (.boolean, "NO", .boolean(false)), (.date, "0", .date(978_307_200_000)), (.string, "x", .string("x")),
+  (AttributeType.integer64, "-5", AttributeValue.integer(-5)), (.double, "0.5", .double(0.5)),
+  (.float, "2", .double(2)), (.decimal, "1.50", .decimal("1.5")),
+  (.boolean, "YES", .boolean(true)), (.boolean, "NO", .boolean(false)), (.date, "0", .date(978_307_200_000)),
+  (.string, "x", .string("x")),
   (.uri, "a:b", .uri("a:b")), (.integer16, "many", .null), (.date, "soon", .null),
-]) func `T-M11 a default of every type is read as the model file spells it`(_ type: AttributeType, _ text: String, _ value: AttributeValue) throws {
-  let model = ModelIndex(ManagedObjectModel(entities: [Entity(name: "E", attributes: [Attribute(name: "a", type: type, defaultValue: text)])]))
+]) func `T-M11 a default of every type is read as the model file spells it`(
+  _ type: AttributeType, _ text: String, _ value: AttributeValue
+) throws {
+  let model = ModelIndex(
+    ManagedObjectModel(entities: [Entity(name: "E", attributes: [Attribute(name: "a", type: type, defaultValue: text)])]
+    ))
   let entity = try #require(model.entity(named: "E"))
   let object = try Deserializer(model).object(entity, from: record("CD_E", "R", [:]))
   #expect(object.attributes.map(\.value) == [value])
 }
 
 @Test func `T-M12 derived, transient and ignored attributes are neither written nor read`() throws {
-  let record = try written("Post", ["draft": .string("d"), "scratch": .string("s"), "wordCount": .integer(3), "title": .string("t")])
+  let record = try written(
+    "Post", ["draft": .string("d"), "scratch": .string("s"), "wordCount": .integer(3), "title": .string("t")])
   #expect(record.fields.map(\.name) == ["CD_entityName", "CD_title"])
   var foreign = record
   for name in ["CD_draft", "CD_scratch", "CD_wordCount"] { foreign.fields[name] = Field(.string("x")) }
@@ -191,10 +221,14 @@ private let golden: [(attribute: String, value: AttributeValue, field: FieldValu
 }
 
 @Test(arguments: [
-  ("integer16", FieldValue.string("1")), ("integer16", .int64(32768)), ("integer32", .int64(2_147_483_648)), ("double", .int64(1)), ("string", .bytes([1])),
-  ("date", .int64(0)), ("uuid", .string("not a uuid")), ("boolean", .double(1)), ("binary", .string("AA==")), ("composite", .bytes([0xc1])),
+  ("integer16", FieldValue.string("1")), ("integer16", .int64(32768)), ("integer32", .int64(2_147_483_648)),
+  ("double", .int64(1)), ("string", .bytes([1])),
+  ("date", .int64(0)), ("uuid", .string("not a uuid")), ("boolean", .double(1)), ("binary", .string("AA==")),
+  ("composite", .bytes([0xc1])),
   ("decimal", .double(.infinity)),
-]) func `R10 a field that does not fit its attribute is a problem of that record, and names the attribute`(_ attribute: String, _ field: FieldValue) throws {
+]) func `R10 a field that does not fit its attribute is a problem of that record, and names the attribute`(
+  _ attribute: String, _ field: FieldValue
+) throws {
   var record = emptyRecord(Sample.entity("Everything"))
   record.fields["CD_" + attribute] = Field(field)
   let problem = #expect(throws: MirroringProblem.self) { try read(record) }

@@ -4,10 +4,12 @@ import Mirroring
 import Records
 import Testing
 
-private let problem = MirroringProblem(recordName: "p", entity: "Post", code: .badRequest, reason: "Post.title: is too long")
+private let problem = MirroringProblem(
+  recordName: "p", entity: "Post", code: .badRequest, reason: "Post.title: is too long")
 
 private func facts(
-  _ stored: SyncFacts.Stored, pending: [Int64] = [], problem: MirroringProblem? = nil, isHeld: Bool = false, conflicts: [Int64] = [], isExporting: Bool = false
+  _ stored: SyncFacts.Stored, pending: [Int64] = [], problem: MirroringProblem? = nil, isHeld: Bool = false,
+  conflicts: [Int64] = [], isExporting: Bool = false
 ) -> SyncFacts {
   SyncFacts(
     stored: stored, pendingTransactions: pending, problem: problem, isHeld: isHeld, conflicts: conflicts,
@@ -15,14 +17,22 @@ private func facts(
 }
 
 @Test(arguments: [
-  (facts(.record), SyncState.clean, ["exported"]), (facts(.tombstone), .clean, ["deleted"]), (facts(.nothing), .clean, ["unknown"]),
-  (facts(.nothing, pending: [3, 4]), .dirty, ["notExported", "waiting"]), (facts(.record, pending: [3], isExporting: true), .inFlight, ["notExported", "exporting"]),
-  (facts(.record, problem: problem), .clean, ["leftOut"]), (facts(.record, problem: problem, isHeld: true), .quarantined, ["quarantined"]),
+  (facts(.record), SyncState.clean, ["exported"]), (facts(.tombstone), .clean, ["deleted"]),
+  (facts(.nothing), .clean, ["unknown"]),
+  (facts(.nothing, pending: [3, 4]), .dirty, ["notExported", "waiting"]),
+  (facts(.record, pending: [3], isExporting: true), .inFlight, ["notExported", "exporting"]),
+  (facts(.record, problem: problem), .clean, ["leftOut"]),
+  (facts(.record, problem: problem, isHeld: true), .quarantined, ["quarantined"]),
   (facts(.record, pending: [7], problem: problem), .dirty, ["leftOut", "notExported", "waiting"]),
-  (facts(.record, pending: [7], problem: problem, isHeld: true, conflicts: [1]), .quarantined, ["quarantined", "conflict", "notExported", "waiting"]),
+  (
+    facts(.record, pending: [7], problem: problem, isHeld: true, conflicts: [1]), .quarantined,
+    ["quarantined", "conflict", "notExported", "waiting"]
+  ),
   (facts(.record, pending: [7], conflicts: [1]), .conflict, ["conflict", "notExported", "waiting"]),
 ])
-func `an object's state follows from what is known of it, and every reason is told`(_ facts: SyncFacts, _ state: SyncState, _ codes: [String]) {
+func `an object's state follows from what is known of it, and every reason is told`(
+  _ facts: SyncFacts, _ state: SyncState, _ codes: [String]
+) {
   #expect(facts.state == state)
   #expect(facts.reasons.map(\.code) == codes)
   #expect(facts.reasons.allSatisfy { !$0.text.isEmpty })
@@ -37,8 +47,10 @@ func `an object's state follows from what is known of it, and every reason is to
 }
 
 @Test(arguments: [
-  (StoreFacts(pendingCount: 0), StoreFacts.Activity.nothingPending), (StoreFacts(pendingCount: 0, quarantinedCount: 2), .quarantined),
-  (StoreFacts(pendingCount: 1), .exporting), (StoreFacts(pendingCount: 1, isExporting: true), .exporting), (StoreFacts(pendingCount: 1, isFailing: true), .failing),
+  (StoreFacts(pendingCount: 0), StoreFacts.Activity.nothingPending),
+  (StoreFacts(pendingCount: 0, quarantinedCount: 2), .quarantined),
+  (StoreFacts(pendingCount: 1), .exporting), (StoreFacts(pendingCount: 1, isExporting: true), .exporting),
+  (StoreFacts(pendingCount: 1, isFailing: true), .failing),
   (StoreFacts(pendingCount: 1, isFailing: true, throttledUntil: 5), .throttled),
   (StoreFacts(pendingCount: 1, isFailing: true, isModelKnown: false, throttledUntil: 5), .modelUnknown),
   (StoreFacts(pendingCount: 0, isExporting: true, isModelKnown: false), .nothingPending),

@@ -11,7 +11,8 @@ struct TestArchive {
   }
 
   private indirect enum Object {
-    case text(String), integer(Int64), real(Double), flag(Bool), data([UInt8]), uid(Int), array([Object]), dictionary([(String, Object)])
+    case text(String), integer(Int64), real(Double), flag(Bool), data([UInt8]), uid(Int), array([Object]), dictionary(
+      [(String, Object)])
   }
 
   let bytes: [UInt8]
@@ -23,7 +24,13 @@ struct TestArchive {
       return .uid(table.count - 1)
     }
     func ofClass(_ name: String, _ members: [(String, Object)]) -> Object {
-      .dictionary(members + [("$class", add(.dictionary([("$classname", .text(name)), ("$classes", .array([.text(name), .text("NSObject")]))])))])
+      .dictionary(
+        members + [
+          (
+            "$class",
+            add(.dictionary([("$classname", .text(name)), ("$classes", .array([.text(name), .text("NSObject")]))]))
+          )
+        ])
     }
     // The root comes first, as in Foundation's archives.
     table.append(.text("the root's place"))
@@ -42,14 +49,20 @@ struct TestArchive {
           ofClass(
             "NSDecimalNumber",
             [
-              ("NS.exponent", .integer(exponent)), ("NS.length", .integer(4)), ("NS.negative", .flag(isNegative)), ("NS.compact", .flag(true)),
-              ("NS.mantissa.bo", .integer(1)), ("NS.mantissa", .data(withUnsafeBytes(of: mantissa.littleEndian) { Array($0) } + [UInt8](repeating: 0, count: 8))),
+              ("NS.exponent", .integer(exponent)), ("NS.length", .integer(4)), ("NS.negative", .flag(isNegative)),
+              ("NS.compact", .flag(true)),
+              ("NS.mantissa.bo", .integer(1)),
+              (
+                "NS.mantissa",
+                .data(withUnsafeBytes(of: mantissa.littleEndian) { Array($0) } + [UInt8](repeating: 0, count: 8))
+              ),
             ]))
       }
     }
     table[1] = ofClass("NSDictionary", [("NS.keys", .array(keys)), ("NS.objects", .array(values))])
     let top: Object = .dictionary([
-      ("$version", .integer(100_000)), ("$archiver", .text("NSKeyedArchiver")), ("$top", .dictionary([("root", .uid(1))])), ("$objects", .array(table)),
+      ("$version", .integer(100_000)), ("$archiver", .text("NSKeyedArchiver")),
+      ("$top", .dictionary([("root", .uid(1))])), ("$objects", .array(table)),
     ])
     var writer = Writer()
     let root = writer.write(top)
@@ -74,7 +87,8 @@ struct TestArchive {
       case .flag(let flag): body = [flag ? 0x09 : 0x08]
       case .data(let data): body = Self.head(4, data.count) + data
       case .uid(let place): body = [0x80, UInt8(place)]
-      case .array(let elements): body = Self.head(0xa, elements.count) + elements.map { write($0) }.flatMap(Self.reference)
+      case .array(let elements):
+        body = Self.head(0xa, elements.count) + elements.map { write($0) }.flatMap(Self.reference)
       case .dictionary(let members):
         let keys = members.map { write(.text($0.0)) }
         let values = members.map { write($0.1) }
@@ -86,7 +100,8 @@ struct TestArchive {
     }
 
     func finished(root: Int) -> [UInt8] {
-      bytes + offsets.flatMap { Self.word(UInt64($0)).suffix(4) } + [0, 0, 0, 0, 0, 0, 4, 2] + Self.word(UInt64(offsets.count)) + Self.word(UInt64(root))
+      bytes + offsets.flatMap { Self.word(UInt64($0)).suffix(4) } + [0, 0, 0, 0, 0, 0, 4, 2]
+        + Self.word(UInt64(offsets.count)) + Self.word(UInt64(root))
         + Self.word(UInt64(bytes.count))
     }
 

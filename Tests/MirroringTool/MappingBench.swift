@@ -20,18 +20,30 @@ struct MappingBench {
       Entity(
         name: "Note",
         attributes: [
-          Attribute(name: "title", type: .string), Attribute(name: "body", type: .string), Attribute(name: "rating", type: .integer32),
-          Attribute(name: "createdAt", type: .date), Attribute(name: "isPinned", type: .boolean, defaultValue: "NO"), Attribute(name: "identifier", type: .uuid),
+          Attribute(name: "title", type: .string), Attribute(name: "body", type: .string),
+          Attribute(name: "rating", type: .integer32),
+          Attribute(name: "createdAt", type: .date), Attribute(name: "isPinned", type: .boolean, defaultValue: "NO"),
+          Attribute(name: "identifier", type: .uuid),
         ],
         relationships: [
-          Relationship(name: "folder", destinationName: "Folder", inverseName: "notes", inverseEntityName: "Folder", isToMany: false),
-          Relationship(name: "tags", destinationName: "Tag", inverseName: "notes", inverseEntityName: "Tag", isToMany: true),
+          Relationship(
+            name: "folder", destinationName: "Folder", inverseName: "notes", inverseEntityName: "Folder",
+            isToMany: false),
+          Relationship(
+            name: "tags", destinationName: "Tag", inverseName: "notes", inverseEntityName: "Tag", isToMany: true),
         ]),
       Entity(
         name: "Folder",
-        relationships: [Relationship(name: "notes", destinationName: "Note", inverseName: "folder", inverseEntityName: "Note", isToMany: true)]),
+        relationships: [
+          Relationship(
+            name: "notes", destinationName: "Note", inverseName: "folder", inverseEntityName: "Note", isToMany: true)
+        ]),
       Entity(
-        name: "Tag", relationships: [Relationship(name: "notes", destinationName: "Note", inverseName: "tags", inverseEntityName: "Note", isToMany: true)]),
+        name: "Tag",
+        relationships: [
+          Relationship(
+            name: "notes", destinationName: "Note", inverseName: "tags", inverseEntityName: "Note", isToMany: true)
+        ]),
     ]))
 
   /// A zone with only a folder and a tag. It does not store the exported records.
@@ -47,7 +59,9 @@ struct MappingBench {
     func asset(with content: [UInt8]) throws -> Asset { throw Absent() }
   }
 
-  private static let stamp = Stamp(timestamp: 1_795_160_004_123, userRecordName: "_4a1c8e5f0b3d4e6f8a7b9c0d1e2f3a4b", deviceID: "6F0C2E61-4B7D-4C5E-8E1B-000000000000")
+  private static let stamp = Stamp(
+    timestamp: 1_795_160_004_123, userRecordName: "_4a1c8e5f0b3d4e6f8a7b9c0d1e2f3a4b",
+    deviceID: "6F0C2E61-4B7D-4C5E-8E1B-000000000000")
 
   private static func name(_ kind: String, _ number: Int) -> String {
     let digits = String(number, radix: 16, uppercase: true)
@@ -60,7 +74,9 @@ struct MappingBench {
     self.recordCount = recordCount
     var records: [String: SourceRecord] = [:]
     for (name, type) in [("F", "Folder"), ("T", "Tag")] {
-      let record = Record(recordName: name, recordType: "CD_" + type, fields: ["CD_entityName": .string(type)], created: Self.stamp, modified: Self.stamp)
+      let record = Record(
+        recordName: name, recordType: "CD_" + type, fields: ["CD_entityName": .string(type)], created: Self.stamp,
+        modified: Self.stamp)
       records[name] = SourceRecord(record: record, isDeleted: false)
     }
     zone = Zone(records: records)
@@ -72,14 +88,21 @@ struct MappingBench {
         HistoryChange(
           changeType: .insert, entity: "Note", objectID: Self.name("6F", number),
           attributes: [
-            NamedValue(name: "body", value: .string("Some lines of text, as notes have them, a hundred bytes or so of it, number \(number) of many.")),
-            NamedValue(name: "createdAt", value: .date(1_795_160_004_123 + Int64(number))), NamedValue(name: "identifier", value: .uuid(Self.name("7A", number))),
-            NamedValue(name: "isPinned", value: .boolean(number % 2 == 0)), NamedValue(name: "rating", value: .integer(Int64(number % 6))),
+            NamedValue(
+              name: "body",
+              value: .string(
+                "Some lines of text, as notes have them, a hundred bytes or so of it, number \(number) of many.")),
+            NamedValue(name: "createdAt", value: .date(1_795_160_004_123 + Int64(number))),
+            NamedValue(name: "identifier", value: .uuid(Self.name("7A", number))),
+            NamedValue(name: "isPinned", value: .boolean(number % 2 == 0)),
+            NamedValue(name: "rating", value: .integer(Int64(number % 6))),
             NamedValue(name: "title", value: .string("Note \(number)")),
           ],
-          relationships: [NamedValue(name: "folder", value: .toOne("F"))] + (number % 10 == 0 ? [NamedValue(name: "tags", value: .toMany(["T"]))] : []))
+          relationships: [NamedValue(name: "folder", value: .toOne("F"))]
+            + (number % 10 == 0 ? [NamedValue(name: "tags", value: .toMany(["T"]))] : []))
       }
-      return HistoryTransaction(transactionID: Self.name("8B", first), timestamp: 1_795_160_004_123, author: "app", changes: changes)
+      return HistoryTransaction(
+        transactionID: Self.name("8B", first), timestamp: 1_795_160_004_123, author: "app", changes: changes)
     }
   }
 
@@ -100,7 +123,9 @@ struct MappingBench {
         recordCount += plan.writes.count
       }
       best = (max(best.export, Self.rate(recordCount, export)), max(best.back, Self.rate(changeCount, back)))
-      precondition(recordCount == changeCount && recordCount == self.recordCount + (self.recordCount + 9) / 10, "\(recordCount) records, \(changeCount) changes")
+      precondition(
+        recordCount == changeCount && recordCount == self.recordCount + (self.recordCount + 9) / 10,
+        "\(recordCount) records, \(changeCount) changes")
     }
     print("objects → records  \(Int(best.export)) records/s")
     print("records → objects  \(Int(best.back)) records/s")
@@ -116,7 +141,9 @@ struct MappingBench {
 
   private func exported(_ transactions: ArraySlice<HistoryTransaction>, _ links: LinkResolver) throws -> ExportPlan {
     var linkCount = 0
-    var exporter = Exporter(model: Self.model, links: links, source: zone, serializer: Serializer(contents: NoAssets()), stamp: Self.stamp) {
+    var exporter = Exporter(
+      model: Self.model, links: links, source: zone, serializer: Serializer(contents: NoAssets()), stamp: Self.stamp
+    ) {
       linkCount += 1
       return Self.name("9C", linkCount)
     }
@@ -130,7 +157,9 @@ struct MappingBench {
     var count = 0
     for write in plan.writes {
       guard case .save(let record, _) = write.item else { continue }
-      if case .change = try importer.outcome(of: SourceRecord(record: record, isDeleted: false), in: zone) { count += 1 }
+      if case .change = try importer.outcome(of: SourceRecord(record: record, isDeleted: false), in: zone) {
+        count += 1
+      }
     }
     return count
   }

@@ -9,14 +9,19 @@ package enum ConflictModel {
   }
 
   package static let attributes = [
-    Attribute(name: "title", type: .string), attribute("body", .string, .hlc), attribute("highest", .integer64, .max), attribute("earliest", .date, .min),
-    attribute("likes", .integer16, .counter), attribute("tags", .string, .setUnion), attribute("choice", .string, .manual),
+    Attribute(name: "title", type: .string), attribute("body", .string, .hlc), attribute("highest", .integer64, .max),
+    attribute("earliest", .date, .min),
+    attribute("likes", .integer16, .counter), attribute("tags", .string, .setUnion),
+    attribute("choice", .string, .manual),
   ]
 
   package static let model = ManagedObjectModel(entities: [
-    Entity(name: "Card", attributes: attributes, relationships: [Sample.toOne("box", "Box", "cards"), Sample.toMany("marks", "Mark", "cards")]),
     Entity(
-      name: "Pin", attributes: [Attribute(name: "title", type: .string)], relationships: [Sample.toOne("box", "Box", "pins"), Sample.toMany("marks", "Mark", "pins")],
+      name: "Card", attributes: attributes,
+      relationships: [Sample.toOne("box", "Box", "cards"), Sample.toMany("marks", "Mark", "cards")]),
+    Entity(
+      name: "Pin", attributes: [Attribute(name: "title", type: .string)],
+      relationships: [Sample.toOne("box", "Box", "pins"), Sample.toMany("marks", "Mark", "pins")],
       userInfo: [ReservedName.deletePolicyKey: DeletePolicy.editWins.rawValue]),
     Entity(
       name: "Box", attributes: [Attribute(name: "name", type: .string)],

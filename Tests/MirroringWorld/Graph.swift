@@ -67,14 +67,18 @@ package struct Graph: Equatable {
     return found.relationships + (found.parentName.map(relationships) ?? [])
   }
 
-  package static func root(of entity: String) -> String { Sample.model.entity(named: entity)?.parentName.map(root) ?? entity }
+  package static func root(of entity: String) -> String {
+    Sample.model.entity(named: entity)?.parentName.map(root) ?? entity
+  }
 
   package static func inverse(of relationship: Relationship) -> Relationship {
     relationships(of: relationship.destinationName).first { $0.name == relationship.inverseName }!
   }
 
   package static func link(_ relationship: Relationship, _ owner: String, _ target: String) -> Link {
-    if relationship.name == relationship.inverseName { return Link(relationship: relationship.name, first: min(owner, target), second: max(owner, target)) }
+    if relationship.name == relationship.inverseName {
+      return Link(relationship: relationship.name, first: min(owner, target), second: max(owner, target))
+    }
     let inverse = relationship.inverseName ?? ""
     return relationship.name < inverse
       ? Link(relationship: relationship.name + "/" + inverse, first: owner, second: target)
@@ -90,7 +94,9 @@ package struct Graph: Equatable {
       switch change.changeType {
       case .insert:
         // The sample model's only default. Core Data sets it when an object is made.
-        var object = objects[change.objectID] ?? Object(entity: change.entity, attributes: change.entity == "Post" ? ["score": .integer(7)] : [:])
+        var object =
+          objects[change.objectID]
+          ?? Object(entity: change.entity, attributes: change.entity == "Post" ? ["score": .integer(7)] : [:])
         for attribute in change.attributes { object.attributes[attribute.name] = attribute.value }
         objects[change.objectID] = object
         everSeen.insert(change.objectID)
@@ -105,7 +111,8 @@ package struct Graph: Equatable {
         last[change.objectID] = index
       }
     }
-    for (index, change) in transaction.changes.enumerated() where change.changeType != .delete && !refused.contains(index) && index > last[change.objectID] ?? -1 {
+    for (index, change) in transaction.changes.enumerated()
+    where change.changeType != .delete && !refused.contains(index) && index > last[change.objectID] ?? -1 {
       for relationship in change.relationships { set(relationship.name, of: change.objectID, to: relationship.value) }
     }
   }
@@ -119,7 +126,9 @@ package struct Graph: Equatable {
   private func isGone(_ id: String) -> Bool { objects[id] == nil && everSeen.contains(id) }
 
   private mutating func set(_ name: String, of owner: String, to value: RelationshipValue) {
-    guard let entity = objects[owner]?.entity, let relationship = Self.relationships(of: entity).first(where: { $0.name == name }) else { return }
+    guard let entity = objects[owner]?.entity,
+      let relationship = Self.relationships(of: entity).first(where: { $0.name == name })
+    else { return }
     let inverse = Self.inverse(of: relationship)
     switch value {
     case .toOne(let target):
@@ -142,9 +151,12 @@ package struct Graph: Equatable {
 
   /// Clears every pointer of one relationship to `target`.
   private mutating func release(_ relationship: Relationship, pointingTo target: String, but kept: String?) {
-    for (pointer, aim) in pointers where aim == target && pointer.relationship == relationship.name && pointer.owner != kept {
+    for (pointer, aim) in pointers
+    where aim == target && pointer.relationship == relationship.name && pointer.owner != kept {
       // The destination distinguishes it from other entities' relationships of the same name.
-      guard let entity = objects[pointer.owner]?.entity, Self.relationships(of: entity).contains(relationship) else { continue }
+      guard let entity = objects[pointer.owner]?.entity, Self.relationships(of: entity).contains(relationship) else {
+        continue
+      }
       pointers[pointer] = nil
     }
   }
@@ -168,7 +180,8 @@ package struct Graph: Equatable {
     }
   }
 
-  private mutating func remove(_ relationship: Relationship, _ inverse: Relationship, _ owner: String, _ target: String) {
+  private mutating func remove(_ relationship: Relationship, _ inverse: Relationship, _ owner: String, _ target: String)
+  {
     if inverse.isToMany {
       links.remove(Self.link(relationship, owner, target))
     } else if pointers[Pointer(owner: target, relationship: inverse.name)] == owner {
@@ -178,7 +191,10 @@ package struct Graph: Equatable {
 
   /// Pointers and links that have arrived and lack an end.
   package var pending: (pointers: [Pointer: String], links: Set<Link>) {
-    (pointers.filter { objects[$0.value] == nil }, links.filter { objects[$0.first] == nil || objects[$0.second] == nil })
+    (
+      pointers.filter { objects[$0.value] == nil },
+      links.filter { objects[$0.first] == nil || objects[$0.second] == nil }
+    )
   }
 
   /// Drops pending pointers and links of relationships that a model does not have.
@@ -186,7 +202,8 @@ package struct Graph: Equatable {
     let known = Set(model.entities.flatMap { $0.relationships.map(\.name) })
     let pending = pending
     for (pointer, _) in pending.pointers where !known.contains(pointer.relationship) { pointers[pointer] = nil }
-    for link in pending.links where !link.relationship.split(separator: "/").allSatisfy({ known.contains(String($0)) }) { links.remove(link) }
+    for link in pending.links where !link.relationship.split(separator: "/").allSatisfy({ known.contains(String($0)) })
+    { links.remove(link) }
   }
 
   // MARK: Import
@@ -196,8 +213,12 @@ package struct Graph: Equatable {
     case .save(let values, let record):
       let id = record.recordName
       everSeen.insert(id)
-      objects[id] = Object(entity: values.entity, attributes: Dictionary(uniqueKeysWithValues: values.attributes.map { ($0.name, $0.value) }))
-      for relationship in values.relationships { pointers[Pointer(owner: id, relationship: relationship.name)] = relationship.value }
+      objects[id] = Object(
+        entity: values.entity,
+        attributes: Dictionary(uniqueKeysWithValues: values.attributes.map { ($0.name, $0.value) }))
+      for relationship in values.relationships {
+        pointers[Pointer(owner: id, relationship: relationship.name)] = relationship.value
+      }
     case .delete(_, let id): delete(id)
     case .link(let link): links.insert(Self.link(link.relationship.relationship, link.objectID, link.targetID))
     case .unlink(let link): links.remove(Self.link(link.relationship.relationship, link.objectID, link.targetID))

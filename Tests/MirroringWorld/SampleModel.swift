@@ -9,23 +9,35 @@ package enum Sample {
     Entity(
       name: "Post",
       attributes: [
-        Attribute(name: "title", type: .string), Attribute(name: "content", type: .string), Attribute(name: "score", type: .integer16, defaultValue: "7"),
-        Attribute(name: "draft", type: .string, isTransient: true), Attribute(name: "wordCount", type: .integer64, isDerived: true),
+        Attribute(name: "title", type: .string), Attribute(name: "content", type: .string),
+        Attribute(name: "score", type: .integer16, defaultValue: "7"),
+        Attribute(name: "draft", type: .string, isTransient: true),
+        Attribute(name: "wordCount", type: .integer64, isDerived: true),
         Attribute(name: "scratch", type: .string, userInfo: [ReservedName.ignoredPropertyKey: "YES"]),
       ],
       relationships: [
-        toMany("attachments", "Attachment", "post"), toMany("tags", "Tag", "posts"), toOne("cover", "Cover", "post"), toOne("author", "Person", "posts"),
+        toMany("attachments", "Attachment", "post"), toMany("tags", "Tag", "posts"), toOne("cover", "Cover", "post"),
+        toOne("author", "Person", "posts"),
       ]),
-    Entity(name: "Attachment", attributes: [Attribute(name: "name", type: .string)], relationships: [toOne("post", "Post", "attachments")]),
-    Entity(name: "Cover", attributes: [Attribute(name: "data", type: .binary)], relationships: [toOne("post", "Post", "cover")]),
-    Entity(name: "Tag", attributes: [Attribute(name: "name", type: .string)], relationships: [toMany("posts", "Post", "tags")]),
+    Entity(
+      name: "Attachment", attributes: [Attribute(name: "name", type: .string)],
+      relationships: [toOne("post", "Post", "attachments")]),
+    Entity(
+      name: "Cover", attributes: [Attribute(name: "data", type: .binary)],
+      relationships: [toOne("post", "Post", "cover")]),
+    Entity(
+      name: "Tag", attributes: [Attribute(name: "name", type: .string)],
+      relationships: [toMany("posts", "Post", "tags")]),
     Entity(
       name: "Person", attributes: [Attribute(name: "name", type: .string)],
       relationships: [
-        toMany("parents", "Person", "children"), toMany("children", "Person", "parents"), toMany("friends", "Person", "friends"),
+        toMany("parents", "Person", "children"), toMany("children", "Person", "parents"),
+        toMany("friends", "Person", "friends"),
         toOne("spouse", "Person", "spouse"), toMany("posts", "Post", "author"), toMany("pictures", "Photo", "people"),
       ]),
-    Entity(name: "Photo", attributes: [Attribute(name: "caption", type: .string)], relationships: [toMany("people", "Person", "pictures")]),
+    Entity(
+      name: "Photo", attributes: [Attribute(name: "caption", type: .string)],
+      relationships: [toMany("people", "Person", "pictures")]),
     Entity(name: "Picture", parentName: "Photo", attributes: [Attribute(name: "frame", type: .string)]),
     Entity(name: "apple", relationships: [toMany("bananas", "Banana", "apples")]),
     Entity(name: "Banana", relationships: [toMany("apples", "apple", "bananas")]),
@@ -39,8 +51,10 @@ package enum Sample {
       let elements: [Attribute] =
         type == .composite
         ? [
-          Attribute(name: "city", type: .string), Attribute(name: "number", type: .integer32), Attribute(name: "since", type: .date),
-          Attribute(name: "area", type: .double), Attribute(name: "price", type: .decimal), Attribute(name: "isHome", type: .boolean),
+          Attribute(name: "city", type: .string), Attribute(name: "number", type: .integer32),
+          Attribute(name: "since", type: .date),
+          Attribute(name: "area", type: .double), Attribute(name: "price", type: .decimal),
+          Attribute(name: "isHome", type: .boolean),
           Attribute(name: "id", type: .uuid), Attribute(name: "key", type: .binary),
         ] : []
       return Attribute(name: String(describing: type), type: type, elements: elements)
@@ -52,10 +66,12 @@ package enum Sample {
   package static func entity(_ name: String) -> EntityDescription { index.entity(named: name)! }
 
   package static func toOne(_ name: String, _ destination: String, _ inverse: String) -> Relationship {
-    Relationship(name: name, destinationName: destination, inverseName: inverse, inverseEntityName: destination, isToMany: false)
+    Relationship(
+      name: name, destinationName: destination, inverseName: inverse, inverseEntityName: destination, isToMany: false)
   }
 
   package static func toMany(_ name: String, _ destination: String, _ inverse: String) -> Relationship {
-    Relationship(name: name, destinationName: destination, inverseName: inverse, inverseEntityName: destination, isToMany: true)
+    Relationship(
+      name: name, destinationName: destination, inverseName: inverse, inverseEntityName: destination, isToMany: true)
   }
 }

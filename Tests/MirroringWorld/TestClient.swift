@@ -72,7 +72,9 @@ package final class TestClient {
     fileprivate let next: Int
 
     package var outcomes: [ImportOutcome] { entries.map(\.outcome) }
-    package var changes: [ImportChange] { outcomes.compactMap { if case .change(let change) = $0 { change } else { nil } } }
+    package var changes: [ImportChange] {
+      outcomes.compactMap { if case .change(let change) = $0 { change } else { nil } }
+    }
   }
 
   /// The server exports a store's transactions before it answers, so this must be called after `export`.
@@ -88,10 +90,17 @@ package final class TestClient {
 
   private func entry(_ row: TestDatabase.Row) throws -> Page.Entry {
     let record = row.stored.record
-    let outcome = row.stored.isDeleted && database.isTold(of: record) ? .nothing : try importer.outcome(of: row.stored, in: row.zone)
+    let outcome =
+      row.stored.isDeleted && database.isTold(of: record)
+      ? .nothing : try importer.outcome(of: row.stored, in: row.zone)
     let view = MoveView(told: Int64(seen), hasBeenComplete: seen > 0, store: store)
-    let origin = row.stored.isDeleted ? nil : view.origin(of: record, MoveReceipts(of: record, in: TestDatabase.incarnation), in: row.zone.name) { _ in true }
-    return Page.Entry(move: origin.map { ($0, row.zone.name) }, outcome: outcome, recordName: record.recordName, zoneName: row.zone.name)
+    let origin =
+      row.stored.isDeleted
+      ? nil
+      : view.origin(of: record, MoveReceipts(of: record, in: TestDatabase.incarnation), in: row.zone.name) { _ in true }
+    return Page.Entry(
+      move: origin.map { ($0, row.zone.name) }, outcome: outcome, recordName: record.recordName, zoneName: row.zone.name
+    )
   }
 
   /// - Parameter keepsToken: false: the device stops after it has stored the changes but not the token.

@@ -84,7 +84,10 @@ package final class TestDatabase {
         elsewhere: zones.count == 1
           ? nil
           : { name in
-            guard let other = known(name).zone else { return zone === self.zones[0] ? nil : inserted.contains(name) ? .alive(zoneName: self.zones[0].name) : .unknown }
+            guard let other = known(name).zone else {
+              return zone === self.zones[0]
+                ? nil : inserted.contains(name) ? .alive(zoneName: self.zones[0].name) : .unknown
+            }
             if other === zone { return nil }
             return known(name).isTombstone ? .tombstone : .alive(zoneName: other.name)
           })
@@ -101,7 +104,9 @@ package final class TestDatabase {
   /// - Parameter leavesFirst: true: the old zones' feeds have the move before the new zone's.
   /// - Returns: the names of the moved records.
   @discardableResult
-  package func move(_ names: [String], to target: TestZone, leavesFirst: Bool = false, at time: Int64 = 1000) throws -> [String] {
+  package func move(_ names: [String], to target: TestZone, leavesFirst: Bool = false, at time: Int64 = 1000) throws
+    -> [String]
+  {
     let start = Int64(sequence + 1)
     var moved: [String] = []
     for zone in zones where zone !== target {
@@ -110,7 +115,8 @@ package final class TestDatabase {
       for item in try plan(roots, in: zone).items {
         guard var record = zone[item.recordName] else { continue }
         let old = record
-        MoveReceipts.add(MoveReceipts.Move(zoneName: zone.name, movedAt: time, sequence: start), to: &record, in: Self.incarnation)
+        MoveReceipts.add(
+          MoveReceipts.Move(zoneName: zone.name, movedAt: time, sequence: start), to: &record, in: Self.incarnation)
         if leavesFirst { zone.put(old, isDeleted: true, movedTo: target.name) }
         target.put(record)
         if !leavesFirst { zone.put(old, isDeleted: true, movedTo: target.name) }
@@ -149,7 +155,9 @@ package final class TestDatabase {
   /// The rows of all zones in the order of their changes.
   func feed(after token: Int, seen: Int, for store: String) -> [Row] {
     zones.flatMap { zone in
-      zone.feed(after: token, seen: seen, for: store).map { Row(zone: zone, stored: $0, sequence: zone.rows[$0.record.recordName]?.sequence ?? 0) }
+      zone.feed(after: token, seen: seen, for: store).map {
+        Row(zone: zone, stored: $0, sequence: zone.rows[$0.record.recordName]?.sequence ?? 0)
+      }
     }.sorted { $0.sequence < $1.sequence }
   }
 

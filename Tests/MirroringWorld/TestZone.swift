@@ -34,7 +34,10 @@ package final class TestZone: RecordSource {
   package let assets = TestAssets()
   package let fields: RelationshipFields
 
-  package init(_ model: ModelIndex = Sample.index, rules: ConflictRules? = nil, name: String = "home", clock: TestClock = TestClock()) {
+  package init(
+    _ model: ModelIndex = Sample.index, rules: ConflictRules? = nil, name: String = "home",
+    clock: TestClock = TestClock()
+  ) {
     self.name = name
     self.clock = clock
     self.model = model
@@ -45,7 +48,8 @@ package final class TestZone: RecordSource {
   package func record(named recordName: String) -> SourceRecord? {
     rows[recordName].map { row in
       SourceRecord(
-        record: row.stored.record, isDeleted: row.stored.isDeleted, sequence: Int64(row.sequence), origin: Self.key(of: row.origin),
+        record: row.stored.record, isDeleted: row.stored.isDeleted, sequence: Int64(row.sequence),
+        origin: Self.key(of: row.origin),
         sequenceOfOthers: Int64(row.sequenceOfOthers))
     }
   }
@@ -58,7 +62,9 @@ package final class TestZone: RecordSource {
     let ancestor = states.last { $0.sequence <= sequence }?.stored
     return RecordHistory(
       ancestor: ancestor.map { $0.isDeleted ? .nothing : .record($0.record) } ?? .nothing,
-      states: states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.stored.record, isDeleted: $0.stored.isDeleted) })
+      states: states.filter { $0.sequence > sequence }.map {
+        RecordHistory.State(record: $0.stored.record, isDeleted: $0.stored.isDeleted)
+      })
   }
 
   /// The other zones of its database, by name.
@@ -66,7 +72,9 @@ package final class TestZone: RecordSource {
 
   package func source(ofMoved recordName: String) -> (any RecordSource)? {
     var zone = self
-    while let next = zone.rows[recordName].flatMap({ $0.stored.isDeleted ? Tombstone.movedTo($0.stored.record) : nil }).flatMap(others), next.rows[recordName] != nil {
+    while let next = zone.rows[recordName].flatMap({ $0.stored.isDeleted ? Tombstone.movedTo($0.stored.record) : nil })
+      .flatMap(others), next.rows[recordName] != nil
+    {
       zone = next
     }
     return zone === self ? nil : zone
@@ -75,11 +83,16 @@ package final class TestZone: RecordSource {
   package func pointers(to target: String) -> [RecordPointer] {
     rows.sorted { $0.key < $1.key }.flatMap { name, row in
       row.stored.isDeleted
-        ? [] : fields.references(of: row.stored.record).filter { $0.target == target }.map { RecordPointer(field: $0.field, source: name) }
+        ? []
+        : fields.references(of: row.stored.record).filter { $0.target == target }.map {
+          RecordPointer(field: $0.field, source: name)
+        }
     }
   }
 
-  package var live: [Record] { rows.sorted { $0.key < $1.key }.map(\.value.stored).filter { !$0.isDeleted }.map(\.record) }
+  package var live: [Record] {
+    rows.sorted { $0.key < $1.key }.map(\.value.stored).filter { !$0.isDeleted }.map(\.record)
+  }
   package func live(_ recordType: String) -> [Record] { live.filter { $0.recordType == recordType } }
   package subscript(name: String) -> Record? { rows[name].flatMap { $0.stored.isDeleted ? nil : $0.stored.record } }
 
@@ -92,16 +105,23 @@ package final class TestZone: RecordSource {
     if isDeleted { (record.fields, record.versions) = (Tombstone.fields(of: record), []) }
     if let movedTo { record.fields[ReservedName.movedTo] = Field(.string(movedTo)) }
     rows[record.recordName] = Row(
-      stored: SourceRecord(record: record, isDeleted: isDeleted), sequence: sequence, origin: origin, sequenceOfOthers: others)
+      stored: SourceRecord(record: record, isDeleted: isDeleted), sequence: sequence, origin: origin,
+      sequenceOfOthers: others)
   }
 
   package func exporter(
-    of store: String, serializer: Serializer? = nil, entityNames: Set<String>? = nil, elsewhere: Exporter.Elsewhere? = nil
+    of store: String, serializer: Serializer? = nil, entityNames: Set<String>? = nil,
+    elsewhere: Exporter.Elsewhere? = nil
   ) -> Exporter {
     Exporter(
-      model: model, links: LinkResolver(model), entityNames: entityNames, source: self, serializer: serializer ?? Serializer(contents: assets),
+      model: model, links: LinkResolver(model), entityNames: entityNames, source: self,
+      serializer: serializer ?? Serializer(contents: assets),
       stamp: Stamp(timestamp: 1000, userRecordName: "_user", deviceID: store), elsewhere: elsewhere,
-      judge: rules.map { ConflictJudge(rules: $0, store: Self.key(of: store), stamp: Stamp(timestamp: 1000, userRecordName: "_user", deviceID: store)) },
+      judge: rules.map {
+        ConflictJudge(
+          rules: $0, store: Self.key(of: store), stamp: Stamp(timestamp: 1000, userRecordName: "_user", deviceID: store)
+        )
+      },
       makeRecordName: {
         self.clock.nameCounter += 1
         return "LINK-\(self.clock.nameCounter)"
@@ -116,7 +136,9 @@ package final class TestZone: RecordSource {
 
   /// Exports transactions in one run and writes the plan.
   @discardableResult
-  package func export(_ transactions: [HistoryTransaction], from store: String = "A", serializer: Serializer? = nil) throws -> ExportPlan {
+  package func export(_ transactions: [HistoryTransaction], from store: String = "A", serializer: Serializer? = nil)
+    throws -> ExportPlan
+  {
     var exporter = exporter(of: store, serializer: serializer)
     for transaction in transactions { try exporter.apply(transaction) }
     return write(exporter.plan(), from: store)
@@ -124,7 +146,9 @@ package final class TestZone: RecordSource {
 
   /// Exports a slice of a transaction and writes the plan.
   @discardableResult
-  package func export(_ slice: ArraySlice<ExportStep>, of transaction: HistoryTransaction, from store: String = "A") throws -> ExportPlan {
+  package func export(_ slice: ArraySlice<ExportStep>, of transaction: HistoryTransaction, from store: String = "A")
+    throws -> ExportPlan
+  {
     var exporter = exporter(of: store)
     try exporter.apply(slice, of: transaction)
     return write(exporter.plan(), from: store)
@@ -149,7 +173,9 @@ package final class TestZone: RecordSource {
 
   /// Rows changed after `token`, without `store`'s own changes. Until `seen` the store has everything of the others.
   package func feed(after token: Int, seen: Int? = nil, for store: String) -> [SourceRecord] {
-    rows.values.filter { $0.sequence > token && !($0.origin == store && $0.sequenceOfOthers <= seen ?? token) }.sorted { $0.sequence < $1.sequence }.map(\.stored)
+    rows.values.filter { $0.sequence > token && !($0.origin == store && $0.sequenceOfOthers <= seen ?? token) }.sorted {
+      $0.sequence < $1.sequence
+    }.map(\.stored)
   }
 }
 
@@ -177,13 +203,15 @@ package func transaction(_ changes: [HistoryChange], id: String = "T", author: S
 }
 
 package func insert(
-  _ entity: String, _ id: String, _ attributes: KeyValuePairs<String, AttributeValue> = [:], _ relationships: KeyValuePairs<String, RelationshipValue> = [:]
+  _ entity: String, _ id: String, _ attributes: KeyValuePairs<String, AttributeValue> = [:],
+  _ relationships: KeyValuePairs<String, RelationshipValue> = [:]
 ) -> HistoryChange {
   change(.insert, entity, id, attributes, relationships)
 }
 
 package func update(
-  _ entity: String, _ id: String, _ attributes: KeyValuePairs<String, AttributeValue> = [:], _ relationships: KeyValuePairs<String, RelationshipValue> = [:]
+  _ entity: String, _ id: String, _ attributes: KeyValuePairs<String, AttributeValue> = [:],
+  _ relationships: KeyValuePairs<String, RelationshipValue> = [:]
 ) -> HistoryChange {
   change(.update, entity, id, attributes, relationships)
 }

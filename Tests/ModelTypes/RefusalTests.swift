@@ -23,7 +23,8 @@ struct Mistake: CustomTestStringConvertible {
   }
 
   /// An entity A with one more property, on line 3.
-  static func property(_ description: String, _ property: String, _ refusals: String..., more: [String] = []) -> Mistake {
+  static func property(_ description: String, _ property: String, _ refusals: String..., more: [String] = []) -> Mistake
+  {
     let lines = [
       "<entity name='A'>", property, "<attribute name='a' optional='YES' attributeType='String'/>", "</entity>",
     ]

@@ -21,7 +21,8 @@ struct CourierTests {
   }
 
   private func couriers(_ world: NotifierWorld, _ count: Int) async throws {
-    #expect(try await world.eventually { try await world.metric("aquifer_held_connections{kind=\"courier\"}") == count })
+    #expect(
+      try await world.eventually { try await world.metric("aquifer_held_connections{kind=\"courier\"}") == count })
   }
 
   @Test func `a poll is answered by one notification`() async throws {
@@ -95,7 +96,9 @@ struct CourierTests {
   @Test func `another installation's token is no courier`() async throws {
     let world = try await NotifierWorld()
     let container = try #require(ContainerID(rawValue: "iCloud.a"))
-    let token = CourierToken(container: container, environment: .development, userRecordName: "ann", clientID: "c", grant: "token-ann", expiry: .max)
+    let token = CourierToken(
+      container: container, environment: .development, userRecordName: "ann", clientID: "c", grant: "token-ann",
+      expiry: .max)
     let forged = token.text(signedWith: [UInt8](repeating: 1, count: 32))
     #expect(try await world.client.send("GET", "\(world.url)/courier/1/\(forged)").status == 404)
     #expect(try await world.metric("aquifer_held_connections{kind=\"courier\"}") == 0)
@@ -160,7 +163,8 @@ struct CourierTests {
     #expect(!other.retire(ifIdleSince: start + .seconds(1)), "somebody has to do with it")
   }
 
-  @Test func `polls are answered in their time while the directory takes its own over the streams' users`() async throws {
+  @Test func `polls are answered in their time while the directory takes its own over the streams' users`() async throws
+  {
     let world = try await NotifierWorld(["--courier-hold=0.3"]) { $0.directoryCall = .seconds(60) }
     let stream = try await world.listen("ann")
     let url = try world.courierURL("bob")
@@ -189,7 +193,9 @@ struct CourierTests {
 
   @Test func `a user has so many couriers and no more, whatever names his clients give themselves`() async throws {
     let world = try await NotifierWorld(["--courier-hold=0.1", "--user-devices=2"])
-    for name in ["a", "b", "a"] { #expect(try await world.client.send("GET", world.courierURL("ann", clientID: name)).status == 200) }
+    for name in ["a", "b", "a"] {
+      #expect(try await world.client.send("GET", world.courierURL("ann", clientID: name)).status == 200)
+    }
     let answer = try await world.client.send("GET", world.courierURL("ann", clientID: "c"))
     #expect(answer.status == 429)
     #expect(answer["retry-after"] == "60")
@@ -197,16 +203,24 @@ struct CourierTests {
     await world.stop()
   }
 
-  @Test func `a notification whose client hung up before it was answered waits for the next poll, and a later one supersedes it`() async throws {
+  @Test
+  func
+    `a notification whose client hung up before it was answered waits for the next poll, and a later one supersedes it`()
+    async throws
+  {
     let start = ContinuousClock.now
     let courier = Courier(metrics: NotifierMetrics(Metrics()), now: start)
     func poll() async -> Ping? {
       guard case .notification(let ping) = await courier.poll(now: start, until: start) else { return nil }
       return ping
     }
-    let database = DatabaseID(container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, owner: "ann")
+    let database = DatabaseID(
+      container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, owner: "ann")
     func ping(_ sequence: Int64) -> Ping {
-      Ping(ZoneChange(database: database, zoneName: "Z", sequence: sequence, syncToken: "t", originStore: nil, audience: ["ann"]), as: .private, notificationID: "n")
+      Ping(
+        ZoneChange(
+          database: database, zoneName: "Z", sequence: sequence, syncToken: "t", originStore: nil, audience: ["ann"]),
+        as: .private, notificationID: "n")
     }
     courier.put(ping(1))
     let lost = try #require(await poll())

@@ -25,8 +25,12 @@ struct EventStreamTests {
     #expect(try await participant.ping() == "2 Trips ann t5")
     // A public ping for all marks the end: a listener that was left out before sees only this one.
     try await world.push(owner: DatabaseID.publicOwner, zone: "_defaultZone", sequence: 1, audience: [])
-    for events in [origin, other, participant, stranger] { #expect(try await events.ping() == "0 _defaultZone __public__ t1") }
-    for (events, container, environment) in [(elsewhere, "iCloud.b", Environment.development), (production, "iCloud.a", .production)] {
+    for events in [origin, other, participant, stranger] {
+      #expect(try await events.ping() == "0 _defaultZone __public__ t1")
+    }
+    for (events, container, environment) in [
+      (elsewhere, "iCloud.b", Environment.development), (production, "iCloud.a", .production),
+    ] {
       try await world.push(owner: "ann", zone: "Own", sequence: 2, container: container, environment: environment)
       #expect(try await events.ping() == "1 Own ann t2")
     }
@@ -66,7 +70,8 @@ struct EventStreamTests {
 
   @Test func `the bearer form of credentials is accepted`() async throws {
     let world = try await NotifierWorld()
-    let stream = try await world.client.stream("\(world.url)/mirror/1/iCloud.a/development/pings", headers: [.init("Authorization", "bearer token-ann")])
+    let stream = try await world.client.stream(
+      "\(world.url)/mirror/1/iCloud.a/development/pings", headers: [.init("Authorization", "bearer token-ann")])
     let events = Events(stream)
     #expect(try await events.next() == ": connected")
     try await world.push(owner: "ann")
@@ -104,13 +109,17 @@ struct EventStreamTests {
 
   @Test func `a preflight is answered and an origin the API token does not allow is not`() async throws {
     let world = try await NotifierWorld()
-    let preflight = try await world.client.send("OPTIONS", world.pingsURL("ann"), headers: [.init("Origin", "https://app.example")])
+    let preflight = try await world.client.send(
+      "OPTIONS", world.pingsURL("ann"), headers: [.init("Origin", "https://app.example")])
     #expect(preflight.status == 204)
     #expect(preflight["access-control-allow-methods"]?.contains("GET") == true)
     world.directory.allowOnly("https://app.example")
-    let allowed = try await world.client.stream(world.pingsURL("ann"), headers: [.init("Origin", "https://app.example")])
+    let allowed = try await world.client.stream(
+      world.pingsURL("ann"), headers: [.init("Origin", "https://app.example")])
     #expect(allowed.head["access-control-allow-origin"] == "https://app.example")
-    #expect(try await world.client.send("GET", world.pingsURL("ann"), headers: [.init("Origin", "https://evil.example")]).status == 401)
+    #expect(
+      try await world.client.send("GET", world.pingsURL("ann"), headers: [.init("Origin", "https://evil.example")])
+        .status == 401)
     await world.stop()
   }
 
@@ -178,7 +187,8 @@ struct EventStreamTests {
       try await world.push(
         (0..<zoneCount).map { zone in
           ZoneChange(
-            database: DatabaseID(container: container, environment: .development, owner: "ann"), zoneName: "Z\(zone)", sequence: Int64(round),
+            database: DatabaseID(container: container, environment: .development, owner: "ann"), zoneName: "Z\(zone)",
+            sequence: Int64(round),
             syncToken: "t\(round) \(padding)", originStore: nil, audience: ["ann"])
         })
     }
@@ -189,7 +199,9 @@ struct EventStreamTests {
     #expect(sent + coalesced <= zoneCount * roundCount)
     #expect(sent + coalesced >= zoneCount * roundCount - zoneCount)
     #expect(try await world.metric("aquifer_pings_dropped_total") == 0)
-    let last = try await stalled.latestTokens(until: { $0.count == zoneCount && $0.values.allSatisfy { $0 == "t\(roundCount) \(padding)" } })
+    let last = try await stalled.latestTokens(until: {
+      $0.count == zoneCount && $0.values.allSatisfy { $0 == "t\(roundCount) \(padding)" }
+    })
     #expect(last.count == zoneCount)
     #expect(last.values.allSatisfy { $0.hasPrefix("t\(roundCount) ") })
     await world.stop()
@@ -242,7 +254,9 @@ final class StalledReader: Sendable {
     name.sin_family = sa_family_t(AF_INET)
     name.sin_port = port.bigEndian
     name.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-    let code = withUnsafeBytes(of: &name) { connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
+    let code = withUnsafeBytes(of: &name) {
+      connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count))
+    }
     try #require(code == 0)
     let request = Array("GET \(rest.drop { $0 != "/" }) HTTP/1.1\r\nHost: h\r\n\r\n".utf8)
     try #require(send(fd, request, request.count, 0) == request.count)
@@ -268,7 +282,9 @@ final class StalledReader: Sendable {
           while let end = text[start...].firstIndex(of: 10) {
             let line = text[start..<end]
             start = end + 1
-            guard line.starts(with: "data: ".utf8), let met = try? JSONValue(parsing: Array(line.dropFirst(6)))["ck"]?["met"] else { continue }
+            guard line.starts(with: "data: ".utf8),
+              let met = try? JSONValue(parsing: Array(line.dropFirst(6)))["ck"]?["met"]
+            else { continue }
             tokens[met["zid"]?.string ?? ""] = met["tok"]?.string
           }
           text.removeFirst(start)
@@ -292,7 +308,9 @@ private struct ChunkedStream {
       bytes.removeFirst(end.upperBound)
       hasHead = true
     }
-    while let end = bytes.firstIndex(of: 13), let length = Int(String(decoding: bytes[..<end], as: UTF8.self), radix: 16), bytes.count >= end + length + 4 {
+    while let end = bytes.firstIndex(of: 13),
+      let length = Int(String(decoding: bytes[..<end], as: UTF8.self), radix: 16), bytes.count >= end + length + 4
+    {
       body += bytes[(end + 2)..<(end + 2 + length)]
       bytes.removeFirst(end + length + 4)
     }

@@ -15,7 +15,8 @@ import WebServices
 
 /// The tests' share service; user tokens are `token-<user>`.
 final class Directory: Sendable {
-  private let state = Mutex<(revoked: Set<String>, asked: Int, origins: [String], lifetimeSeconds: Int)>(([], 0, [], 60))
+  private let state = Mutex<(revoked: Set<String>, asked: Int, origins: [String], lifetimeSeconds: Int)>(
+    ([], 0, [], 60))
   /// Questions about credentials wait for it; nil: they don't wait.
   private let obstacle = Mutex<AsyncStream<Never>?>(nil)
 
@@ -34,7 +35,9 @@ final class Directory: Sendable {
       if let token = question.apiToken, token != "api" { return .init(refusal: .apiToken) }
       guard let token = question.userToken else { return .init() }
       guard token.hasPrefix("token-"), !state.revoked.contains(token) else { return .init(refusal: .userToken) }
-      return .init(userRecordName: String(token.dropFirst(6)), allowedOrigins: state.origins, lifetimeSeconds: state.lifetimeSeconds)
+      return .init(
+        userRecordName: String(token.dropFirst(6)), allowedOrigins: state.origins,
+        lifetimeSeconds: state.lifetimeSeconds)
     }
   }
 }
@@ -50,7 +53,10 @@ final class NotifierWorld: Sendable {
   private let worker: InMemoryBus
   private let network: InMemoryNetwork
 
-  init(_ arguments: [String] = [], hasShare: Bool = true, adjust: @escaping @Sendable (inout Notifier.Limits) -> Void = { _ in }) async throws {
+  init(
+    _ arguments: [String] = [], hasShare: Bool = true,
+    adjust: @escaping @Sendable (inout Notifier.Limits) -> Void = { _ in }
+  ) async throws {
     let network = InMemoryNetwork()
     self.network = network
     var handlers = BusHandlers()
@@ -61,18 +67,26 @@ final class NotifierWorld: Sendable {
       return Answer(reply)
     }
     handlers.on(VerifyGrant.self) { message, _, _ in
-      Answer(VerifyGrant.Reply(holds: message.grant == "token-" + message.userRecordName && directory.knows(message.userRecordName)))
+      Answer(
+        VerifyGrant.Reply(
+          holds: message.grant == "token-" + message.userRecordName && directory.knows(message.userRecordName)))
     }
     handlers.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.key)) }
-    share = InMemoryBus(name: "share-1", role: .share, network: network, handlers: handlers, endpoint: "ipc:///nowhere/share.sock", isReady: true)
-    running = try await ServiceProcess(role: .notifier, summary: "A test.", options: Notifier.options) { context, handlers in
+    share = InMemoryBus(
+      name: "share-1", role: .share, network: network, handlers: handlers, endpoint: "ipc:///nowhere/share.sock",
+      isReady: true)
+    running = try await ServiceProcess(role: .notifier, summary: "A test.", options: Notifier.options) {
+      context, handlers in
       let notifier = Notifier(context, adjust: adjust)
       notifier.register(in: &handlers)
       return { bus in try await notifier.start(on: bus, context) }
     }.start(
-      arguments: ["--http=127.0.0.1:0", "--share=\(hasShare ? share.endpoint : "ipc:///nowhere/nobody.sock")"] + arguments, environment: { _ in nil },
+      arguments: ["--http=127.0.0.1:0", "--share=\(hasShare ? share.endpoint : "ipc:///nowhere/nobody.sock")"]
+        + arguments, environment: { _ in nil },
       makeBus: { name, role, _, adminURL, handlers, configuration in
-        let bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, adminURL: adminURL, configuration: configuration)
+        let bus = InMemoryBus(
+          name: name, role: role, network: network, handlers: handlers, adminURL: adminURL, configuration: configuration
+        )
         return ServiceProcess.MadeBus(bus: bus, endpoint: bus.endpoint) { await bus.statistics() }
       }, log: .silent)
     url = try #require(running.service.addresses["http"])
@@ -85,11 +99,14 @@ final class NotifierWorld: Sendable {
   func stop() async { await running.stop(within: .seconds(5)) }
 
   func push(
-    owner: String, zone: String = "Z", sequence: Int64 = 1, origin: String? = nil, audience: [String]? = nil, container: String = "iCloud.a",
+    owner: String, zone: String = "Z", sequence: Int64 = 1, origin: String? = nil, audience: [String]? = nil,
+    container: String = "iCloud.a",
     environment: Environment = .development
   ) async throws {
     let change = ZoneChange(
-      database: DatabaseID(container: try #require(ContainerID(rawValue: container)), environment: environment, owner: owner), zoneName: zone,
+      database: DatabaseID(
+        container: try #require(ContainerID(rawValue: container)), environment: environment, owner: owner),
+      zoneName: zone,
       sequence: sequence, syncToken: "t\(sequence)", originStore: origin, audience: audience ?? [owner])
     try await push([change])
   }
@@ -100,7 +117,9 @@ final class NotifierWorld: Sendable {
 
   /// Sends a message as a worker, a gateway or another notifier.
   @discardableResult func tell<M: Message>(_ message: M) async throws -> M.Reply {
-    guard !M.senders.contains(.worker), let role = M.senders.first else { return try await worker.call(message, to: .role(.notifier), within: .seconds(20)) }
+    guard !M.senders.contains(.worker), let role = M.senders.first else {
+      return try await worker.call(message, to: .role(.notifier), within: .seconds(20))
+    }
     let sender = join("\(role.rawValue)-teller", role, BusHandlers())
     defer { sender.close() }
     await sender.waitForPeers { !$0.isEmpty }
@@ -115,16 +134,23 @@ final class NotifierWorld: Sendable {
   }
 
   func announceCredentials() async throws {
-    _ = try await share.call(DirectoryChanged(credentials: true, schemas: []), to: .role(.notifier), within: .seconds(20))
+    _ = try await share.call(
+      DirectoryChanged(credentials: true, schemas: []), to: .role(.notifier), within: .seconds(20))
   }
 
-  func pingsURL(_ user: String, container: String = "iCloud.a", environment: String = "development", devices: [String] = []) -> String {
-    "\(url)/mirror/1/\(container)/\(environment)/pings?ckAPIToken=api&ckWebAuthToken=token-\(user)" + devices.map { "&device=\($0)" }.joined()
+  func pingsURL(
+    _ user: String, container: String = "iCloud.a", environment: String = "development", devices: [String] = []
+  ) -> String {
+    "\(url)/mirror/1/\(container)/\(environment)/pings?ckAPIToken=api&ckWebAuthToken=token-\(user)"
+      + devices.map { "&device=\($0)" }.joined()
   }
 
   /// A connected device whose first comment has been read.
-  func listen(_ user: String, container: String = "iCloud.a", environment: String = "development", devices: [String] = []) async throws -> Events {
-    let events = Events(try await client.stream(pingsURL(user, container: container, environment: environment, devices: devices)))
+  func listen(
+    _ user: String, container: String = "iCloud.a", environment: String = "development", devices: [String] = []
+  ) async throws -> Events {
+    let events = Events(
+      try await client.stream(pingsURL(user, container: container, environment: environment, devices: devices)))
     #expect(try await events.next() == ": connected")
     return events
   }
@@ -132,13 +158,16 @@ final class NotifierWorld: Sendable {
   func courierURL(_ user: String, clientID: String = "client", expiry: Int64 = .max) throws -> String {
     let container = try #require(ContainerID(rawValue: "iCloud.a"))
     let token = CourierToken(
-      container: container, environment: .development, userRecordName: user, clientID: clientID, grant: "token-" + user, expiry: expiry)
+      container: container, environment: .development, userRecordName: user, clientID: clientID, grant: "token-" + user,
+      expiry: expiry)
     return "\(url)/courier/1/\(token.text(signedWith: Self.key))"
   }
 
   func metric(_ line: String) async throws -> Int? {
     let text = try await client.send("GET", running.adminURL + "/metrics").body
-    return String(decoding: text, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix(line + " ") }.flatMap { Int($0.dropFirst(line.count + 1)) }
+    return String(decoding: text, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix(line + " ") }.flatMap {
+      Int($0.dropFirst(line.count + 1))
+    }
   }
 
   /// Polls in real time until another thread has done its work.
@@ -191,5 +220,6 @@ func summary(_ json: [UInt8]) throws -> String {
   let ck = try #require(try JSONValue(parsing: json)["ck"])
   let met = try #require(ck["met"])
   #expect(ck["ce"]?.int64 == 2)
-  return "\(met["dbs"]?.int64 ?? -1) \(met["zid"]?.string ?? "") \(met["zoid"]?.string ?? "") \(met["tok"]?.string ?? "")"
+  return
+    "\(met["dbs"]?.int64 ?? -1) \(met["zid"]?.string ?? "") \(met["zoid"]?.string ?? "") \(met["tok"]?.string ?? "")"
 }

@@ -5,15 +5,19 @@ import Testing
 
 @testable import Notifier
 
-private func scope(_ container: String = "iCloud.a", _ environment: Environment = .development) throws -> PingBoard.Scope {
+private func scope(_ container: String = "iCloud.a", _ environment: Environment = .development) throws
+  -> PingBoard.Scope
+{
   PingBoard.Scope(container: try #require(ContainerID(rawValue: container)), environment: environment)
 }
 
 private func change(
-  _ scope: PingBoard.Scope, owner: String, zone: String = "Z", sequence: Int64 = 1, origin: String? = nil, by user: String? = nil, audience: [String]
+  _ scope: PingBoard.Scope, owner: String, zone: String = "Z", sequence: Int64 = 1, origin: String? = nil,
+  by user: String? = nil, audience: [String]
 ) -> ZoneChange {
   ZoneChange(
-    database: DatabaseID(container: scope.container, environment: scope.environment, owner: owner), zoneName: zone, sequence: sequence,
+    database: DatabaseID(container: scope.container, environment: scope.environment, owner: owner), zoneName: zone,
+    sequence: sequence,
     syncToken: "token \(sequence)", originStore: origin, originUser: user, audience: audience)
 }
 
@@ -34,9 +38,13 @@ struct PingBoardTests {
       _ = board.connect(.init(scope: try scope("iCloud.b"), userRecordName: "ann", devices: []))
     }
 
-    func told(_ owner: String, _ audience: [String], origin: String? = nil, by user: String? = nil) -> [DatabaseScope: [PingBoard.ListenerID]] {
+    func told(_ owner: String, _ audience: [String], origin: String? = nil, by user: String? = nil) -> [DatabaseScope:
+      [PingBoard.ListenerID]]
+    {
       Dictionary(
-        uniqueKeysWithValues: board.deliveries(of: change(home, owner: owner, origin: origin, by: user, audience: audience)).map { ($0.databaseScope, $0.listeners) })
+        uniqueKeysWithValues: board.deliveries(
+          of: change(home, owner: owner, origin: origin, by: user, audience: audience)
+        ).map { ($0.databaseScope, $0.listeners) })
     }
   }
 
@@ -56,16 +64,24 @@ struct PingBoardTests {
 
   @Test func `a shared zone is private to its owner and shared to the others`() throws {
     let world = try World()
-    #expect(world.told("ann", ["ann", "bob", "cid"]) == [.private: [world.ann1, world.ann2], .shared: [world.bob, world.cid]])
+    #expect(
+      world.told("ann", ["ann", "bob", "cid"]) == [
+        .private: [world.ann1, world.ann2], .shared: [world.bob, world.cid],
+      ])
     #expect(world.told("ann", ["bob", "ann"], origin: "B1") == [.private: [world.ann1, world.ann2]])
     #expect(world.told("cid", ["cid", "ann"]) == [.private: [world.cid], .shared: [world.ann1, world.ann2]])
     #expect(world.told("ann", ["bob", "bob"]) == [.shared: [world.bob]])
   }
 
-  @Test func `couriers of participants are left to who knows their subscriptions, event streams are told of every zone`() throws {
+  @Test
+  func `couriers of participants are left to who knows their subscriptions, event streams are told of every zone`()
+    throws
+  {
     var world = try World()
     let home = world.home
-    let couriers = ["ann", "bob"].map { world.board.connect(.init(.courier, scope: home, userRecordName: $0, devices: [])) }
+    let couriers = ["ann", "bob"].map {
+      world.board.connect(.init(.courier, scope: home, userRecordName: $0, devices: []))
+    }
     var change = change(home, owner: "ann", audience: ["ann", "bob"])
     func told(_ change: ZoneChange) -> [DatabaseScope: [PingBoard.ListenerID]] {
       Dictionary(uniqueKeysWithValues: world.board.deliveries(of: change).map { ($0.databaseScope, $0.listeners) })
@@ -75,7 +91,8 @@ struct PingBoardTests {
     change.tellsHomes = true
     #expect(told(change) == [.private: [world.ann1, world.ann2, couriers[0]], .shared: [world.bob]])
     var notification = SubscriptionNotification(
-      container: home.container, environment: home.environment, userRecordName: "bob", subscriptionID: "s", scope: .shared,
+      container: home.container, environment: home.environment, userRecordName: "bob", subscriptionID: "s",
+      scope: .shared,
       zone: Zone.ID(zoneName: "Z", ownerName: "ann"), sequence: 1, originDevice: nil, notificationID: "N", json: [])
     #expect(world.board.listeners(to: notification) == [world.bob, couriers[1]])
     notification.isForCouriersOnly = true
@@ -87,8 +104,12 @@ struct PingBoardTests {
     #expect(world.told(DatabaseID.publicOwner, []) == [.public: [world.ann1, world.ann2, world.bob, world.cid]])
     #expect(world.told(DatabaseID.publicOwner, [], origin: "C1") == [.public: [world.ann1, world.ann2, world.bob]])
     // Another user's device of the same name is a different device.
-    #expect(world.told(DatabaseID.publicOwner, [], origin: "C1", by: "cid") == [.public: [world.ann1, world.ann2, world.bob]])
-    #expect(world.told(DatabaseID.publicOwner, [], origin: "C1", by: "ann") == [.public: [world.ann1, world.ann2, world.bob, world.cid]])
+    #expect(
+      world.told(DatabaseID.publicOwner, [], origin: "C1", by: "cid") == [.public: [world.ann1, world.ann2, world.bob]])
+    #expect(
+      world.told(DatabaseID.publicOwner, [], origin: "C1", by: "ann") == [
+        .public: [world.ann1, world.ann2, world.bob, world.cid]
+      ])
   }
 
   @Test func `a private zone without an audience is told to nobody`() throws {
@@ -122,7 +143,8 @@ struct PingBoardTests {
         board.disconnect(plain.remove(at: next(plain.count)).id)
       }
       if step % 50 == 0 {
-        let deliveries = board.deliveries(of: change(home, owner: "user0", origin: "device1", audience: ["user0", "user1", "user3"]))
+        let deliveries = board.deliveries(
+          of: change(home, owner: "user0", origin: "device1", audience: ["user0", "user1", "user3"]))
         let owners = plain.filter { $0.user == "user0" && $0.device != "device1" }.map(\.id)
         let others = plain.filter { ["user1", "user3"].contains($0.user) && $0.device != "device1" }.map(\.id)
         #expect(deliveries.first { $0.databaseScope == .private }?.listeners ?? [] == owners)
@@ -139,7 +161,9 @@ extension Ping {
 
 struct PendingPingsTests {
   private func ping(_ zone: String, _ sequence: Int64, owner: String = "ann") throws -> Ping {
-    Ping(change(try scope(), owner: owner, zone: zone, sequence: sequence, audience: []), as: .private, notificationID: "N")
+    Ping(
+      change(try scope(), owner: owner, zone: zone, sequence: sequence, audience: []), as: .private, notificationID: "N"
+    )
   }
 
   @Test func `pings merge by zone, the latest wins, and zones keep the order of their first change`() throws {
@@ -168,7 +192,9 @@ struct PendingPingsTests {
 
   @Test(arguments: [(DatabaseScope.public, 0), (.private, 1), (.shared, 2)])
   func `a ping has the form that clients read`(scopeOfDatabase: DatabaseScope, number: Int) throws {
-    let ping = Ping(change(try scope(), owner: "ann", zone: "com.apple \"x\"", sequence: 7, audience: []), as: scopeOfDatabase, notificationID: "5A0C")
+    let ping = Ping(
+      change(try scope(), owner: "ann", zone: "com.apple \"x\"", sequence: 7, audience: []), as: scopeOfDatabase,
+      notificationID: "5A0C")
     #expect(
       String(decoding: ping.json, as: UTF8.self)
         == #"{"aps":{"content-available":1},"ck":{"ce":2,"cid":"iCloud.a","nid":"5A0C","met":{"dbs":\#(number),"zid":"com.apple \"x\"","zoid":"ann","#

@@ -14,29 +14,37 @@ import WebServices
 
 extension NotifierWorld {
   static func notification(
-    _ identifier: String, user: String = "ann", zone: String? = nil, sequence: Int64 = 1, origin: String? = nil, subscription: String = "s",
+    _ identifier: String, user: String = "ann", zone: String? = nil, sequence: Int64 = 1, origin: String? = nil,
+    subscription: String = "s",
     container: String = "iCloud.a"
   ) throws -> SubscriptionNotification {
     SubscriptionNotification(
-      container: try #require(ContainerID(rawValue: container)), environment: .development, userRecordName: user, subscriptionID: subscription, scope: .private,
-      zone: zone.map { Zone.ID(zoneName: $0, ownerName: user) }, sequence: sequence, originDevice: origin, notificationID: identifier,
+      container: try #require(ContainerID(rawValue: container)), environment: .development, userRecordName: user,
+      subscriptionID: subscription, scope: .private,
+      zone: zone.map { Zone.ID(zoneName: $0, ownerName: user) }, sequence: sequence, originDevice: origin,
+      notificationID: identifier,
       json: Array(#"{"ck":{"nid":"\#(identifier)"}}"#.utf8))
   }
 
   func token(_ user: String, clientID: String) throws -> String {
     let token = CourierToken(
-      container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, userRecordName: user, clientID: clientID,
+      container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, userRecordName: user,
+      clientID: clientID,
       grant: "token-" + user, expiry: .max)
     return token.text(signedWith: Self.key)
   }
 
   /// Acts like a gateway for `tokens/create` and `tokens/register`.
-  @discardableResult func open(_ user: String, clientID: String = "client", container: String = "iCloud.a", registering: String? = nil, grant: String? = nil) async throws
+  @discardableResult func open(
+    _ user: String, clientID: String = "client", container: String = "iCloud.a", registering: String? = nil,
+    grant: String? = nil
+  ) async throws
     -> Bool
   {
     try await tell(
       OpenCourier(
-        courier: try token(user, clientID: clientID), container: try #require(ContainerID(rawValue: container)), environment: .development,
+        courier: try token(user, clientID: clientID), container: try #require(ContainerID(rawValue: container)),
+        environment: .development,
         clientID: registering ?? clientID, grant: grant)
     ).isOpen
   }
@@ -64,7 +72,10 @@ struct SubscriptionDeliveryTests {
   @Test func `notifications before the first poll, and between two, are kept and delivered one by one`() async throws {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
     #expect(try await world.open("ann"))
-    try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("1"), try NotifierWorld.notification("2", user: "bob")]))
+    try await world.tell(
+      PushNotifications(notifications: [
+        try NotifierWorld.notification("1"), try NotifierWorld.notification("2", user: "bob"),
+      ]))
     try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("3")]))
     #expect(try await world.poll("ann") == "1")
     try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("4")]))
@@ -81,8 +92,10 @@ struct SubscriptionDeliveryTests {
     try await world.open("ann")
     try await world.tell(
       PushNotifications(notifications: [
-        try NotifierWorld.notification("1", zone: "A", sequence: 1), try NotifierWorld.notification("2", zone: "B", sequence: 2),
-        try NotifierWorld.notification("3", zone: "A", sequence: 3), try NotifierWorld.notification("4", zone: "A", sequence: 4, subscription: "t"),
+        try NotifierWorld.notification("1", zone: "A", sequence: 1),
+        try NotifierWorld.notification("2", zone: "B", sequence: 2),
+        try NotifierWorld.notification("3", zone: "A", sequence: 3),
+        try NotifierWorld.notification("4", zone: "A", sequence: 4, subscription: "t"),
         try NotifierWorld.notification("5"), try NotifierWorld.notification("6"),
       ]))
     for expected in ["3", "2", "4", "5", "6", ""] { #expect(try await world.poll("ann") == expected) }
@@ -93,7 +106,9 @@ struct SubscriptionDeliveryTests {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
     try await world.open("ann")
     let stream = try await world.listen("ann")
-    let push = PushNotifications(notifications: [try NotifierWorld.notification("1"), try NotifierWorld.notification("2", zone: "A")])
+    let push = PushNotifications(notifications: [
+      try NotifierWorld.notification("1"), try NotifierWorld.notification("2", zone: "A"),
+    ])
     try await world.tell(push)
     #expect(try await world.poll("ann") == "1")
     try await world.tell(push)
@@ -113,7 +128,10 @@ struct SubscriptionDeliveryTests {
     try await world.open("ann", clientID: "C3", registering: "C1")
     let own = try await world.listen("ann", devices: ["C1"])
     let other = try await world.listen("ann", devices: ["C9"])
-    try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("1", origin: "C1"), try NotifierWorld.notification("2")]))
+    try await world.tell(
+      PushNotifications(notifications: [
+        try NotifierWorld.notification("1", origin: "C1"), try NotifierWorld.notification("2"),
+      ]))
     for expected in ["2", ""] { #expect(try await world.poll("ann", clientID: "C1") == expected) }
     for expected in ["2", ""] { #expect(try await world.poll("ann", clientID: "C3") == expected) }
     for expected in ["1", "2", ""] { #expect(try await world.poll("ann", clientID: "C2") == expected) }
@@ -122,13 +140,16 @@ struct SubscriptionDeliveryTests {
     await world.stop()
   }
 
-  @Test func `a courier hears of another container as long as the credentials it was registered with there hold`() async throws {
+  @Test func `a courier hears of another container as long as the credentials it was registered with there hold`()
+    async throws
+  {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
     try await world.open("ann")
     try await world.open("ann", container: "iCloud.b", grant: "token-ann")
     try await world.open("ann", container: "iCloud.c", grant: "a session that has ended")
     for (number, container) in ["iCloud.b", "iCloud.c", "iCloud.a"].enumerated() {
-      try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("\(number)", container: container)]))
+      try await world.tell(
+        PushNotifications(notifications: [try NotifierWorld.notification("\(number)", container: container)]))
     }
     for expected in ["0", "2", ""] { #expect(try await world.poll("ann") == expected) }
     try await world.tell(PushNotifications(notifications: [try NotifierWorld.notification("3", container: "iCloud.c")]))
@@ -160,7 +181,8 @@ struct SubscriptionDeliveryTests {
     for (hasSubscriptions, sequence) in [(true, Int64(1)), (false, 2)] {
       try await world.push([
         ZoneChange(
-          database: DatabaseID(container: container, environment: .development, owner: "ann"), zoneName: "Z", sequence: sequence, syncToken: "t\(sequence)",
+          database: DatabaseID(container: container, environment: .development, owner: "ann"), zoneName: "Z",
+          sequence: sequence, syncToken: "t\(sequence)",
           originStore: nil, audience: ["ann", "bob"], hasSubscriptions: hasSubscriptions)
       ])
       #expect(try await stream.ping() == "1 Z ann t\(sequence)")
@@ -173,7 +195,11 @@ struct SubscriptionDeliveryTests {
     await world.stop()
   }
 
-  @Test func `pings that waited before somebody subscribed give way to what the subscription says, those of other databases don't`() async throws {
+  @Test
+  func
+    `pings that waited before somebody subscribed give way to what the subscription says, those of other databases don't`()
+    async throws
+  {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
     try await world.open("ann")
     try await world.push(owner: "ann", zone: "A")
@@ -195,7 +221,8 @@ struct SubscriptionDeliveryTests {
   @Test func `a queue is bounded, the oldest is forgotten and counted`() async throws {
     let world = try await NotifierWorld(["--courier-hold=0.2"])
     try await world.open("ann")
-    try await world.tell(PushNotifications(notifications: try (0..<1003).map { try NotifierWorld.notification("\($0)") }))
+    try await world.tell(
+      PushNotifications(notifications: try (0..<1003).map { try NotifierWorld.notification("\($0)") }))
     #expect(try await world.poll("ann") == "3")
     #expect(try await world.metric("aquifer_pings_dropped_total") == 3)
     await world.stop()
@@ -205,7 +232,8 @@ struct SubscriptionDeliveryTests {
     let world = try await NotifierWorld { $0.couriersPerUser = 2 }
     let container = try #require(ContainerID(rawValue: "iCloud.a"))
     await #expect(throws: BusError(.refused, "no courier has this token")) {
-      _ = try await world.tell(OpenCourier(courier: "forged", container: container, environment: .development, clientID: "c"))
+      _ = try await world.tell(
+        OpenCourier(courier: "forged", container: container, environment: .development, clientID: "c"))
     }
     #expect(try await world.open("ann", clientID: "a"))
     #expect(try await world.open("ann", clientID: "b"))
@@ -234,10 +262,17 @@ struct SubscriptionDeliveryTests {
     func key(_ notification: SubscriptionNotification) -> String { Ping(notification).key }
     func delivered(_ notification: SubscriptionNotification) async throws {
       try await world.tell(
-        NotificationsDelivered(deliveries: [.init(courier: courier, key: key(notification), sequence: notification.sequence)]))
+        NotificationsDelivered(deliveries: [
+          .init(courier: courier, key: key(notification), sequence: notification.sequence)
+        ]))
     }
-    let (first, second, third) = (try NotifierWorld.notification("1"), try NotifierWorld.notification("2"), try NotifierWorld.notification("3"))
-    let (early, late) = (try NotifierWorld.notification("4", zone: "A", sequence: 5), try NotifierWorld.notification("5", zone: "A", sequence: 6))
+    let (first, second, third) = (
+      try NotifierWorld.notification("1"), try NotifierWorld.notification("2"), try NotifierWorld.notification("3")
+    )
+    let (early, late) = (
+      try NotifierWorld.notification("4", zone: "A", sequence: 5),
+      try NotifierWorld.notification("5", zone: "A", sequence: 6)
+    )
     try await delivered(first)
     try await world.tell(PushNotifications(notifications: [first, second, third, early]))
     try await delivered(second)

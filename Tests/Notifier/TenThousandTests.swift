@@ -34,7 +34,9 @@ import Testing
       address.sin_family = sa_family_t(AF_INET)
       address.sin_port = port.bigEndian
       address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-      let connected = withUnsafeBytes(of: &address) { Glibc.connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
+      let connected = withUnsafeBytes(of: &address) {
+        Glibc.connect(fd, $0.assumingMemoryBound(to: sockaddr.self).baseAddress, socklen_t($0.count))
+      }
       try #require(connected == 0 && send(fd, request, request.count, 0) == request.count)
       return fd
     }
@@ -61,7 +63,9 @@ import Testing
     #expect(Notifier.connectionLimit(memoryByteCount: 512 << 20) > 20_000)
   }
 
-  @Test func `ten thousand streams of one user, or as many as files allow, get every ping once, and other users' none`() async throws {
+  @Test func `ten thousand streams of one user, or as many as files allow, get every ping once, and other users' none`()
+    async throws
+  {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     limit.rlim_cur = limit.rlim_max
@@ -71,7 +75,8 @@ import Testing
     let world = try await NotifierWorld(["--user-devices=10000", "--connections-per-address=0"])
     let address = try #require(world.url.split(separator: ":").last.flatMap { UInt16($0) })
     let request = Array(
-      "GET /mirror/1/iCloud.a/development/pings?ckAPIToken=api&ckWebAuthToken=token-ann HTTP/1.1\r\nHost: h\r\n\r\n".utf8)
+      "GET /mirror/1/iCloud.a/development/pings?ckAPIToken=api&ckWebAuthToken=token-ann HTTP/1.1\r\nHost: h\r\n\r\n"
+        .utf8)
     let crowd = try await onOwnThread { try Crowd(count, port: address, request: request) }
     #expect(try await world.metric(#"aquifer_held_connections{kind="events"}"#) == count)
     try await world.push(owner: "ann", zone: "A", sequence: 1)

@@ -23,7 +23,10 @@ import Testing
   }
 
   @Test func `a subentity stands where its parent is the destination`() throws {
-    let (animal, dog, person) = (try #require(index.entity(named: "Animal")), try #require(index.entity(named: "Dog")), try #require(index.entity(named: "Person")))
+    let (animal, dog, person) = (
+      try #require(index.entity(named: "Animal")), try #require(index.entity(named: "Dog")),
+      try #require(index.entity(named: "Person"))
+    )
     #expect(dog.isKind(of: animal) && dog.isKind(of: dog) && !animal.isKind(of: dog) && !person.isKind(of: animal))
   }
 
@@ -44,8 +47,10 @@ import Testing
   @Test func `fields have the types of the mapping table, and companions only where the length varies`() throws {
     let person = try #require(index.entity(named: "Person"))
     let expected: [String: (FieldType, Bool)] = [
-      "active": (.int64, false), "address": (.bytes, true), "balance": (.double, false), "big": (.int64, false), "height": (.double, false),
-      "homepage": (.string, true), "mood": (.bytes, true), "photo": (.bytes, true), "rank": (.int64, false), "secret": (.string, true),
+      "active": (.int64, false), "address": (.bytes, true), "balance": (.double, false), "big": (.int64, false),
+      "height": (.double, false),
+      "homepage": (.string, true), "mood": (.bytes, true), "photo": (.bytes, true), "rank": (.int64, false),
+      "secret": (.string, true),
       "weight": (.double, false),
     ]
     #expect(person.mirroredAttributes.map(\.name) == expected.keys.sorted())
@@ -62,7 +67,9 @@ import Testing
 
   @Test func `a relationship is a field, its inverse's field, or a link`() throws {
     let dog = try #require(index.entity(named: "Dog"))
-    guard case .inverseField(let name)? = dog.relationship(named: "puppies")?.storage else { return #expect(Bool(false), "puppies") }
+    guard case .inverseField(let name)? = dog.relationship(named: "puppies")?.storage else {
+      return #expect(Bool(false), "puppies")
+    }
     #expect(name == "CD_mother")
     let puppy = try #require(index.entity(named: "Puppy"))
     #expect(puppy.mirroredToOnes.map(\.name) == ["mother"])
@@ -112,9 +119,15 @@ import Testing
       func entity(_ name: String, _ relationship: String, _ other: String, _ inverse: String) -> Entity {
         Entity(
           name: name,
-          relationships: [Relationship(name: relationship, destinationName: other, inverseName: inverse, inverseEntityName: other, isToMany: true)])
+          relationships: [
+            Relationship(
+              name: relationship, destinationName: other, inverseName: inverse, inverseEntityName: other, isToMany: true
+            )
+          ])
       }
-      let model = ManagedObjectModel(entities: [entity(first, relationship, second, inverse), entity(second, inverse, first, relationship)])
+      let model = ManagedObjectModel(entities: [
+        entity(first, relationship, second, inverse), entity(second, inverse, first, relationship),
+      ])
       return ModelIndex(model).entity(named: first)?.relationship(named: relationship)?.link
     }
     #expect(link("Post", "tags", "Tag", "posts")?.entityNames == "Post:Tag")
@@ -127,7 +140,9 @@ import Testing
   }
 
   @Test func `configurations select their entities`() throws {
-    let model = ManagedObjectModel(entities: [Entity(name: "B"), Entity(name: "A"), Entity(name: "C")], configurations: ["Cloud": ["A", "Gone", "A"]])
+    let model = ManagedObjectModel(
+      entities: [Entity(name: "B"), Entity(name: "A"), Entity(name: "C")],
+      configurations: ["Cloud": ["A", "Gone", "A"]])
     let index = ModelIndex(model)
     #expect(index.entities(inConfiguration: "Cloud")?.map(\.name) == ["A"])
     #expect(index.entities(inConfiguration: nil)?.map(\.name) == ["A", "B", "C"])
@@ -137,8 +152,10 @@ import Testing
   @Test func `parents in a circle, missing parents and double names leave an index that answers`() {
     let index = ModelIndex(
       ManagedObjectModel(entities: [
-        Entity(name: "A", parentName: "B", attributes: [Attribute(name: "x", type: .string)]), Entity(name: "B", parentName: "A"),
-        Entity(name: "C", parentName: "Missing"), Entity(name: "D", parentName: "D"), Entity(name: "C", attributes: [Attribute(name: "late", type: .string)]),
+        Entity(name: "A", parentName: "B", attributes: [Attribute(name: "x", type: .string)]),
+        Entity(name: "B", parentName: "A"),
+        Entity(name: "C", parentName: "Missing"), Entity(name: "D", parentName: "D"),
+        Entity(name: "C", attributes: [Attribute(name: "late", type: .string)]),
       ]))
     #expect(index.entities.map(\.name) == ["A", "B", "C", "D"])
     #expect(index.entity(named: "C")?.rootName == "C")
@@ -148,22 +165,31 @@ import Testing
   }
 
   @Test(arguments: [
-    ("YES", true), ("yes", true), ("true", true), ("1", true), (" +07", true), ("9", true), ("NO", false), ("0", false), ("", false), ("false", false), ("-0", false),
+    ("YES", true), ("yes", true), ("true", true), ("1", true), (" +07", true), ("9", true), ("NO", false), ("0", false),
+    ("", false), ("false", false), ("-0", false),
   ]) func `user info flags are read as Core Data reads them`(value: String, isSet: Bool) {
-    let attribute = Attribute(name: "a", type: .string, userInfo: ["NSCloudKitMirroringDelegateIgnoredPropertyKey": value])
+    let attribute = Attribute(
+      name: "a", type: .string, userInfo: ["NSCloudKitMirroringDelegateIgnoredPropertyKey": value])
     let index = ModelIndex(ManagedObjectModel(entities: [Entity(name: "E", attributes: [attribute])]))
     #expect(index.entity(named: "E")?.attribute(named: "a")?.isMirrored == !isSet)
   }
 
   @Test(
     arguments: [
-      (AttributeType.integer16, "32767", FieldValue.int64(32767)), (.integer16, "32768", nil), (.integer32, "-2147483648", .int64(-2_147_483_648)),
-      (.integer64, "9223372036854775807", .int64(.max)), (.integer64, "1.5", nil), (.boolean, "YES", .int64(1)), (.boolean, "0", .int64(0)),
-      (.boolean, "maybe", nil), (.double, "1e3", .double(1000)), (.float, "nan", nil), (.decimal, "0.25", .double(0.25)),
-      (.date, "0", .timestamp(978_307_200_000)), (.date, "-978307200", .timestamp(0)), (.date, "0.0014", .timestamp(978_307_200_001)), (.date, "1e300", nil),
-      (.string, "", .string("")), (.uri, "x:y", .string("x:y")), (.uuid, "6ba7b810-9dad-11d1-80b4-00c04fd430c8", .string("6BA7B810-9DAD-11D1-80B4-00C04FD430C8")),
+      (AttributeType.integer16, "32767", FieldValue.int64(32767)), (.integer16, "32768", nil),
+      (.integer32, "-2147483648", .int64(-2_147_483_648)),
+      (.integer64, "9223372036854775807", .int64(.max)), (.integer64, "1.5", nil), (.boolean, "YES", .int64(1)),
+      (.boolean, "0", .int64(0)),
+      (.boolean, "maybe", nil), (.double, "1e3", .double(1000)), (.float, "nan", nil),
+      (.decimal, "0.25", .double(0.25)),
+      (.date, "0", .timestamp(978_307_200_000)), (.date, "-978307200", .timestamp(0)),
+      (.date, "0.0014", .timestamp(978_307_200_001)), (.date, "1e300", nil),
+      (.string, "", .string("")), (.uri, "x:y", .string("x:y")),
+      (.uuid, "6ba7b810-9dad-11d1-80b4-00c04fd430c8", .string("6BA7B810-9DAD-11D1-80B4-00C04FD430C8")),
       (.uuid, "6ba7b810", nil), (.binary, "x", nil),
-    ] as [(AttributeType, String, FieldValue?)]) func `defaults become field values`(type: AttributeType, text: String, value: FieldValue?)
+    ] as [(AttributeType, String, FieldValue?)]) func `defaults become field values`(
+      type: AttributeType, text: String, value: FieldValue?
+    )
   {
     let attribute = Attribute(name: "a", type: type, defaultValue: text)
     #expect(attribute.defaultFieldValue == value)

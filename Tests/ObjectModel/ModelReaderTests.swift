@@ -9,8 +9,10 @@ import XCDataModel
     let types = Dictionary(uniqueKeysWithValues: person.attributes.map { ($0.name, $0.type) })
     #expect(
       types == [
-        "active": .boolean, "address": .composite, "balance": .decimal, "big": .integer64, "ckRecordID": .string, "height": .float, "homepage": .uri,
-        "keeperCount": .integer64, "local": .string, "mood": .transformable, "photo": .binary, "rank": .integer32, "scratch": .string,
+        "active": .boolean, "address": .composite, "balance": .decimal, "big": .integer64, "ckRecordID": .string,
+        "height": .float, "homepage": .uri,
+        "keeperCount": .integer64, "local": .string, "mood": .transformable, "photo": .binary, "rank": .integer32,
+        "scratch": .string,
         "secret": .string, "weight": .double,
       ])
     #expect(try attribute("active").isOptional == false)
@@ -83,37 +85,54 @@ import XCDataModel
     BadFile(name: "empty", text: "", reason: "empty"),
     BadFile(name: "not XML", text: "{}", reason: "not well-formed", line: 1),
     BadFile(name: "cut short", text: "<model>\n<entity name=\"A\">", reason: "ends too early", line: 2),
-    BadFile(name: "wrong end tag", text: "<model>\n<entity name=\"A\">\n</attribute></model>", reason: "not closed by its own end", line: 3),
-    BadFile(name: "attribute twice", text: "<model>\n\n<entity name=\"A\" name=\"B\"/></model>", reason: "given twice", line: 3),
-    BadFile(name: "another kind of file", text: "<plist><dict/></plist>", reason: "root element is 'plist'", line: 1),
-    BadFile(name: "entity without name", text: "<model>\n<entity/></model>", reason: "'entity' does not have 'name'", line: 2),
-    BadFile(name: "empty attribute name", text: modelXML("<entity name='A'><attribute name=''/></entity>"), reason: "'attribute' does not have 'name'", line: 1),
     BadFile(
-      name: "unknown type", text: modelXML("\n<entity name='A'>\n<attribute name='b' attributeType='Vector'/></entity>"),
+      name: "wrong end tag", text: "<model>\n<entity name=\"A\">\n</attribute></model>",
+      reason: "not closed by its own end", line: 3),
+    BadFile(
+      name: "attribute twice", text: "<model>\n\n<entity name=\"A\" name=\"B\"/></model>", reason: "given twice",
+      line: 3),
+    BadFile(name: "another kind of file", text: "<plist><dict/></plist>", reason: "root element is 'plist'", line: 1),
+    BadFile(
+      name: "entity without name", text: "<model>\n<entity/></model>", reason: "'entity' does not have 'name'", line: 2),
+    BadFile(
+      name: "empty attribute name", text: modelXML("<entity name='A'><attribute name=''/></entity>"),
+      reason: "'attribute' does not have 'name'", line: 1),
+    BadFile(
+      name: "unknown type",
+      text: modelXML("\n<entity name='A'>\n<attribute name='b' attributeType='Vector'/></entity>"),
       reason: "A.b has the unknown attribute type 'Vector'", line: 3),
     BadFile(
-      name: "unknown delete rule", text: modelXML("<entity name='A'><relationship name='b' deletionRule='Explode'/></entity>"),
+      name: "unknown delete rule",
+      text: modelXML("<entity name='A'><relationship name='b' deletionRule='Explode'/></entity>"),
       reason: "A.b has the unknown delete rule 'Explode'", line: 1),
     BadFile(
-      name: "bad count", text: modelXML("<entity name='A'><relationship name='b' maxCount='many'/></entity>"), reason: "A.b has 'maxCount' = 'many'",
+      name: "bad count", text: modelXML("<entity name='A'><relationship name='b' maxCount='many'/></entity>"),
+      reason: "A.b has 'maxCount' = 'many'",
       line: 1),
     BadFile(
-      name: "unknown composite", text: modelXML("<entity name='A'><attribute name='b' attributeType='Composite' compositeName='C'/></entity>"),
+      name: "unknown composite",
+      text: modelXML("<entity name='A'><attribute name='b' attributeType='Composite' compositeName='C'/></entity>"),
       reason: "A.b is a composite 'C' that is not defined", line: 1),
     BadFile(
       name: "composite within itself",
       text: modelXML(
         "<composite name='C'><attribute name='c' attributeType='Composite' compositeName='C'/></composite>"
-          + "<entity name='A'><attribute name='b' attributeType='Composite' compositeName='C'/></entity>"), reason: "nests composites", line: 1),
+          + "<entity name='A'><attribute name='b' attributeType='Composite' compositeName='C'/></entity>"),
+      reason: "nests composites", line: 1),
     BadFile(
-      name: "entity declarations", text: "<!DOCTYPE model [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]>\n<model><entity name=\"&b;\"/></model>",
+      name: "entity declarations",
+      text: "<!DOCTYPE model [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]>\n<model><entity name=\"&b;\"/></model>",
       reason: "Entity declarations", line: 1),
-    BadFile(name: "undeclared entity", text: "<model><entity name=\"&b;\"/></model>", reason: "not well-formed", line: 1),
-    BadFile(name: "too deep", text: String(repeating: "<model>", count: 100), reason: "nested more than 64 deep", line: 1),
+    BadFile(
+      name: "undeclared entity", text: "<model><entity name=\"&b;\"/></model>", reason: "not well-formed", line: 1),
+    BadFile(
+      name: "too deep", text: String(repeating: "<model>", count: 100), reason: "nested more than 64 deep", line: 1),
     BadFile(name: "two roots", text: "<model/>\n<model/>", reason: "follows its root", line: 2),
     BadFile(name: "text after the root", text: "<model/>\nmore", reason: "follows its root", line: 2),
     BadFile(name: "junk after the root", text: "<model/>\n</x", reason: "not well-formed", line: 2),
-    BadFile(name: "another encoding", text: "<?xml version='1.0' encoding='UTF-7'?><model/>", reason: "another encoding", line: 1),
+    BadFile(
+      name: "another encoding", text: "<?xml version='1.0' encoding='UTF-7'?><model/>", reason: "another encoding",
+      line: 1),
     BadFile(name: "NUL", text: "<model>\0</model>", reason: "not UTF-8"),
   ]
 
@@ -133,11 +152,15 @@ import XCDataModel
   @Test func `bytes that are not UTF-8 are refused`() {
     #expect(throws: ModelReadingError.self) { try ModelReader.read([0x3c, 0xff, 0x3e]) }
     // UTF-16 with a byte order mark.
-    #expect(throws: ModelReadingError.self) { try ModelReader.read([0xff, 0xfe] + "<model/>".utf16.flatMap { [UInt8($0 & 0xff), UInt8($0 >> 8)] }) }
+    #expect(throws: ModelReadingError.self) {
+      try ModelReader.read([0xff, 0xfe] + "<model/>".utf16.flatMap { [UInt8($0 & 0xff), UInt8($0 >> 8)] })
+    }
   }
 
   @Test func `a file beyond the limit is refused`() {
-    #expect(throws: ModelReadingError.self) { try ModelReader.read(Array(repeating: UInt8(ascii: " "), count: 9_000_000)) }
+    #expect(throws: ModelReadingError.self) {
+      try ModelReader.read(Array(repeating: UInt8(ascii: " "), count: 9_000_000))
+    }
   }
 
   @Test func `the current version comes from the property list`() throws {
@@ -150,7 +173,8 @@ import XCDataModel
   }
 
   @Test(arguments: [
-    "", "bplist00", "<plist/>", "<plist><dict/></plist>", "<plist><dict><key>_XCCurrentVersionName</key></dict></plist>",
+    "", "bplist00", "<plist/>", "<plist><dict/></plist>",
+    "<plist><dict><key>_XCCurrentVersionName</key></dict></plist>",
     "<plist><dict><key>_XCCurrentVersionName</key><integer>1</integer></dict></plist>",
     "<plist><dict><key>_XCCurrentVersionName</key><string>../../etc</string></dict></plist>",
     "<plist><dict><key>_XCCurrentVersionName</key><string>..</string></dict></plist>",
@@ -162,7 +186,9 @@ import XCDataModel
     let alphabet = Array("<>/=\"'&;! -YESNO0129abcz\n".utf8)
     for seed in 0..<600 {
       var generator = SeededGenerator(seed: UInt64(seed))
-      guard let model = try? ModelReader.read(generator.mutate(Array(everythingXML.utf8), with: alphabet)) else { continue }
+      guard let model = try? ModelReader.read(generator.mutate(Array(everythingXML.utf8), with: alphabet)) else {
+        continue
+      }
       let index = ModelIndex(model)
       _ = ModelValidator.problems(of: index)
       _ = index.modelHash

@@ -77,7 +77,9 @@ let everythingXML = """
 func read(_ xml: String) throws(ModelReadingError) -> ManagedObjectModel { try ModelReader.read(Array(xml.utf8)) }
 
 /// A model file with the given entities.
-func modelXML(_ entities: String) -> String { "<model type=\"com.apple.IDECoreDataModeler.DataModel\">\(entities)</model>" }
+func modelXML(_ entities: String) -> String {
+  "<model type=\"com.apple.IDECoreDataModeler.DataModel\">\(entities)</model>"
+}
 
 /// The real models outside of the repository, by name.
 enum RealModel: String, CaseIterable {
@@ -92,7 +94,8 @@ enum RealModel: String, CaseIterable {
   /// nil, with a printed note, where the shared folder is absent.
   func load() throws -> ModelIndex? {
     let package = Self.folder.appendingPathComponent("\(rawValue).xcdatamodeld")
-    guard let plist = FileManager.default.contents(atPath: package.appendingPathComponent(".xccurrentversion").path) else {
+    guard let plist = FileManager.default.contents(atPath: package.appendingPathComponent(".xccurrentversion").path)
+    else {
       print("Skipped: \(package.path) is not there.")
       return nil
     }
@@ -125,7 +128,9 @@ struct SeededGenerator: RandomNumberGenerator {
       case 1: bytes.remove(at: place)
       case 2: bytes.insert(UInt8.random(in: 0...255, using: &self), at: place)
       case 3: bytes.removeSubrange(place..<min(bytes.count, place + Int.random(in: 1...40, using: &self)))
-      default: bytes.insert(contentsOf: bytes[place..<min(bytes.count, place + Int.random(in: 1...40, using: &self))], at: place)
+      default:
+        bytes.insert(
+          contentsOf: bytes[place..<min(bytes.count, place + Int.random(in: 1...40, using: &self))], at: place)
       }
     }
     return bytes

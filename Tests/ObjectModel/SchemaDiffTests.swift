@@ -22,12 +22,14 @@ import Testing
     #expect(diff.addedTypes == ["B", "C"])
     #expect(
       diff.added == [
-        SchemaFieldName(recordType: "A", field: "b"), SchemaFieldName(recordType: "B", field: "x"), SchemaFieldName(recordType: "B", field: "y"),
+        SchemaFieldName(recordType: "A", field: "b"), SchemaFieldName(recordType: "B", field: "x"),
+        SchemaFieldName(recordType: "B", field: "y"),
         SchemaFieldName(recordType: "C", field: nil),
       ])
     #expect(
       diff.extended == [
-        SchemaFieldName(recordType: "A", field: nil), SchemaFieldName(recordType: "A", field: "___recordID"), SchemaFieldName(recordType: "A", field: "a"),
+        SchemaFieldName(recordType: "A", field: nil), SchemaFieldName(recordType: "A", field: "___recordID"),
+        SchemaFieldName(recordType: "A", field: "a"),
       ])
     #expect(diff.addedRoles == ["editor"])
     let merged = old.merging(new, replacesConflicts: false)
@@ -54,17 +56,21 @@ import Testing
   }
 
   @Test func `T-S08 a rename is a removal, and is refused as one`() throws {
-    let diff = SchemaDiff(from: try schema("RECORD TYPE A (old STRING);"), to: try schema("RECORD TYPE A (new STRING);"))
+    let diff = SchemaDiff(
+      from: try schema("RECORD TYPE A (old STRING);"), to: try schema("RECORD TYPE A (new STRING);"))
     #expect(diff.added == [SchemaFieldName(recordType: "A", field: "new")])
-    #expect(diff.refusals.map(\.reason) == ["The field 'old' of record type 'A' can't be removed from a deployed schema."])
+    #expect(
+      diff.refusals.map(\.reason) == ["The field 'old' of record type 'A' can't be removed from a deployed schema."])
   }
 
   @Test func `types, grants and roles that go away are refused`() throws {
-    let deployed = try schema("CREATE ROLE r; RECORD TYPE A (a STRING, GRANT READ, WRITE TO \"r\"); RECORD TYPE B (b STRING);")
+    let deployed = try schema(
+      "CREATE ROLE r; RECORD TYPE A (a STRING, GRANT READ, WRITE TO \"r\"); RECORD TYPE B (b STRING);")
     let diff = SchemaDiff(from: deployed, to: try schema("RECORD TYPE A (a STRING);"))
     #expect(
       diff.refusals.map(\.reason) == [
-        "The record type 'A' can't lose its grants to 'r' in a deployed schema.", "The record type 'B' can't be removed from a deployed schema.",
+        "The record type 'A' can't lose its grants to 'r' in a deployed schema.",
+        "The record type 'B' can't be removed from a deployed schema.",
         "The role 'r' can't be removed from a deployed schema.",
       ])
   }
@@ -89,7 +95,9 @@ import Testing
   @Test func `T-S12 the gap lists what a model needs and a schema lacks or has otherwise`() throws {
     let model = ModelIndex(
       ManagedObjectModel(entities: [
-        Entity(name: "Post", attributes: [Attribute(name: "title", type: .string), Attribute(name: "count", type: .integer16)])
+        Entity(
+          name: "Post",
+          attributes: [Attribute(name: "title", type: .string), Attribute(name: "count", type: .integer16)])
       ]))
     #expect(SchemaGate.schemaGap(model, SchemaGenerator.schema(for: model)) == [])
     let deployed = try SchemaParser.parse(
@@ -98,7 +106,10 @@ import Testing
       RECORD TYPE Unrelated (a STRING);
       """
     ).withSystemTypes
-    #expect(SchemaGate.schemaGap(model, deployed).map { "\($0.recordType).\($0.field ?? "")" } == ["CD_Post.CD_count", "CD_Post.CD_title_ckAsset"])
+    #expect(
+      SchemaGate.schemaGap(model, deployed).map { "\($0.recordType).\($0.field ?? "")" } == [
+        "CD_Post.CD_count", "CD_Post.CD_title_ckAsset",
+      ])
     #expect(SchemaGate.schemaGap(model, Schema()).contains(SchemaFieldName(recordType: "CD_Post", field: "CD_title")))
   }
 }

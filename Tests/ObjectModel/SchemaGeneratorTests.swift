@@ -32,18 +32,26 @@ import Testing
   }
 
   @Test func `T-M22 an encrypted attribute has no index, and its companion is not encrypted`() throws {
-    let person = try #require(SchemaGenerator.schema(for: ModelIndex(try read(everythingXML))).recordType(named: "CD_Person"))
+    let person = try #require(
+      SchemaGenerator.schema(for: ModelIndex(try read(everythingXML))).recordType(named: "CD_Person"))
     #expect(person.field(named: "CD_secret") == Schema.Field(name: "CD_secret", type: .string, isEncrypted: true))
     #expect(person.field(named: "CD_secret_ckAsset") == Schema.Field(name: "CD_secret_ckAsset", type: .asset))
     #expect(person.field(named: "CD_weight") == Schema.Field(name: "CD_weight", type: .double, isEncrypted: true))
-    for name in ["CD_scratch", "CD_keeperCount", "CD_local", "CD_ckRecordID"] { #expect(person.field(named: name) == nil) }
+    for name in ["CD_scratch", "CD_keeperCount", "CD_local", "CD_ckRecordID"] {
+      #expect(person.field(named: name) == nil)
+    }
   }
 
   @Test func `T-S03 CDMR is there with a many-to-many relationship, and only then`() throws {
     let schema = SchemaGenerator.schema(for: ModelIndex(try read(everythingXML)))
-    #expect(schema.recordType(named: "CDMR")?.fields.map(\.name) == ["CD_entityNames", "CD_recordNames", "CD_relationships"])
-    #expect(schema.recordType(named: "CDMR")?.fields.allSatisfy { $0.type == .string && $0.indexes == [.queryable, .searchable, .sortable] } == true)
-    let plain = ModelIndex(ManagedObjectModel(entities: [Entity(name: "Post", attributes: [Attribute(name: "title", type: .string)])]))
+    #expect(
+      schema.recordType(named: "CDMR")?.fields.map(\.name) == ["CD_entityNames", "CD_recordNames", "CD_relationships"])
+    #expect(
+      schema.recordType(named: "CDMR")?.fields.allSatisfy {
+        $0.type == .string && $0.indexes == [.queryable, .searchable, .sortable]
+      } == true)
+    let plain = ModelIndex(
+      ManagedObjectModel(entities: [Entity(name: "Post", attributes: [Attribute(name: "title", type: .string)])]))
     #expect(SchemaGenerator.schema(for: plain).recordType(named: "CDMR") == nil)
   }
 
@@ -80,10 +88,19 @@ import Testing
     guard let index = try RealModel.share.load() else { return }
     let schema = SchemaGenerator.schema(for: index)
     func fields(_ type: String) -> [String] {
-      (schema.recordType(named: type)?.fields ?? []).map(\.name).filter { $0 != "CD_entityName" && !$0.hasPrefix("CD_moveReceipt") }
+      (schema.recordType(named: type)?.fields ?? []).map(\.name).filter {
+        $0 != "CD_entityName" && !$0.hasPrefix("CD_moveReceipt")
+      }
     }
-    #expect(schema.recordTypes.map(\.name) == ["CDMR", "CD_Photo", "CD_PhotoData", "CD_Rating", "CD_Tag", "CD_Thumbnail", "Users", "cloudkit.share"])
-    #expect(fields("CD_Photo") == ["CD_displayName", "CD_displayName_ckAsset", "CD_photoData", "CD_thumbnail", "CD_uniqueName", "CD_uniqueName_ckAsset"])
+    #expect(
+      schema.recordTypes.map(\.name) == [
+        "CDMR", "CD_Photo", "CD_PhotoData", "CD_Rating", "CD_Tag", "CD_Thumbnail", "Users", "cloudkit.share",
+      ])
+    #expect(
+      fields("CD_Photo") == [
+        "CD_displayName", "CD_displayName_ckAsset", "CD_photoData", "CD_thumbnail", "CD_uniqueName",
+        "CD_uniqueName_ckAsset",
+      ])
     #expect(fields("CD_PhotoData") == ["CD_data", "CD_data_ckAsset", "CD_photo"])
     #expect(fields("CD_Rating") == ["CD_photo", "CD_value"])
     #expect(fields("CD_Tag") == ["CD_name", "CD_name_ckAsset", "CD_uuid"])

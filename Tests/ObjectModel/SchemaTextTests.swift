@@ -46,7 +46,8 @@ private let exportedText = """
     let pizza = try #require(schema.recordType(named: "CD_Pizza"))
     #expect(
       pizza.fields.map(\.name) == [
-        "CD_baked", "CD_entityName", "CD_note", "CD_photo", "CD_photo_ckAsset", "CD_size", "CD_toppings", "CD_toppings_ckAsset", "CD_weight",
+        "CD_baked", "CD_entityName", "CD_note", "CD_photo", "CD_photo_ckAsset", "CD_size", "CD_toppings",
+        "CD_toppings_ckAsset", "CD_weight",
       ])
     #expect(pizza.field(named: "CD_note") == Schema.Field(name: "CD_note", type: .string, isEncrypted: true))
     #expect(pizza.field(named: "CD_toppings") == Schema.Field(name: "CD_toppings", type: .bytes))
@@ -71,7 +72,11 @@ private let exportedText = """
       """)
     #expect(schema.roles == ["editor"])
     let type = try #require(schema.recordType(named: "grant"))
-    #expect(type.fields == [Schema.Field(name: "a.b", type: .referenceList), Schema.Field(name: "queryable", type: .string, indexes: .queryable)])
+    #expect(
+      type.fields == [
+        Schema.Field(name: "a.b", type: .referenceList),
+        Schema.Field(name: "queryable", type: .string, indexes: .queryable),
+      ])
     #expect(type.grants == [Schema.Grant(permissions: [.read, .write], role: "editor")])
     #expect(schema.recordType(named: "Empty")?.fields == [])
     #expect(try SchemaParser.parse(SchemaPrinter.text(of: schema)) == schema)
@@ -81,8 +86,10 @@ private let exportedText = """
     let schema = Schema(
       recordTypes: [
         Schema.RecordType(
-          name: "b", fields: [Schema.Field(name: "grant", type: .string, isEncrypted: true), Schema.Field(standard: "a", .int64)],
-          grants: [Schema.Grant(permissions: [.read, .write], role: "_world")], systemIndexes: ["___recordID": .queryable])
+          name: "b",
+          fields: [Schema.Field(name: "grant", type: .string, isEncrypted: true), Schema.Field(standard: "a", .int64)],
+          grants: [Schema.Grant(permissions: [.read, .write], role: "_world")],
+          systemIndexes: ["___recordID": .queryable])
       ], roles: ["editor"])
     #expect(
       SchemaPrinter.text(of: schema) == """
@@ -138,7 +145,8 @@ private let exportedText = """
     BadText("DEFINE SCHEMA RECORD TYPE A (___etag STRING);", 1, 30, "must be quoted"),
     BadText("DEFINE SCHEMA RECORD TYPE A (\"___size\" INT64);", 1, 30, "not a system field"),
     BadText("DEFINE SCHEMA RECORD TYPE A (\"___etag\" INT64);", 1, 30, "'___etag' is STRING"),
-    BadText("DEFINE SCHEMA RECORD TYPE A (\"___etag\" STRING, \"___etag\" STRING);", 1, 48, "'___etag' is defined twice"),
+    BadText(
+      "DEFINE SCHEMA RECORD TYPE A (\"___etag\" STRING, \"___etag\" STRING);", 1, 48, "'___etag' is defined twice"),
     BadText("DEFINE SCHEMA RECORD TYPE A (\"a STRING);\n", 1, 30, "not closed by a quotation mark"),
     BadText("DEFINE SCHEMA RECORD TYPE A (\"\" STRING);", 1, 30, "1 to 255 characters"),
     BadText("DEFINE SCHEMA RECORD TYPE A (GRANT EAT TO \"_world\");", 1, 36, "'EAT' is not a permission"),

@@ -15,11 +15,15 @@ struct App: Sendable {
     self.installation = installation
     self.container = container
     try await installation.admin("POST", "/admin/1/containers", ["container": .string(container)])
-    let pushed = try await installation.aquifer("--json", "model", "push", model, "--container", container, "--environment", "development")
+    let pushed = try await installation.aquifer(
+      "--json", "model", "push", model, "--container", container, "--environment", "development")
     guard pushed.code == 0 else { throw Unexpected("model push: \(pushed.problem)") }
-    guard let hash = try Value(json: Array(pushed.output.utf8))["modelHash"].string else { throw Unexpected("no model hash: \(pushed.output)") }
+    guard let hash = try Value(json: Array(pushed.output.utf8))["modelHash"].string else {
+      throw Unexpected("no model hash: \(pushed.output)")
+    }
     modelHash = hash
-    let token = try await installation.admin("POST", "/admin/1/tokens", ["container": .string(container), "environment": "development"])
+    let token = try await installation.admin(
+      "POST", "/admin/1/tokens", ["container": .string(container), "environment": "development"])
     apiToken = try #require(token["apiToken"].string)
   }
 
@@ -36,7 +40,9 @@ struct App: Sendable {
     var person: [String: Value] = ["name": .string(name)]
     if let email { person["email"] = .string(email) }
     let made = try await installation.admin("POST", "/admin/1/users", .object(person))
-    return User(app: self, recordName: try #require(made["userRecordName"].string), token: try #require(made["webAuthToken"].string))
+    return User(
+      app: self, recordName: try #require(made["userRecordName"].string),
+      token: try #require(made["webAuthToken"].string))
   }
 }
 
@@ -62,12 +68,15 @@ struct User: Sendable {
   /// A call of the record plane with any answer.
   func send(_ action: String, _ body: Value, in database: String = "private") async throws -> Installation.Answer {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-    let url = "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
+    let url =
+      "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
     return try await app.installation.send("POST", url, bytes: try body.json)
   }
 
   /// All records of a zone, by name.
-  func allRecords(in zone: String = "com.apple.coredata.cloudkit.zone") async throws -> (records: [String: Value], token: Value) {
+  func allRecords(in zone: String = "com.apple.coredata.cloudkit.zone") async throws -> (
+    records: [String: Value], token: Value
+  ) {
     var records: [String: Value] = [:]
     var token = Value.null
     while true {
@@ -98,7 +107,9 @@ final class Device: Sendable {
     self.database = database
   }
 
-  var url: String { "\(user.app.installation.ready.gateway)/mirror/1/\(user.app.container)/development/\(database)/stores/\(store)" }
+  var url: String {
+    "\(user.app.installation.ready.gateway)/mirror/1/\(user.app.container)/development/\(database)/stores/\(store)"
+  }
 
   /// A call below the store's path, which must succeed.
   @discardableResult
@@ -119,7 +130,14 @@ final class Device: Sendable {
   }
 
   static func transactions(_ changes: [Value], id: String) -> Value {
-    ["transactions": [["transactionID": .string(id), "timestamp": "2026-11-20T07:33:24.123Z", "author": "app", "changes": .array(changes)]]]
+    [
+      "transactions": [
+        [
+          "transactionID": .string(id), "timestamp": "2026-11-20T07:33:24.123Z", "author": "app",
+          "changes": .array(changes),
+        ]
+      ]
+    ]
   }
 
   /// Imports all pages.
@@ -128,7 +146,8 @@ final class Device: Sendable {
     var changes: [Value] = []
     var token = token
     while true {
-      let query = token.string.map { "?after=" + ($0.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "") } ?? ""
+      let query =
+        token.string.map { "?after=" + ($0.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "") } ?? ""
       let page = try await call("GET", "/changes\(query)")
       guard page["changes"].isArray else { throw Unexpected("changes: \(page)") }
       changes += page["changes"].elements

@@ -15,22 +15,33 @@ extension User {
   func tryUpload(_ content: [UInt8]) async throws -> Installation.Answer {
     let tokens = try await records("assets/upload", ["tokens": [["recordType": "Note", "fieldName": "blob"]]])["tokens"]
     let url = try #require(tokens[0]["url"].string)
-    return try await app.installation.send("POST", url, headers: [("Content-Type", "text/plain;charset=UTF-8")], bytes: content)
+    return try await app.installation.send(
+      "POST", url, headers: [("Content-Type", "text/plain;charset=UTF-8")], bytes: content)
   }
 
   /// Saves a note with the value in the field `blob`. Returns the record's dictionary, or the item's error.
   func saveNote(_ name: String, blob: Value) async throws -> Value {
     try await records(
       "records/modify",
-      ["operations": [["operationType": "forceUpdate", "record": ["recordName": .string(name), "recordType": "Note", "fields": ["blob": ["value": blob]]]]]])[
+      [
+        "operations": [
+          [
+            "operationType": "forceUpdate",
+            "record": ["recordName": .string(name), "recordType": "Note", "fields": ["blob": ["value": blob]]],
+          ]
+        ]
+      ])[
         "records"][0]
   }
 
   func deleteNote(_ name: String) async throws {
-    _ = try await records("records/modify", ["operations": [["operationType": "forceDelete", "record": ["recordName": .string(name)]]]])
+    _ = try await records(
+      "records/modify", ["operations": [["operationType": "forceDelete", "record": ["recordName": .string(name)]]]])
   }
 
-  func note(_ name: String) async throws -> Value { try await records("records/lookup", ["records": [["recordName": .string(name)]]])["records"][0] }
+  func note(_ name: String) async throws -> Value {
+    try await records("records/lookup", ["records": [["recordName": .string(name)]]])["records"][0]
+  }
 }
 
 @Suite(.serialized) struct AssetTests {
@@ -44,8 +55,11 @@ extension User {
 
   private static let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
 
-  @Test(.timeLimit(.minutes(2))) func `content is uploaded, used, read in parts, shared, and collected when nobody uses it any more`() async throws {
-    try await Installation.run(environment: ["AQUIFER_ASSET_GRACE": "0", "AQUIFER_RECORD_RETENTION": "0", "AQUIFER_ASSET_LIMIT": "4"]) { installation in
+  @Test(.timeLimit(.minutes(2)))
+  func `content is uploaded, used, read in parts, shared, and collected when nobody uses it any more`() async throws {
+    try await Installation.run(environment: [
+      "AQUIFER_ASSET_GRACE": "0", "AQUIFER_RECORD_RETENTION": "0", "AQUIFER_ASSET_LIMIT": "4",
+    ]) { installation in
       let app = try await App(installation, model: Self.model)
       let (alice, bob) = (try await app.user("alice"), try await app.user("bob"))
       let content = Self.content(3_000_000, seed: 1)
@@ -71,16 +85,25 @@ extension User {
       try await Self.read(content, url, installation)
 
       // The record may send its own value back. Another record needs a new receipt.
-      #expect(try await alice.saveNote("n", blob: shown["value"])["fields"]["blob"]["value"]["fileChecksum"] == blob["fileChecksum"])
+      #expect(
+        try await alice.saveNote("n", blob: shown["value"])["fields"]["blob"]["value"]["fileChecksum"]
+          == blob["fileChecksum"])
       #expect(try await alice.saveNote("other", blob: shown["value"])["serverErrorCode"] == "BAD_REQUEST")
       let again = try await alice.records(
         "assets/rereference",
-        ["assets": [["recordName": "n", "fieldName": "blob"], ["recordName": "n", "fieldName": "title"], ["recordName": "absent", "fieldName": "blob"]]])["assets"]
+        [
+          "assets": [
+            ["recordName": "n", "fieldName": "blob"], ["recordName": "n", "fieldName": "title"],
+            ["recordName": "absent", "fieldName": "blob"],
+          ]
+        ])["assets"]
       #expect(again[1]["serverErrorCode"] == "BAD_REQUEST")
       #expect(again[2]["serverErrorCode"] == "NOT_FOUND")
       try await alice.deleteNote("n")
       _ = try await alice.saveNote("other", blob: again[0])
-      try await Self.read(content, try #require(try await alice.note("other")["fields"]["blob"]["value"]["downloadURL"].string), installation)
+      try await Self.read(
+        content, try #require(try await alice.note("other")["fields"]["blob"]["value"]["downloadURL"].string),
+        installation)
 
       // An unused asset is collected: the shards' folders become empty.
       try await alice.deleteNote("other")
@@ -101,7 +124,9 @@ extension User {
     #expect(part.bytes == Array(content[1000..<2000]))
     let tag = try #require(whole.header("ETag"))
     #expect(try await installation.send("GET", url, headers: [("If-None-Match", tag)]).status == 304)
-    #expect(try await installation.send("GET", url, headers: [("Range", "bytes=0-9"), ("If-Range", "\"other\"")]).bytes.count == content.count)
+    #expect(
+      try await installation.send("GET", url, headers: [("Range", "bytes=0-9"), ("If-Range", "\"other\"")]).bytes.count
+        == content.count)
     let head = try await installation.send("HEAD", url)
     #expect(head.header("Content-Length") == "\(content.count)")
     for index in [url.count - 1, url.count - 70, url.count - 100] {
@@ -112,13 +137,16 @@ extension User {
   }
 
   private static func shardFiles(_ folder: URL) -> [String] {
-    let names = (FileManager.default.enumerator(atPath: folder.path)?.allObjects as? [String] ?? []).filter { $0.hasPrefix("shard-") }
+    let names = (FileManager.default.enumerator(atPath: folder.path)?.allObjects as? [String] ?? []).filter {
+      $0.hasPrefix("shard-")
+    }
     return names.filter { $0.split(separator: "/").count == 3 }
   }
 
   @Test(.timeLimit(.minutes(2)), arguments: ["worker", "gateway"])
   func `no acknowledged record's content is missing after SIGKILL of a process`(role: String) async throws {
-    try await Installation.run(environment: ["AQUIFER_ASSET_GRACE": "0", "AQUIFER_RECORD_RETENTION": "0"]) { installation in
+    try await Installation.run(environment: ["AQUIFER_ASSET_GRACE": "0", "AQUIFER_RECORD_RETENTION": "0"]) {
+      installation in
       let user = try await App(installation, model: Self.model).user("alice")
       let before = try installation.now()
       // Each writer continues until its last note is acknowledged. Every note replaces the writer's previous one, whose

@@ -13,13 +13,19 @@ import Testing
     let attacks: [Row]
   }
 
-  @Test(.timeLimit(.minutes(10))) func `others save and look up as fast as ever under all attacks of a user or stranger, and no process exceeds its memory`() throws {
+  @Test(.timeLimit(.minutes(10)))
+  func
+    `others save and look up as fast as ever under all attacks of a user or stranger, and no process exceeds its memory`()
+    throws
+  {
     let file = FileManager.default.temporaryDirectory.appending(path: "attacks-\(UUID().uuidString).json")
     defer { try? FileManager.default.removeItem(at: file) }
     let executable = Checkout.products.appending(path: "aquifer-attacks")
     let list = try CommandLineTool.run(["--list"], executable: executable).output.split(separator: "\n")
     let run = try CommandLineTool.run(["--seconds", "3", "--json", file.path], executable: executable)
-    guard let data = try? Data(contentsOf: file) else { throw Unexpected("aquifer-attacks wrote nothing: \(run.code) \(run.output) \(run.problem)") }
+    guard let data = try? Data(contentsOf: file) else {
+      throw Unexpected("aquifer-attacks wrote nothing: \(run.code) \(run.output) \(run.problem)")
+    }
     let attacks = try JSONDecoder().decode(Figures.self, from: data).attacks
     #expect(attacks.count == list.count && attacks.count > 20)
     for attack in attacks { #expect(attack.problems.isEmpty, "\(attack.name): \(attack.problems)") }

@@ -5,7 +5,10 @@ import Testing
 
 struct BackupTests {
   @Test(.timeLimit(.minutes(2)))
-  func `a backup under load, restored elsewhere, has every acknowledged save, refuses tokens of what it lacks, and sync goes on`() async throws {
+  func
+    `a backup under load, restored elsewhere, has every acknowledged save, refuses tokens of what it lacks, and sync goes on`()
+    async throws
+  {
     let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
     let (folder, other) = (try Installation.makeFolder(), try Installation.makeFolder())
     defer { for folder in [folder, other] { try? FileManager.default.removeItem(at: folder) } }
@@ -19,7 +22,8 @@ struct BackupTests {
         var names: [String] = []
         for number in 0..<count {
           let name = UUID().uuidString
-          try await device.save([MainJob.insert("Tag", name, ["name": .string("tag \(number)")])], waitsForExport: number == count - 1)
+          try await device.save(
+            [MainJob.insert("Tag", name, ["name": .string("tag \(number)")])], waitsForExport: number == count - 1)
           names.append(name)
         }
         return names
@@ -29,7 +33,9 @@ struct BackupTests {
       let made = try await installation.aquifer("--json", "backup", backup)
       #expect(made.code == 0, "\(made.problem)")
       let answer = try Value(json: Array(made.output.utf8))
-      #expect((answer["shards"].integer ?? 0) > 0 && (answer["records"].integer ?? 0) >= 20 && (answer["bytes"].integer ?? 0) > 0, "\(answer)")
+      #expect(
+        (answer["shards"].integer ?? 0) > 0 && (answer["records"].integer ?? 0) >= 20
+          && (answer["bytes"].integer ?? 0) > 0, "\(answer)")
       #expect(try await !later.isEmpty)
       let again = try await installation.aquifer("backup", backup)
       #expect(again.code == 1 && again.problem.contains("not empty"), "\(again.problem)")
@@ -55,7 +61,8 @@ struct BackupTests {
       let text = token.string?.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
       let refused = try await device.send("GET", "/changes?after=\(text)")
       #expect(refused.status == 410, "\(refused.status) \(refused.text)")
-      let feed = try await user.send("changes/zone", ["zones": [["zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"], "syncToken": zone]]])
+      let feed = try await user.send(
+        "changes/zone", ["zones": [["zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"], "syncToken": zone]]])
       #expect(feed.text.contains("serverErrorCode"), "\(feed.text)")
       // Both devices begin anew, and continue.
       let name = UUID().uuidString

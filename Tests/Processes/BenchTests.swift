@@ -19,15 +19,23 @@ import Testing
     return (run.terminationStatus, text)
   }
 
-  private static let workloads = ["w0:2", "w1a:2", "w1a:2@50", "w1b:2", "w1c:2", "w2:2", "w2o:2", "w3:5", "w3s:5", "w4:2", "w5:3", "qe:2", "qs:2"]
-  private static let small = ["--", "--changes", "400", "--rounds", "5", "--saves", "2", "--records", "1000", "--batch", "20"]
+  private static let workloads = [
+    "w0:2", "w1a:2", "w1a:2@50", "w1b:2", "w1c:2", "w2:2", "w2o:2", "w3:5", "w3s:5", "w4:2", "w5:3", "qe:2", "qs:2",
+  ]
+  private static let small = [
+    "--", "--changes", "400", "--rounds", "5", "--saves", "2", "--records", "1000", "--batch", "20",
+  ]
 
-  @Test(.timeLimit(.minutes(2))) func `every workload, limit and figure comes out of deploy/bench, and none of the workloads finds a fault`() throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `every workload, limit and figure comes out of deploy/bench, and none of the workloads finds a fault`() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
     let (json, markdown) = (folder.appending(path: "report.json"), folder.appending(path: "report.md"))
-    let options = ["--workload", Self.workloads.joined(separator: ","), "--seconds", "0.1", "--runs", "1", "--json", json.path, "--markdown", markdown.path]
+    let options = [
+      "--workload", Self.workloads.joined(separator: ","), "--seconds", "0.1", "--runs", "1", "--json", json.path,
+      "--markdown", markdown.path,
+    ]
     let (status, output) = try bench(options + Self.small)
     #expect(status == 0, "\(output)")
 
@@ -47,7 +55,8 @@ import Testing
     #expect(report["limits"].elements.count == 7)
     #expect(report["postgresNote"].string?.contains("PostgreSQL") == true)
     let footprint = report["footprint"]
-    #expect([footprint["startMilliseconds"], footprint["idle"], footprint["binaries"]].map(\.elements.count) == [3, 5, 5])
+    #expect(
+      [footprint["startMilliseconds"], footprint["idle"], footprint["binaries"]].map(\.elements.count) == [3, 5, 5])
     #expect(report["machine"]["cores"].integer ?? 0 > 0 && report["seed"].integer != nil)
     let page = try String(contentsOf: markdown, encoding: .utf8)
     for title in ["Beside limits and peers", "Results", "Limits of this machine", "Start and footprint"] {
@@ -59,7 +68,8 @@ import Testing
     try await Installation.run { installation in
       let ready = installation.ready
       let options = ["--no-limits", "--seconds", "0.1", "--runs", "1", "--workload", "w1a:1,w4"]
-      let (status, output) = try bench(["--url", ready.gateway, "--operator-token", ready.operatorToken] + options + Self.small)
+      let (status, output) = try bench(
+        ["--url", ready.gateway, "--operator-token", ready.operatorToken] + options + Self.small)
       #expect(status == 0 && output.contains("w4:2 refusal"), "\(output)")
       #expect(!output.contains("Start and footprint") && !output.contains("Limits of this machine"))
       #expect(!output.contains(ready.operatorToken))
@@ -67,19 +77,26 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func `a scenario is measured with its users' tokens alone, and left without a trace`() async throws {
+  @Test(.timeLimit(.minutes(1))) func `a scenario is measured with its users' tokens alone, and left without a trace`()
+    async throws
+  {
     try await Installation.run { installation in
-      let app = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
+      let app = try await App(
+        installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
       let alice = try await app.user("alice")
       let before = try await alice.records("zones/list", [:])["zones"].elements.count
       let scenario = installation.folder.appending(path: "scenario.json")
-      let members: Value = ["container": .string(app.container), "apiToken": .string(app.apiToken), "clients": [["webAuthToken": .string(alice.token)]]]
+      let members: Value = [
+        "container": .string(app.container), "apiToken": .string(app.apiToken),
+        "clients": [["webAuthToken": .string(alice.token)]],
+      ]
       try Data(members.json).write(to: scenario)
 
       let load = Process()
       load.executableURL = Checkout.products.appending(path: "aquifer-load")
       load.arguments = [
-        "--url", installation.ready.gateway, "--scenario", scenario.path, "--workload", "w1a:1,w2:2,w3:3,w3s:3,w4,w5:2", "--changes", "200", "--rounds", "3", "--saves",
+        "--url", installation.ready.gateway, "--scenario", scenario.path, "--workload", "w1a:1,w2:2,w3:3,w3s:3,w4,w5:2",
+        "--changes", "200", "--rounds", "3", "--saves",
         "1",
         "--seconds", "0.1", "--json", "-",
       ]

@@ -32,7 +32,9 @@ import Testing
       try await processes.start("share-1", ["--data", processes.folder.path + "/directory", "--shards", "2"])
       try await processes.start("worker-1", ["--data", data])
       let gateway = try await processes.start("gateway-1", ["--http", "127.0.0.1:0", "--assets", data + "/assets"])
-      let app = try await App(processes.installation(gateway: gateway), model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
+      let app = try await App(
+        processes.installation(gateway: gateway),
+        model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
       var users: [Int: User] = [:]
       var readers: [Int: Device] = [:]
       var titles: [Int: [String: String]] = [:]
@@ -44,19 +46,25 @@ import Testing
         let mark = "mark of \(user.recordName)"
         try await device.save([MainJob.insert("Tag", UUID().uuidString, ["name": .string(mark)])])
         let folder = data
-        let shard = try #require((0...1).first { !Self.places(of: mark, in: "\(folder)/shards/shard-\($0).sqlite-wal", limit: 1).isEmpty })
+        let shard = try #require(
+          (0...1).first { !Self.places(of: mark, in: "\(folder)/shards/shard-\($0).sqlite-wal", limit: 1).isEmpty })
         if users[shard] != nil { continue }
         var names: [String: String] = [:]
         for number in 0..<tagCount {
-          let (object, name) = (UUID().uuidString, "rot \(shard) \(number) " + UUID().uuidString + String(repeating: "x", count: 300))
-          try await device.save([MainJob.insert("Tag", object, ["name": .string(name)])], waitsForExport: number == tagCount - 1)
+          let (object, name) = (
+            UUID().uuidString, "rot \(shard) \(number) " + UUID().uuidString + String(repeating: "x", count: 300)
+          )
+          try await device.save(
+            [MainJob.insert("Tag", object, ["name": .string(name)])], waitsForExport: number == tagCount - 1)
           names[object] = name
         }
         let content = MainJob.blob(1 << 20, seed: UInt64(shard))
         try await device.save([MainJob.insert("ImageData", UUID().uuidString, ["data": content])])
         let reader = try await user.device("laptop")
-        let record = try #require(try await user.allRecords().records.values.first { $0["recordType"] == "CD_ImageData" })
-        let url = try #require(record["fields"][field]["value"]["downloadURL"].string, "\(record["fields"].members.keys)")
+        let record = try #require(
+          try await user.allRecords().records.values.first { $0["recordType"] == "CD_ImageData" })
+        let url = try #require(
+          record["fields"][field]["value"]["downloadURL"].string, "\(record["fields"].members.keys)")
         blobs[shard] = (url, [UInt8](try #require(Data(base64Encoded: content.string ?? ""))))
         (users[shard], readers[shard], titles[shard]) = (user, reader, names)
       }
@@ -74,7 +82,10 @@ import Testing
     }
 
     /// Starts the worker on the sound files with one of them changed, and ends it after `body`.
-    func run(_ options: [String] = [], damaging file: String, _ change: (inout Data) throws -> Void, _ body: () async throws -> Void) async throws {
+    func run(
+      _ options: [String] = [], damaging file: String, _ change: (inout Data) throws -> Void,
+      _ body: () async throws -> Void
+    ) async throws {
       // Replaces the folder's content, because the gateway has the folder open.
       try FileManager.default.removeItem(atPath: data)
       try FileManager.default.copyItem(atPath: sound, toPath: data)
@@ -101,7 +112,8 @@ import Testing
       var statuses: Set<Int> = []
       let zone: Value = ["zoneName": "com.apple.coredata.cloudkit.zone"]
       let names = titles[shard].keys.sorted()
-      let lookup = try await users[shard].send("records/lookup", ["zoneID": zone, "records": .array(names.map { ["recordName": .string($0)] })])
+      let lookup = try await users[shard].send(
+        "records/lookup", ["zoneID": zone, "records": .array(names.map { ["recordName": .string($0)] })])
       statuses.insert(lookup.status)
       for record in try lookup.json["records"].elements {
         guard record["serverErrorCode"] == .null, let name = record["recordName"].string else { continue }
@@ -111,7 +123,9 @@ import Testing
       let page = try await readers[shard].send("GET", "/changes")
       statuses.insert(page.status)
       for change in (try page.json)["changes"].elements {
-        guard change["entity"] == "Tag", let name = change["objectID"].string, let title = titles[shard][name] else { continue }
+        guard change["entity"] == "Tag", let name = change["objectID"].string, let title = titles[shard][name] else {
+          continue
+        }
         #expect(change["attributes"]["name"].string == title, "\(change)")
       }
       return (count, statuses)
@@ -146,7 +160,8 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a flipped byte of a value is found by a scrub, wherever the value is, and never served`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a flipped byte of a value is found by a scrub, wherever the value is, and never served`() async throws {
     try await World.run { world in
       try world.stop(by: SIGTERM)
       let (name, title) = try #require(world.titles[0].min { $0.key < $1.key })
@@ -174,7 +189,10 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(2)))
-  func `a worker that verifies finds a damaged page at its start, says what it is, serves the other shards, and backs those up`() async throws {
+  func
+    `a worker that verifies finds a damaged page at its start, says what it is, serves the other shards, and backs those up`()
+    async throws
+  {
     try await World.run { world in
       let console = world.users[0].app.installation
       let (earlier, partial) = (world.processes.folder.path + "/earlier", world.processes.folder.path + "/partial")
@@ -188,23 +206,31 @@ import Testing
         #expect(answer.status == 503 && answer.header("Retry-After") != nil, "\(answer.status) \(answer.text)")
         #expect(!answer.text.contains("page"))
         let log = try world.processes.log(of: "worker-1")
-        #expect(log.contains("a shard is out of service") && log.contains("integrity_check: database disk image is malformed"), "\(log.suffix(2000))")
+        #expect(
+          log.contains("a shard is out of service")
+            && log.contains("integrity_check: database disk image is malformed"), "\(log.suffix(2000))")
         let scrub = try await world.scrub()
         #expect(scrub.code == 1 && scrub.problem.contains("shard 0"), "\(scrub)")
         let status = try await console.aquifer("status")
         #expect(status.output.contains("shard 0") && status.output.contains("malformed"), "\(status.output)")
         let backup = try await console.aquifer("backup", partial)
-        #expect(backup.code == 3 && backup.problem.contains("lacks shard 0") && backup.problem.contains("PARTIAL"), "\(backup)")
+        #expect(
+          backup.code == 3 && backup.problem.contains("lacks shard 0") && backup.problem.contains("PARTIAL"),
+          "\(backup)")
       }
       let target = world.processes.folder.path + "/restored"
       let refused = try CommandLineTool.run(["restore", partial, "--data", target])
       #expect(refused.code == 1 && refused.problem.contains("lacks shards: 0"), "\(refused)")
       let restored = try CommandLineTool.run(["restore", partial, "--data", target, "--missing-from", earlier])
-      #expect(restored.code == 0 && FileManager.default.fileExists(atPath: target + "/shards/shard-0.sqlite"), "\(restored)")
+      #expect(
+        restored.code == 0 && FileManager.default.fileExists(atPath: target + "/shards/shard-0.sqlite"), "\(restored)")
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `bytes that flip anywhere in a database are harmless or found, and what is served is what was written`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `bytes that flip anywhere in a database are harmless or found, and what is served is what was written`()
+    async throws
+  {
     try await World.run { world in
       try world.stop(by: SIGTERM)
       let byteCount = try Data(contentsOf: URL(filePath: world.sound + "/shards/shard-0.sqlite")).count
@@ -216,7 +242,9 @@ import Testing
           let scrub = try await world.scrub()
           let answers = try await world.read(0)
           // Without a report all data must be unchanged.
-          if scrub.code == 0 { #expect(answers.count == Self.tagCount && answers.statuses == [200], "\(place): \(answers)") }
+          if scrub.code == 0 {
+            #expect(answers.count == Self.tagCount && answers.statuses == [200], "\(place): \(answers)")
+          }
           found += scrub.code == 0 ? 0 : 1
         }
       }
@@ -224,7 +252,10 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a log that is damaged before its last commit keeps its shard from being served, and the others go on`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a log that is damaged before its last commit keeps its shard from being served, and the others go on`()
+    async throws
+  {
     try await World.run { world in
       try world.stop(by: SIGKILL)
       try await world.run(damaging: "shards/shard-0.sqlite-wal", { $0[32 + 24 + 2000] ^= 0x04 }) {
@@ -238,18 +269,26 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a flipped byte of an asset is found by a scrub, which names the file, and the asset is never sent to its end`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a flipped byte of an asset is found by a scrub, which names the file, and the asset is never sent to its end`()
+    async throws
+  {
     try await World.run { world in
       try world.stop(by: SIGTERM)
       let files = try #require(FileManager.default.enumerator(atPath: world.sound)).compactMap { $0 as? String }
-      let asset = try #require(files.first { $0.contains("shard-0") && FileManager.default.contents(atPath: "\(world.sound)/\($0)") == Data(world.blob) })
+      let asset = try #require(
+        files.first {
+          $0.contains("shard-0") && FileManager.default.contents(atPath: "\(world.sound)/\($0)") == Data(world.blob)
+        })
       let installation = world.users[0].app.installation
       try await world.run(damaging: asset, { $0[$0.count - 5] ^= 0x01 }) {
         try await world.waitUntilServed(0)
         let scrub = try await world.scrub()
         #expect(scrub.code == 1 && scrub.problem.contains(String(asset.split(separator: "/").last ?? "?")), "\(scrub)")
         // The connection ends before the content does, or the answer is an error.
-        if let answer = try? await installation.send("GET", world.blobURL) { #expect(answer.status >= 500 && answer.bytes.count < world.blob.count) }
+        if let answer = try? await installation.send("GET", world.blobURL) {
+          #expect(answer.status >= 500 && answer.bytes.count < world.blob.count)
+        }
         try await world.expectOtherServed()
       }
       try await world.run(damaging: "shards/shard-1.sqlite", { _ in }) {

@@ -26,30 +26,41 @@ import Testing
   private static func run(_ words: [String]) throws -> (figures: Figures, text: String) {
     let file = FileManager.default.temporaryDirectory.appending(path: "chaos-\(UUID().uuidString).json")
     defer { try? FileManager.default.removeItem(at: file) }
-    let run = try CommandLineTool.run(words + ["--json", file.path], executable: Checkout.products.appending(path: "aquifer-chaos"))
-    guard let data = try? Data(contentsOf: file) else { throw Unexpected("aquifer-chaos wrote nothing: \(run.code) \(run.output) \(run.problem)") }
+    let run = try CommandLineTool.run(
+      words + ["--json", file.path], executable: Checkout.products.appending(path: "aquifer-chaos"))
+    guard let data = try? Data(contentsOf: file) else {
+      throw Unexpected("aquifer-chaos wrote nothing: \(run.code) \(run.output) \(run.problem)")
+    }
     let figures = try JSONDecoder().decode(Figures.self, from: data)
     #expect((run.code == 0) == figures.isGood)
     return (figures, run.output)
   }
 
-  @Test(.timeLimit(.minutes(3))) func `nothing acknowledged is lost, done twice or out of order while processes are killed, stopped and replaced`() throws {
+  @Test(.timeLimit(.minutes(3)))
+  func `nothing acknowledged is lost, done twice or out of order while processes are killed, stopped and replaced`()
+    throws
+  {
     let (figures, text) = try Self.run("--seconds", "25")
     #expect(figures.isGood, "\(text)")
     #expect(figures.saves > 100)
     #expect(figures.times("kill") > 0 && figures.times("pause") + figures.times("restart") > 0, "\(text)")
   }
 
-  @Test(.timeLimit(.minutes(2))) func `every save that was acknowledged survives worker after worker that is killed`() throws {
+  @Test(.timeLimit(.minutes(2))) func `every save that was acknowledged survives worker after worker that is killed`()
+    throws
+  {
     let (figures, text) = try Self.run("--kills", "12")
     #expect(figures.isGood, "\(text)")
     #expect(figures.times("kill worker") == 12 && figures.saves > 50, "\(text)")
   }
 
-  @Test(.timeLimit(.minutes(2))) func `T-X05 no call fails while workers become four and one again, and every process is replaced`() throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `T-X05 no call fails while workers become four and one again, and every process is replaced`() throws {
     let (figures, text) = try Self.run("--plan", "scale")
     #expect(figures.isGood, "\(text)")
-    #expect(figures.times("join worker") == 3 && figures.times("leave worker") == 3 && figures.times("restart") == 8, "\(text)")
+    #expect(
+      figures.times("join worker") == 3 && figures.times("leave worker") == 3 && figures.times("restart") == 8,
+      "\(text)")
   }
 
   @Test(.timeLimit(.minutes(2))) func `a save that is not where it was acknowledged makes a run fail`() throws {
@@ -65,12 +76,15 @@ import Testing
     defer { try? FileManager.default.removeItem(at: library) }
     let source = Checkout.root.appending(path: "Tests/Processes/powerloss.c").path
     let made = try CommandLineTool.run(
-      ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library.path, source, "-ldl"], executable: URL(filePath: "/usr/bin/env"))
+      ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library.path, source, "-ldl"],
+      executable: URL(filePath: "/usr/bin/env"))
     guard made.code == 0 else { throw Unexpected("cc: \(made.problem)") }
     return try run(["--plan", "power", "--shim", library.path] + words)
   }
 
-  @Test(.timeLimit(.minutes(2))) func `nothing acknowledged is lost in a cut of the power: saves, uploads, users`() throws {
+  @Test(.timeLimit(.minutes(2))) func `nothing acknowledged is lost in a cut of the power: saves, uploads, users`()
+    throws
+  {
     // A power cut meets unsynced writes by chance, about two times in three.
     var takenBackCount = 0
     for _ in 0..<4 where takenBackCount == 0 {
@@ -82,7 +96,8 @@ import Testing
   }
 
   // Such a database may fail to open again, and the run waits for it.
-  @Test(.timeLimit(.minutes(4))) func `databases that do not sync each commit lose what was acknowledged, and the run says so`() throws {
+  @Test(.timeLimit(.minutes(4)))
+  func `databases that do not sync each commit lose what was acknowledged, and the run says so`() throws {
     let (figures, text) = try Self.cutPower("--rounds", "2", "--control")
     #expect(!figures.isGood && figures.takenBack > 0, "\(text)")
   }

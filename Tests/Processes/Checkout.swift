@@ -3,7 +3,8 @@
 import Foundation
 
 enum Checkout {
-  static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+  static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
   /// The folder of the executables: AQUIFER_BIN, or the folder of the running test bundle.
   static let products =
     ProcessInfo.processInfo.environment["AQUIFER_BIN"].map { URL(filePath: $0).absoluteURL }

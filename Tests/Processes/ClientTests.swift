@@ -14,9 +14,12 @@ struct ClientTests {
     try await Installation.run(tls: true) { installation in try await run("pyicloud_client.py", against: installation) }
   }
 
-  @Test(.timeLimit(.minutes(3))) func `a page in Chromium from another origin signs in, saves, queries, uploads and is pinged`() async throws {
+  @Test(.timeLimit(.minutes(3)))
+  func `a page in Chromium from another origin signs in, saves, queries, uploads and is pinged`() async throws {
     // Tokens rotate with every answer, so that the page sees a rotation.
-    try await Installation.run(environment: ["AQUIFER_TOKEN_ROTATION": "0"]) { installation in try await run("browser_client.py", against: installation) }
+    try await Installation.run(environment: ["AQUIFER_TOKEN_ROTATION": "0"]) { installation in
+      try await run("browser_client.py", against: installation)
+    }
   }
 
   @Test func `fuzzing by the description finds no 5xx, no hang and nothing of another user's`() async throws {
@@ -39,7 +42,9 @@ struct ClientTests {
     try await Installation.run(tls: true) { installation in try await run("thin_client.py", against: installation) }
   }
 
-  @Test(.timeLimit(.minutes(3))) func `aquifer.js has the types that it says, and does the same in Chromium`() async throws {
+  @Test(.timeLimit(.minutes(3))) func `aquifer.js has the types that it says, and does the same in Chromium`()
+    async throws
+  {
     try await Installation.run { installation in try await run("web_client.py", against: installation) }
   }
 
@@ -48,11 +53,15 @@ struct ClientTests {
   }
 
   /// Runs a script of Tests/Clients with a container, an API token and two users of its own, and prints its steps.
-  private func run(_ script: String, against installation: Installation, environment more: [String: String] = [:]) async throws {
+  private func run(_ script: String, against installation: Installation, environment more: [String: String] = [:])
+    async throws
+  {
     try await installation.admin("POST", "/admin/1/containers", ["container": .string(Self.container)])
-    let token = try await installation.admin("POST", "/admin/1/tokens", ["container": .string(Self.container), "environment": "development"])
+    let token = try await installation.admin(
+      "POST", "/admin/1/tokens", ["container": .string(Self.container), "environment": "development"])
     var environment = try [
-      "CLIENT_GATEWAY": installation.ready.gateway, "CLIENT_NOTIFIER": installation.ready.notifier, "CLIENT_CONTAINER": Self.container,
+      "CLIENT_GATEWAY": installation.ready.gateway, "CLIENT_NOTIFIER": installation.ready.notifier,
+      "CLIENT_CONTAINER": Self.container,
       "CLIENT_API_TOKEN": #require(token["apiToken"].string), "CLIENT_OPERATOR": installation.ready.operatorToken,
     ]
     for user in ["alice", "bob"] {
@@ -69,7 +78,8 @@ struct ClientTests {
     guard python.code == 0 else { throw Unexpected("Tests/Clients/environment: \(python.problem)") }
     let interpreter = URL(filePath: python.output.trimmingCharacters(in: .whitespacesAndNewlines))
     let ended = try CommandLineTool.run(
-      ["-B", scripts.appending(path: script).path], executable: interpreter, environment: environment.merging(more) { $1 })
+      ["-B", scripts.appending(path: script).path], executable: interpreter,
+      environment: environment.merging(more) { $1 })
     print(ended.output, terminator: "")
     #expect(ended.code == 0, "\(script) failed:\n\(ended.output)\(ended.problem)")
   }

@@ -8,20 +8,27 @@ import Testing
 
   /// Runs a command with `--json`, which must succeed and print exactly one object.
   private func json(_ installation: Installation, _ words: String...) throws -> Value {
-    let environment = ["AQUIFER_SERVER": installation.ready.gateway, "AQUIFER_OPERATOR_TOKEN": installation.ready.operatorToken]
+    let environment = [
+      "AQUIFER_SERVER": installation.ready.gateway, "AQUIFER_OPERATOR_TOKEN": installation.ready.operatorToken,
+    ]
     let (code, output, problem) = try CommandLineTool.run(["--json"] + words, environment: environment)
     guard code == 0 else { throw Unexpected("aquifer \(words.joined(separator: " ")): \(code) \(problem)") }
     let value = try Value(json: Array(output.utf8))
-    guard case .object = value else { throw Unexpected("aquifer \(words.joined(separator: " ")) prints no object: \(output)") }
+    guard case .object = value else {
+      throw Unexpected("aquifer \(words.joined(separator: " ")) prints no object: \(output)")
+    }
     return value
   }
 
   @Test(.timeLimit(.minutes(1))) func `an operator's day`() async throws {
     try await Installation.run { installation in
       #expect(try json(installation, "container", "create", container) == ["container": .string(container)])
-      #expect(try json(installation, "container", "list")["containers"].elements.map { $0["container"].string } == [container])
+      #expect(
+        try json(installation, "container", "list")["containers"].elements.map { $0["container"].string } == [container]
+      )
 
-      let made = try json(installation, "user", "create", "alice", "--given-name", "Alice", "--email", "alice@example.org")
+      let made = try json(
+        installation, "user", "create", "alice", "--given-name", "Alice", "--email", "alice@example.org")
       let name = try #require(made["userRecordName"].string)
       #expect(name.hasPrefix("_") && name.count == 33)
       #expect((made["webAuthToken"].string?.count ?? 0) >= 100)
@@ -30,7 +37,9 @@ import Testing
       #expect(further["webAuthToken"] != made["webAuthToken"])
       #expect(try json(installation, "user", "list")["users"].elements.map { $0["name"].string } == ["alice"])
 
-      let token = try json(installation, "token", "create", "--container", container, "--environment", "development", "--allowed-origin", "https://app.example")
+      let token = try json(
+        installation, "token", "create", "--container", container, "--environment", "development", "--allowed-origin",
+        "https://app.example")
       let apiToken = try #require(token["apiToken"].string)
       #expect(apiToken.count == 64 && apiToken.allSatisfy(\.isHexDigit))
       #expect(try json(installation, "token", "list")["tokens"].elements.count == 1)
@@ -72,7 +81,10 @@ import Testing
       #expect(try await installation.aquifer("container", "delete", container).code == 2)
       _ = try json(installation, "container", "delete", container, "--yes")
       #expect(try json(installation, "container", "list")["containers"] == [])
-      #expect(try CommandLineTool.run(["status"], environment: ["AQUIFER_SERVER": installation.ready.gateway, "AQUIFER_OPERATOR_TOKEN": "wrong"]).code == 1)
+      #expect(
+        try CommandLineTool.run(
+          ["status"], environment: ["AQUIFER_SERVER": installation.ready.gateway, "AQUIFER_OPERATOR_TOKEN": "wrong"]
+        ).code == 1)
     }
   }
 
@@ -81,16 +93,23 @@ import Testing
       let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
       _ = try json(installation, "container", "create", container)
       let offline = try json(installation, "model", "validate", model)
-      let dry = try json(installation, "model", "push", model, "--container", container, "--environment", "development", "--dry-run", "--print-schema")
+      let dry = try json(
+        installation, "model", "push", model, "--container", container, "--environment", "development", "--dry-run",
+        "--print-schema")
       #expect(dry["modelHash"] == offline["modelHash"])
       #expect(dry["entities"] == offline["entities"])
       #expect(dry["schema"].string?.contains("RECORD TYPE CD_Post") == true)
-      #expect(try json(installation, "schema", "export", "--container", container)["schema"].string?.contains("CD_Post") == false)
+      #expect(
+        try json(installation, "schema", "export", "--container", container)["schema"].string?.contains("CD_Post")
+          == false)
 
-      let pushed = try json(installation, "model", "push", model, "--container", container, "--environment", "development")
+      let pushed = try json(
+        installation, "model", "push", model, "--container", container, "--environment", "development")
       #expect(pushed["added"] == dry["added"])
       #expect(pushed["added"].elements.contains(["recordType": "CD_Post", "field": "CD_title"]))
-      #expect(try json(installation, "model", "push", model, "--container", container, "--environment", "development")["added"] == [])
+      #expect(
+        try json(installation, "model", "push", model, "--container", container, "--environment", "development")[
+          "added"] == [])
       let schema = try json(installation, "schema", "export", "--container", container)["schema"].string ?? ""
       #expect(schema == dry["schema"].string)
 
@@ -99,8 +118,12 @@ import Testing
       #expect(try json(installation, "schema", "import", file.path, "--container", container)["added"] == [])
       let diff = try await installation.aquifer("schema", "diff", "--container", container)
       #expect(diff.code == 0 && diff.output.contains("CD_Post"))
-      #expect(try json(installation, "schema", "promote", "--container", container)["added"].elements.count == pushed["added"].elements.count)
-      #expect(try json(installation, "schema", "export", "--container", container, "--environment", "production")["schema"].string == schema)
+      #expect(
+        try json(installation, "schema", "promote", "--container", container)["added"].elements.count
+          == pushed["added"].elements.count)
+      #expect(
+        try json(installation, "schema", "export", "--container", container, "--environment", "production")["schema"]
+          .string == schema)
     }
   }
 
@@ -114,7 +137,8 @@ import Testing
     let offered = Set(dev.output.matches(of: /(?m)^ +--([a-z-]+)/).map { String($0.output.1) })
     // Options that follow from the processes' places, and options without a meaning on one machine.
     let own: Set<String> = [
-      "name", "bus", "share", "admin", "ready-file", "data", "http", "notifier-url", "assets", "log-format", "operator-token", "bus-key", "bus-peers", "version",
+      "name", "bus", "share", "admin", "ready-file", "data", "http", "notifier-url", "assets", "log-format",
+      "operator-token", "bus-key", "bus-peers", "version",
       "help",
     ]
     var known: Set<String> = []
@@ -142,6 +166,9 @@ import Testing
     #expect(answer["cocoaErrorCode"] == 134060)
     #expect(answer["problems"].elements.count >= 3)
     #expect(problem.contains("A.b"))
-    #expect(try CommandLineTool.run(["model", "validate", Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path]).code == 0)
+    #expect(
+      try CommandLineTool.run([
+        "model", "validate", Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path,
+      ]).code == 0)
   }
 }

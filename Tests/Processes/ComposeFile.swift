@@ -16,7 +16,9 @@ struct ComposeFile {
     var ordered: [(name: String, service: Value)] = []
     var waiting = root["services"].members.sorted { $0.key < $1.key }
     while !waiting.isEmpty {
-      let ready = waiting.filter { entry in entry.value["depends_on"].members.keys.allSatisfy { name in ordered.contains { $0.name == name } } }
+      let ready = waiting.filter { entry in
+        entry.value["depends_on"].members.keys.allSatisfy { name in ordered.contains { $0.name == name } }
+      }
       if ready.isEmpty { return ordered }
       ordered += ready.map { ($0.key, $0.value) }
       waiting.removeAll { entry in ready.contains { $0.key == entry.key } }
@@ -97,7 +99,8 @@ private struct Reader {
     default:
       let text = rest.prefix { !",]}".contains($0) }
       rest = rest.dropFirst(text.count)
-      return ["true": .bool(true), "false": .bool(false)][text] ?? Int64(text).map(Value.integer) ?? .string(String(text))
+      return ["true": .bool(true), "false": .bool(false)][text] ?? Int64(text).map(Value.integer)
+        ?? .string(String(text))
     }
   }
 

@@ -5,7 +5,8 @@ import Testing
 
 @Suite(.serialized) struct ComposeTests {
   private func compose(_ variables: [String: String] = [:]) throws -> ComposeFile {
-    try ComposeFile(try String(contentsOf: Checkout.root.appending(path: "compose.yaml"), encoding: .utf8), variables: variables)
+    try ComposeFile(
+      try String(contentsOf: Checkout.root.appending(path: "compose.yaml"), encoding: .utf8), variables: variables)
   }
 
   @Test func `every service is confined, health-checked and not reachable from outside`() throws {
@@ -23,7 +24,9 @@ import Testing
       // This service does its work and ends.
       if name == "keys" { continue }
       #expect(service["healthcheck"]["test"].elements.prefix(3) == ["CMD", "aquifer", "health"], "\(name)")
-      #expect(service["healthcheck"]["test"][3].string == "http://\(service["environment"]["AQUIFER_ADMIN"].string ?? "")/readyz", "\(name)")
+      #expect(
+        service["healthcheck"]["test"][3].string
+          == "http://\(service["environment"]["AQUIFER_ADMIN"].string ?? "")/readyz", "\(name)")
       for port in service["ports"].elements {
         let parts = (port.string ?? "").split(separator: ":")
         #expect(parts.first == "127.0.0.1", "\(name) listens on \(port)")
@@ -42,21 +45,27 @@ import Testing
     address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
     var length = socklen_t(MemoryLayout<sockaddr_in>.size)
     let code = withUnsafeMutablePointer(to: &address) { pointer in
-      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0 }
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+      }
     }
     guard code else { throw Unexpected("no free port") }
     return UInt16(bigEndian: address.sin_port)
   }
 
-  @Test(.timeLimit(.minutes(1))) func `the services of compose_yaml start from their commands and environment, and serve`() async throws {
+  @Test(.timeLimit(.minutes(1)))
+  func `the services of compose_yaml start from their commands and environment, and serve`() async throws {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
     for name in ["data", "bus", "keys"] {
-      try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+      try FileManager.default.createDirectory(
+        at: folder.appending(path: name), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     }
     // Containers have separate folders, and the same port number in several networks; processes need different ones.
     let (gatewayPort, notifierPort) = (try freePort(), try freePort())
-    let services = try compose(["AQUIFER_SERVER": "http://127.0.0.1:\(gatewayPort)", "AQUIFER_PINGS": "http://127.0.0.1:\(notifierPort)"]).services
+    let services = try compose([
+      "AQUIFER_SERVER": "http://127.0.0.1:\(gatewayPort)", "AQUIFER_PINGS": "http://127.0.0.1:\(notifierPort)",
+    ]).services
     var processes: [(name: String, process: Process)] = []
     defer {
       for (name, process) in processes.reversed() {
@@ -70,12 +79,18 @@ import Testing
       var environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("AQUIFER_") }
       for (variable, value) in service["environment"].members {
         environment[variable] = (value.string ?? "")
-          .replacing("/data", with: folder.path + "/data").replacing("/keys/", with: folder.path + "/keys/").replacing("/run/aquifer", with: folder.path + "/bus")
-          .replacing("0.0.0.0:8080", with: "127.0.0.1:\(gatewayPort)").replacing("0.0.0.0:8081", with: "127.0.0.1:\(notifierPort)")
+          .replacing("/data", with: folder.path + "/data").replacing("/keys/", with: folder.path + "/keys/").replacing(
+            "/run/aquifer", with: folder.path + "/bus"
+          )
+          .replacing("0.0.0.0:8080", with: "127.0.0.1:\(gatewayPort)").replacing(
+            "0.0.0.0:8081", with: "127.0.0.1:\(notifierPort)"
+          )
           .replacing(":9100", with: ":\(adminPort)")
       }
       if service["healthcheck"] == .null {
-        let words = service["command"].elements.dropFirst().compactMap { $0.string?.replacing("/keys/", with: folder.path + "/keys/") }
+        let words = service["command"].elements.dropFirst().compactMap {
+          $0.string?.replacing("/keys/", with: folder.path + "/keys/")
+        }
         for _ in 0..<2 { #expect(try CommandLineTool.run(words).code == 0, "\(name)") }
         continue
       }
@@ -90,7 +105,9 @@ import Testing
       try process.runUnblocked()
       processes.append((name, process))
       // Runs the health check until it passes, as `depends_on` does.
-      let check = service["healthcheck"]["test"].elements.dropFirst(2).compactMap { $0.string?.replacing(":9100", with: ":\(adminPort)") }
+      let check = service["healthcheck"]["test"].elements.dropFirst(2).compactMap {
+        $0.string?.replacing(":9100", with: ":\(adminPort)")
+      }
       var code: Int32 = 1
       for _ in 0..<500 where code != 0 && process.isRunning {
         code = try CommandLineTool.run(check).code
@@ -99,10 +116,15 @@ import Testing
       try #require(code == 0, "\(name) is not healthy:\n\((try? String(contentsOf: log, encoding: .utf8)) ?? "")")
     }
 
-    let token = try String(contentsOf: folder.appending(path: "data/operator-token"), encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
-    let ready = Ready(gateway: "http://127.0.0.1:\(gatewayPort)", notifier: "http://127.0.0.1:\(notifierPort)", operatorToken: token, pids: [:], admin: [:])
+    let token = try String(contentsOf: folder.appending(path: "data/operator-token"), encoding: .utf8)
+      .trimmingCharacters(in: .whitespacesAndNewlines)
+    let ready = Ready(
+      gateway: "http://127.0.0.1:\(gatewayPort)", notifier: "http://127.0.0.1:\(notifierPort)", operatorToken: token,
+      pids: [:], admin: [:])
     let installation = Installation(folder: folder, pid: 0, ready: ready)
-    let user = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice")
+    let user = try await App(
+      installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
+    ).user("alice")
     let (first, second) = (try await user.device("A"), try await user.device("B"))
     let tag = UUID().uuidString
     try await first.save([MainJob.insert("Tag", tag, ["name": "one"])])

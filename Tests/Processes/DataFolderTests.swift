@@ -19,7 +19,9 @@ struct FolderWorld {
   var directory: String { folder("directory") }
 
   /// Starts a share service, `worker-1` on `data`, and a gateway, and makes a user with two stores.
-  static func run(before: (SeparateProcesses) async throws -> Void = { _ in }, _ body: (FolderWorld) async throws -> Void) async throws {
+  static func run(
+    before: (SeparateProcesses) async throws -> Void = { _ in }, _ body: (FolderWorld) async throws -> Void
+  ) async throws {
     try await SeparateProcesses.run { processes in
       let (directory, data) = (processes.folder.path + "/directory", processes.folder.path + "/folder")
       try await before(processes)
@@ -27,14 +29,19 @@ struct FolderWorld {
       try await processes.start("worker-1", ["--data", data])
       let gateway = try await startGateway(processes, assets: data + "/assets")
       let installation = processes.installation(gateway: gateway)
-      let user = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice")
+      let user = try await App(
+        installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
+      ).user("alice")
       try await body(
-        FolderWorld(processes: processes, gateway: gateway, user: user, device: try await user.device("phone"), laptop: try await user.device("laptop")))
+        FolderWorld(
+          processes: processes, gateway: gateway, user: user, device: try await user.device("phone"),
+          laptop: try await user.device("laptop")))
     }
   }
 
   static func startGateway(_ processes: SeparateProcesses, assets: String) async throws -> SeparateProcesses.Started {
-    try await processes.start("gateway-1", ["--http", "127.0.0.1:0", "--assets", assets, "--request-deadline", "1", "--upload-reserve", "0"])
+    try await processes.start(
+      "gateway-1", ["--http", "127.0.0.1:0", "--assets", assets, "--request-deadline", "1", "--upload-reserve", "0"])
   }
 
   /// Saves one object, and waits for its record.
@@ -67,7 +74,11 @@ struct FolderWorld {
   /// Waits until the worker holds all shards.
   func waitUntilOpen(_ worker: SeparateProcesses.Started) async throws {
     for _ in 0..<300 {
-      if try await installation.send("GET", worker.admin + "/metrics").text.matches(of: /\naquifer_shard_epoch{/).count == 4 { return }
+      if try await installation.send("GET", worker.admin + "/metrics").text.matches(of: /\naquifer_shard_epoch{/).count
+        == 4
+      {
+        return
+      }
       try await Task.sleep(for: .milliseconds(50))
     }
     throw Unexpected("not all shards are open")
@@ -110,7 +121,8 @@ struct FolderWorld {
 }
 
 @Suite(.serialized) struct DataFolderTests {
-  @Test(.timeLimit(.minutes(2))) func `a worker with an empty folder is refused by name, and nobody is served an empty shard`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a worker with an empty folder is refused by name, and nobody is served an empty shard`() async throws {
     try await FolderWorld.run { world in
       let name = try await world.save()
       try world.replaceWorker(by: world.folder("empty"))
@@ -151,7 +163,9 @@ struct FolderWorld {
     }
   }
 
-  @Test(.timeLimit(.minutes(2)), .enabled(if: SmallDisk.isPossible, "mounting a file system in memory takes root and CAP_SYS_ADMIN"))
+  @Test(
+    .timeLimit(.minutes(2)),
+    .enabled(if: SmallDisk.isPossible, "mounting a file system in memory takes root and CAP_SYS_ADMIN"))
   func `a worker whose folder can only be read is refused`() async throws {
     try await FolderWorld.run { world in
       let name = try await world.save()
@@ -167,7 +181,8 @@ struct FolderWorld {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `of two machines with a folder each one is refused, at the first start and later`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `of two machines with a folder each one is refused, at the first start and later`() async throws {
     try await FolderWorld.run { world in
       try world.processes.startUnready("worker-2", ["--data", world.folder("second")])
       let name = try await world.save()
@@ -185,7 +200,9 @@ struct FolderWorld {
   }
 
   @Test(.timeLimit(.minutes(2)), arguments: [true, false])
-  func `a shard whose file is missing or older is refused alone, until the operator takes it as it is`(isMissing: Bool) async throws {
+  func `a shard whose file is missing or older is refused alone, until the operator takes it as it is`(isMissing: Bool)
+    async throws
+  {
     try await FolderWorld.run { world in
       let name = try await world.save()
       let listed = try await world.installation.admin("GET", "/admin/1/stores")["stores"].elements.count
@@ -208,7 +225,10 @@ struct FolderWorld {
       try await world.waitForVerdict(isMissing ? "is missing" : "is an older copy", "shard-0.sqlite")
       try await world.expectNotServed()
       #expect(try await world.metric("aquifer_worker_shards_refused 4", of: worker.admin))
-      #expect(try FileManager.default.contentsOfDirectory(atPath: shards).allSatisfy { !isMissing || !$0.hasSuffix(".sqlite") })
+      #expect(
+        try FileManager.default.contentsOfDirectory(atPath: shards).allSatisfy {
+          !isMissing || !$0.hasSuffix(".sqlite")
+        })
       let refused = try await world.installation.aquifer("shards", "accept", "4")
       #expect(refused.code == 1 && refused.problem.contains("0 to 3"), "\(refused)")
       for shard in 0..<4 {
@@ -216,7 +236,9 @@ struct FolderWorld {
         #expect(accepted.code == 0 && accepted.output.contains("shard-\(shard)"), "\(accepted)")
       }
       if isMissing {
-        for _ in 0..<200 where try await world.laptop.send("GET", "/changes").status == 503 { try await Task.sleep(for: .milliseconds(100)) }
+        for _ in 0..<200 where try await world.laptop.send("GET", "/changes").status == 503 {
+          try await Task.sleep(for: .milliseconds(100))
+        }
         #expect(try await world.laptop.send("GET", "/changes").status == 404)
       } else {
         try await world.waitUntilOpen(worker)
@@ -225,7 +247,8 @@ struct FolderWorld {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `first starts, restarts, more workers and a directory from an older backup go on as ever`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `first starts, restarts, more workers and a directory from an older backup go on as ever`() async throws {
     try await FolderWorld.run { world in
       var names = [try await world.save()]
       try world.processes.end("worker-1", by: SIGTERM)
@@ -247,7 +270,10 @@ struct FolderWorld {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a folder that was taken back from an older backup of the machine is served once the operator says so`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a folder that was taken back from an older backup of the machine is served once the operator says so`()
+    async throws
+  {
     try await FolderWorld.run { world in
       let name = try await world.save()
       try world.processes.end("worker-1", by: SIGTERM)
@@ -262,16 +288,21 @@ struct FolderWorld {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `an unmounted volume of assets is noticed by worker and gateway, and what needs no asset is served`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `an unmounted volume of assets is noticed by worker and gateway, and what needs no asset is served`()
+    async throws
+  {
     try await FolderWorld.run { world in
       let name = try await world.save()
       try world.processes.end("gateway-1", by: SIGTERM)
       let elsewhere = try await FolderWorld.startGateway(world.processes, assets: world.folder("unmounted"))
       let user = User(
         app: App(
-          world.processes.installation(gateway: elsewhere), container: world.user.app.container, apiToken: world.user.app.apiToken, modelHash: world.user.app.modelHash),
+          world.processes.installation(gateway: elsewhere), container: world.user.app.container,
+          apiToken: world.user.app.apiToken, modelHash: world.user.app.modelHash),
         recordName: world.user.recordName, token: world.user.token)
-      let upload = try await user.send("assets/upload", ["tokens": [["recordType": "CD_ImageData", "fieldName": "CD_data"]]])
+      let upload = try await user.send(
+        "assets/upload", ["tokens": [["recordType": "CD_ImageData", "fieldName": "CD_data"]]])
       #expect(upload.status == 503 && upload.header("Retry-After") != nil, "\(upload.text)")
       #expect(try await user.allRecords().records[name] != nil)
       #expect(try await world.metric("aquifer_data_refused{folder=\"assets\"} 1", of: elsewhere.admin))
@@ -288,7 +319,9 @@ struct FolderWorld {
       try world.processes.startUnready("worker-2", ["--data", world.data])
       let installation = world.processes.installation(gateway: back)
       for _ in 0..<300 {
-        if try await installation.aquifer("status").output.contains("worker-2 takes no work: \(world.data)/assets") { break }
+        if try await installation.aquifer("status").output.contains("worker-2 takes no work: \(world.data)/assets") {
+          break
+        }
         try await Task.sleep(for: .milliseconds(50))
       }
       #expect(try await installation.aquifer("status").output.contains("worker-2 takes no work: \(world.data)/assets"))
@@ -300,7 +333,9 @@ struct FolderWorld {
         try await Task.sleep(for: .milliseconds(50))
       }
       let again = User(
-        app: App(installation, container: user.app.container, apiToken: user.app.apiToken, modelHash: user.app.modelHash), recordName: user.recordName, token: user.token)
+        app: App(
+          installation, container: user.app.container, apiToken: user.app.apiToken, modelHash: user.app.modelHash),
+        recordName: user.recordName, token: user.token)
       #expect(try await again.allRecords().records[name] != nil)
     }
   }

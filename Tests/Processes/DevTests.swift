@@ -27,12 +27,16 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
       #expect(ready.gateway.hasPrefix("http://127.0.0.1:") && ready.notifier.hasPrefix("http://127.0.0.1:"))
       #expect(Set(["gateway", "worker", "share", "notifier"]).isSubset(of: ready.admin.keys))
       for (name, admin) in ready.admin {
-        for path in ["/livez", "/readyz"] { #expect(try await installation.send("GET", admin + path).status == 200, "\(name) \(path)") }
+        for path in ["/livez", "/readyz"] {
+          #expect(try await installation.send("GET", admin + path).status == 200, "\(name) \(path)")
+        }
         let metrics = try await installation.send("GET", admin + "/metrics")
         #expect(metrics.status == 200 && metrics.text.contains("# TYPE aquifer_"), "\(name)")
         #expect(try await installation.aquifer("health", admin + "/readyz").code == 0)
       }
-      #expect(try await installation.send("GET", ready.gateway + "/admin/1/status", bearer: ready.operatorToken).status == 200)
+      #expect(
+        try await installation.send("GET", ready.gateway + "/admin/1/status", bearer: ready.operatorToken).status == 200
+      )
       let output = try String(contentsOf: installation.folder.appending(path: "dev.log"), encoding: .utf8)
       for part in [ready.gateway, ready.notifier, ready.operatorToken] { #expect(output.contains(part)) }
       let attributes = try FileManager.default.attributesOfItem(atPath: installation.readyFile.path)
@@ -53,7 +57,9 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
       // The new process serves: the operators' view involves gateway, share service and worker.
       var status = 0
       for _ in 0..<1000 where status != 200 {
-        status = (try? await installation.send("GET", after.gateway + "/admin/1/status", bearer: after.operatorToken).status) ?? 0
+        status =
+          (try? await installation.send("GET", after.gateway + "/admin/1/status", bearer: after.operatorToken).status)
+          ?? 0
         if status != 200 { try await Task.sleep(for: .milliseconds(10)) }
       }
       #expect(status == 200)
@@ -62,11 +68,15 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a worker that was stopped is killed, so that others have its shards`() async throws {
+  @Test(.timeLimit(.minutes(2))) func `a worker that was stopped is killed, so that others have its shards`()
+    async throws
+  {
     try await Installation.run(workers: 2) { installation in
       let pids = try #require(installation.ready.pids["worker"])
       #expect(kill(pids[0], SIGSTOP) == 0)
-      let after = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 2 && $0.pids["worker"]?.contains(pids[0]) == false }
+      let after = try await installation.waitForReadyFile {
+        $0.pids["worker"]?.count == 2 && $0.pids["worker"]?.contains(pids[0]) == false
+      }
       #expect(after.pids["worker"]?.contains(pids[1]) == true, "the other one goes on")
       let output = try String(contentsOf: installation.folder.appending(path: "dev.log"), encoding: .utf8)
       #expect(output.contains("(pid \(pids[0])) no longer answers; `aquifer dev` kills it"))
@@ -90,13 +100,17 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
     let dev = try Installation.start(workers: 1, folder: folder)
-    let installation = Installation(folder: folder, pid: dev.processIdentifier, ready: try await Installation.waitUntilReady(dev, folder))
-    let device = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice").device("A")
+    let installation = Installation(
+      folder: folder, pid: dev.processIdentifier, ready: try await Installation.waitUntilReady(dev, folder))
+    let device = try await App(
+      installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
+    ).user("alice").device("A")
     async let held = device.send("GET", "/changes?wait=60")
     // Waits until the gateway reports the held request.
     var isHeld = false
     for _ in 0..<1000 where !isHeld {
-      isHeld = try await installation.send("GET", "\(installation.ready.admin["gateway"] ?? "")/metrics").text.contains("aquifer_long_polls 1\n")
+      isHeld = try await installation.send("GET", "\(installation.ready.admin["gateway"] ?? "")/metrics").text.contains(
+        "aquifer_long_polls 1\n")
       if !isHeld { try await Task.sleep(for: .milliseconds(10)) }
     }
     #expect(isHeld)
@@ -131,7 +145,8 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
     let (token, store, operatorToken) = try #require(known)
     try await Installation.run(folder: folder) { installation in
       #expect(installation.ready.operatorToken == operatorToken)
-      let url = "\(installation.ready.gateway)/mirror/1/iCloud.org.example.app/development/private/stores/\(store)/objects/\(tag)"
+      let url =
+        "\(installation.ready.gateway)/mirror/1/iCloud.org.example.app/development/private/stores/\(store)/objects/\(tag)"
       let object = try await installation.send("GET", url, bearer: token)
       #expect(object.status == 200)
       #expect(object.text.contains("kept"))
@@ -144,7 +159,9 @@ private func waitForEnd(of pids: [Int32]) async throws -> Bool {
     let folder = base.appending(path: String(repeating: "long", count: 30))
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     try await Installation.run(folder: folder) { installation in
-      let second = try CommandLineTool.run(["dev", "--data", folder.appending(path: "data").path, "--http-port", "0", "--ping-port", "0"])
+      let second = try CommandLineTool.run([
+        "dev", "--data", folder.appending(path: "data").path, "--http-port", "0", "--ping-port", "0",
+      ])
       #expect(second.code == 1)
       #expect(second.problem.contains("is in use by another"))
       #expect(try await installation.aquifer("status").code == 0)

@@ -11,7 +11,10 @@ import Testing
   /// Runs a command with `--json`.
   private static func aquifer(_ words: String..., in installation: Installation) throws -> Value {
     let (code, output, problem) = try CommandLineTool.run(
-      ["--json"] + words, environment: ["AQUIFER_SERVER": installation.ready.gateway, "AQUIFER_OPERATOR_TOKEN": installation.ready.operatorToken])
+      ["--json"] + words,
+      environment: [
+        "AQUIFER_SERVER": installation.ready.gateway, "AQUIFER_OPERATOR_TOKEN": installation.ready.operatorToken,
+      ])
     guard code == 0 else { throw Unexpected("\(words): \(problem)") }
     return try Value(json: Array(output.utf8))
   }
@@ -32,7 +35,10 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(2)))
-  func `T-D01 T-D02 T-D03 two devices make the same tag, and the posts of both end at one tag on all devices, though the worker is killed`() async throws {
+  func
+    `T-D01 T-D02 T-D03 two devices make the same tag, and the posts of both end at one tag on all devices, though the worker is killed`()
+    async throws
+  {
     try await Installation.run { installation in
       let app = try await App(installation, model: Self.model)
       try Self.declare("merge-lowest-uuid", of: app)
@@ -42,18 +48,29 @@ import Testing
       var (tokenA, tokenB) = (Value.null, Value.null)
       // Both devices are offline, each with a tag and a post of its own.
       for (device, tag, post) in [(a, Self.high, "PA"), (b, Self.low, "PB")] {
-        try await device.save([MainJob.insert("Tag", tag, ["name": "sea"]), MainJob.insert("VideoPost", post, ["title": .string(post)], ["tags": [.string(tag)]])])
+        try await device.save([
+          MainJob.insert("Tag", tag, ["name": "sea"]),
+          MainJob.insert("VideoPost", post, ["title": .string(post)], ["tags": [.string(tag)]]),
+        ])
       }
       for (tag, post, isA) in [(Self.high, "PA", true), (Self.low, "PB", false)] {
         let own: [Value] = [
-          ["changeType": "save", "entity": "Tag", "objectID": .string(tag), "attributes": ["name": "sea"], "relationships": [:]],
-          ["changeType": "link", "entity": "Post", "objectID": .string(post), "relationship": "tags", "target": ["entity": "Tag", "objectID": .string(tag)]],
+          [
+            "changeType": "save", "entity": "Tag", "objectID": .string(tag), "attributes": ["name": "sea"],
+            "relationships": [:],
+          ],
+          [
+            "changeType": "link", "entity": "Post", "objectID": .string(post), "relationship": "tags",
+            "target": ["entity": "Tag", "objectID": .string(tag)],
+          ],
         ]
         for change in own { if isA { try graphA.apply(change) } else { try graphB.apply(change) } }
       }
       let before = try installation.now()
       #expect(kill(try #require(before.pids["worker"]?.first), SIGKILL) == 0)
-      _ = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"] }
+      _ = try await installation.waitForReadyFile {
+        $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"]
+      }
       try await Self.pull(a, &graphA, &tokenA)
       try await Self.pull(b, &graphB, &tokenB)
       let pairs: Set = [Graph.Pair("PA", Self.low), Graph.Pair("PB", Self.low)]
@@ -81,12 +98,15 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `T-D06 a second tag is refused with the first one's name, and duplicates from before are listed`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `T-D06 a second tag is refused with the first one's name, and duplicates from before are listed`() async throws {
     try await Installation.run { installation in
       let app = try await App(installation, model: Self.model)
       let user = try await app.user("alice")
       let device = try await user.device("A")
-      try await device.save([MainJob.insert("Tag", Self.low, ["name": "sea"]), MainJob.insert("Tag", Self.high, ["name": "sea"])])
+      try await device.save([
+        MainJob.insert("Tag", Self.low, ["name": "sea"]), MainJob.insert("Tag", Self.high, ["name": "sea"]),
+      ])
       try Self.declare("reject", of: app)
       var groups: [Value] = []
       for _ in 0..<200 where groups.isEmpty {
@@ -95,7 +115,8 @@ import Testing
       }
       #expect(groups.first?["records"] == [.string(Self.low), .string(Self.high)])
       #expect(groups.first?["count"].integer == 2)
-      let refused = try await device.send("POST", "/transactions", Device.transactions([MainJob.insert("Tag", "T3", ["name": "sea"])], id: "TX"))
+      let refused = try await device.send(
+        "POST", "/transactions", Device.transactions([MainJob.insert("Tag", "T3", ["name": "sea"])], id: "TX"))
       #expect(refused.status == 409)
       let answer = try refused.json
       #expect(answer["serverErrorCode"].string == "UNIQUE_FIELD_ERROR" && answer["ckErrorCode"].integer == 19)
@@ -108,7 +129,8 @@ import Testing
             [
               "operationType": "create",
               "record": [
-                "recordName": "T4", "recordType": "CD_Tag", "fields": ["CD_entityName": ["value": "Tag"], "CD_name": ["value": "sea"]],
+                "recordName": "T4", "recordType": "CD_Tag",
+                "fields": ["CD_entityName": ["value": "Tag"], "CD_name": ["value": "sea"]],
               ],
             ]
           ],

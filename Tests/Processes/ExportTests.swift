@@ -14,46 +14,65 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(2)))
-  func `T-E05 T-E06 objects of a web application's zone are edited where they are, others join them there, and no relationship leaves a zone`() async throws {
+  func
+    `T-E05 T-E06 objects of a web application's zone are edited where they are, others join them there, and no relationship leaves a zone`()
+    async throws
+  {
     try await Installation.run { installation in
       let user = try await App(installation, model: Self.model).user("alice")
       for zone in ["Trips", "Work"] {
-        _ = try await user.records("zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": .string(zone)]]]]])
+        _ = try await user.records(
+          "zones/modify",
+          ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": .string(zone)]]]]])
         let saved = try await user.records("records/modify", Self.post("post of \(zone)", zone, in: zone))
         #expect(saved["records"][0]["serverErrorCode"] == .null, "\(saved)")
       }
       let device = try await user.device("phone")
       #expect(Set(try await device.importedGraph().graph.objects.keys) == ["post of Trips", "post of Work"])
       let saved = try await device.save([
-        MainJob.update("VideoPost", "post of Trips", ["title": "edited"], ["attachments": ["A"]]), MainJob.insert("Attachment", "A", ["fileName": "a.mov"]),
-        MainJob.insert("Tag", "T", ["name": "sea"], ["posts": ["post of Trips"]]), MainJob.insert("Tag", "alone", ["name": "sand"]),
+        MainJob.update("VideoPost", "post of Trips", ["title": "edited"], ["attachments": ["A"]]),
+        MainJob.insert("Attachment", "A", ["fileName": "a.mov"]),
+        MainJob.insert("Tag", "T", ["name": "sea"], ["posts": ["post of Trips"]]),
+        MainJob.insert("Tag", "alone", ["name": "sand"]),
       ])
       #expect(saved["event"]["succeeded"] == true, "\(saved)")
       let trips = try await user.allRecords(in: "Trips").records
       #expect(Set(trips.keys).isSuperset(of: ["post of Trips", "A", "T"]) && trips.count == 4, "\(trips.keys)")
-      #expect(trips["post of Trips"]?["fields"]["CD_title"]["value"] == "edited" && trips["A"]?["fields"]["CD_post"]["value"] == "post of Trips")
+      #expect(
+        trips["post of Trips"]?["fields"]["CD_title"]["value"] == "edited"
+          && trips["A"]?["fields"]["CD_post"]["value"] == "post of Trips")
       #expect(Array(try await user.allRecords(in: Self.home).records.keys) == ["alone"])
 
       // The worker dies and comes back: the assignments to zones remain.
       let before = try installation.now()
       #expect(kill(try #require(before.pids["worker"]?.first), SIGKILL) == 0)
-      _ = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"] }
+      _ = try await installation.waitForReadyFile {
+        $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"]
+      }
       let crossing = try await device.send(
-        "POST", "/transactions", Device.transactions([MainJob.update("Tag", "T", [:], ["posts": ["add": ["post of Work"]]])], id: UUID().uuidString))
+        "POST", "/transactions",
+        Device.transactions(
+          [MainJob.update("Tag", "T", [:], ["posts": ["add": ["post of Work"]]])], id: UUID().uuidString))
       #expect(crossing.status == 400, "\(crossing.text)")
-      #expect(crossing.text.contains("134060") && crossing.text.contains("'Trips'") && crossing.text.contains("'Work'"), "\(crossing.text)")
+      #expect(
+        crossing.text.contains("134060") && crossing.text.contains("'Trips'") && crossing.text.contains("'Work'"),
+        "\(crossing.text)")
       try await device.save([MainJob.insert("Tag", "U", ["name": "salt"], ["posts": ["post of Work"]])])
       #expect(try await user.allRecords(in: "Work").records.count == 3)
 
       // Another device sees one graph, and an operator sees the zone of each object.
       let graph = try await user.device("tablet").importedGraph().graph
-      #expect(Set(graph.objects.keys) == ["post of Trips", "post of Work", "A", "T", "U", "alone"] && graph.pairs.count == 2)
+      #expect(
+        Set(graph.objects.keys) == ["post of Trips", "post of Work", "A", "T", "U", "alone"] && graph.pairs.count == 2)
       let explained = try await installation.aquifer(
         "--json", "explain", "T", "--container", user.app.container, "--environment", "development", "--user", "alice")
       #expect(explained.code == 0, "\(explained.problem)")
-      #expect(try Value(json: Array(explained.output.utf8))["explain"][0]["zoneID"]["zoneName"] == "Trips", "\(explained.output)")
+      #expect(
+        try Value(json: Array(explained.output.utf8))["explain"][0]["zoneID"]["zoneName"] == "Trips",
+        "\(explained.output)")
       let elsewhere = try await installation.aquifer(
-        "--json", "explain", "T", "--container", user.app.container, "--environment", "development", "--user", "alice", "--public")
+        "--json", "explain", "T", "--container", user.app.container, "--environment", "development", "--user", "alice",
+        "--public")
       #expect(try Value(json: Array(elsewhere.output.utf8))["explain"].elements.isEmpty)
     }
   }
@@ -66,20 +85,27 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `T-E16 a worker that is killed with fifty thousand changes pending begins where it was, with bounded memory, and exports each once`() async throws {
+  func
+    `T-E16 a worker that is killed with fifty thousand changes pending begins where it was, with bounded memory, and exports each once`()
+    async throws
+  {
     try await Installation.run { installation in
       let user = try await App(installation, model: Self.model).user("alice")
       let device = try await user.device("phone")
       let count = 50_000
       let text = String(repeating: "x", count: 300)
       for start in stride(from: 0, to: count, by: 10_000) {
-        try await device.save((start..<start + 10_000).map { MainJob.insert("Tag", "tag \($0)", ["name": .string("\($0) \(text)")]) }, waitsForExport: false)
+        try await device.save(
+          (start..<start + 10_000).map { MainJob.insert("Tag", "tag \($0)", ["name": .string("\($0) \(text)")]) },
+          waitsForExport: false)
       }
       let killed = try await device.call("GET", "/status")
       let before = try installation.now()
       #expect(kill(try #require(before.pids["worker"]?.first), SIGKILL) == 0)
       let died = ContinuousClock.now
-      let after = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"] }
+      let after = try await installation.waitForReadyFile {
+        $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"]
+      }
       let pid = try #require(after.pids["worker"]?.first)
       var status = try await device.call("GET", "/status")
       let back = died.duration(to: .now)

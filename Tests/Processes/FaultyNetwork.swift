@@ -35,7 +35,8 @@ final class FaultyNetwork {
     defer { try? FileManager.default.removeItem(at: program) }
     let source = Checkout.root.appending(path: "Tests/Processes/network.c").path
     let made = try CommandLineTool.run(
-      ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program.path, source], executable: URL(filePath: "/usr/bin/env"))
+      ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program.path, source],
+      executable: URL(filePath: "/usr/bin/env"))
     guard made.code == 0 else { throw Unexpected("cc: \(made.problem)") }
     process.executableURL = program
     process.arguments = ["\(seed)", Self.nextPrefix()] + names
@@ -45,7 +46,8 @@ final class FaultyNetwork {
     for name in names {
       let words = try line().split(separator: " ").map(String.init)
       guard words.count == 3, words[0] == name else { throw Unexpected("network: \(words)") }
-      hosts[name] = Host(address: words[1], launcher: name == names[0] ? [] : ["/usr/bin/nsenter", "--net=\(words[2])"])
+      hosts[name] = Host(
+        address: words[1], launcher: name == names[0] ? [] : ["/usr/bin/nsenter", "--net=\(words[2])"])
     }
   }
 
@@ -55,7 +57,9 @@ final class FaultyNetwork {
   }
 
   /// Delays packets between two hosts by `delay` plus up to `jitter` milliseconds, and drops `loss` of a thousand.
-  func link(_ one: String, _ other: String, delay: Int, jitter: Int, loss: Int) throws { try tell("link \(one) \(other) \(delay) \(jitter) \(loss)") }
+  func link(_ one: String, _ other: String, delay: Int, jitter: Int, loss: Int) throws {
+    try tell("link \(one) \(other) \(delay) \(jitter) \(loss)")
+  }
 
   /// Cuts the connection between two hosts.
   func cut(_ one: String, _ other: String) throws { try tell("cut \(one) \(other)") }

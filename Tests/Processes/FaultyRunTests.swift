@@ -6,10 +6,15 @@ import HTTPClient
 import Synchronization
 import Testing
 
-@Suite(.serialized, .enabled(if: FaultyNetwork.isPossible, "network namespaces take root, CAP_SYS_ADMIN, CAP_NET_ADMIN, /dev/net/tun and a C compiler"))
+@Suite(
+  .serialized,
+  .enabled(
+    if: FaultyNetwork.isPossible,
+    "network namespaces take root, CAP_SYS_ADMIN, CAP_NET_ADMIN, /dev/net/tun and a C compiler"))
 struct FaultyRunTests {
   /// Unit: seconds. AQUIFER_FAULTY_RUN_SECONDS makes it longer.
-  private static let length = ProcessInfo.processInfo.environment["AQUIFER_FAULTY_RUN_SECONDS"].flatMap(Double.init) ?? 20
+  private static let length =
+    ProcessInfo.processInfo.environment["AQUIFER_FAULTY_RUN_SECONDS"].flatMap(Double.init) ?? 20
 
   /// A device that edits tags of its own, whose expected state is therefore known, on two posts that it shares with
   /// others.
@@ -90,7 +95,9 @@ struct FaultyRunTests {
         // Links and unlinks. The first link stays, so that the tag's zone is known.
         let isLinked = state.links[tag]?.contains(posts[1]) == true
         next.links[tag] = isLinked ? [posts[0]] : Set(posts)
-        return (MainJob.update("Tag", tag, [:], ["posts": .array((isLinked ? [posts[0]] : posts).map(Value.string))]), next)
+        return (
+          MainJob.update("Tag", tag, [:], ["posts": .array((isLinked ? [posts[0]] : posts).map(Value.string))]), next
+        )
       default:
         next.names[tag] = nil
         next.links[tag] = nil
@@ -108,26 +115,34 @@ struct FaultyRunTests {
   /// Two posts connected by one tag.
   private static func posts(_ title: String, in device: Device) async throws -> [String] {
     let posts = [try await post(title, in: device), try await post(title, in: device)]
-    try await device.save([MainJob.insert("Tag", UUID().uuidString, ["name": "connects"], ["posts": .array(posts.map(Value.string))])])
+    try await device.save([
+      MainJob.insert("Tag", UUID().uuidString, ["name": "connects"], ["posts": .array(posts.map(Value.string))])
+    ])
     return posts
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: [7] as [UInt64])
-  func `T-X01 after random edits under faults of network and workers all devices have the same graph, and it is what was acknowledged`(_ seed: UInt64) async throws {
+  func
+    `T-X01 after random edits under faults of network and workers all devices have the same graph, and it is what was acknowledged`(
+      _ seed: UInt64
+    ) async throws
+  {
     try await NetworkedInstallation.run(seed: seed) { installation in
       let users = try await installation.app.usersApart(["alice", "bob"])
       let (phone, laptop) = (try await users[0].device("phone"), try await users[0].device("laptop"))
       let own = try await Self.posts("own", in: phone)
       let shared = try await Self.posts("shared", in: phone)
       let share = try await phone.call(
-        "POST", "/shares", ["objectIDs": [.string(shared[0])], "to": .null, "title": "Trip", "publicPermission": "READ_WRITE"])
+        "POST", "/shares",
+        ["objectIDs": [.string(shared[0])], "to": .null, "title": "Trip", "publicPermission": "READ_WRITE"])
       let tablet = try await users[1].device("tablet", in: "shared")
       try await tablet.call("POST", "/accept", ["shortGUIDs": [["value": share["share"]["shortGUID"]]]])
       // Each device imports the posts before it edits.
       for device in [phone, laptop, tablet] { _ = try await device.changes() }
 
       let editors = [
-        Editor(phone, posts: shared, seed: seed), Editor(laptop, posts: own, seed: seed &+ 1), Editor(tablet, posts: shared, seed: seed &+ 2),
+        Editor(phone, posts: shared, seed: seed), Editor(laptop, posts: own, seed: seed &+ 1),
+        Editor(tablet, posts: shared, seed: seed &+ 2),
       ]
       let end = ContinuousClock.now + .seconds(Self.length)
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -149,7 +164,9 @@ struct FaultyRunTests {
   private static func disturb(_ installation: NetworkedInstallation, _ round: Int) async throws {
     let names = NetworkedInstallation.names
     try installation.network.heal()
-    for (index, one) in names.enumerated() { for other in names[..<index] { try installation.network.link(one, other, delay: 4, jitter: 8, loss: 20) } }
+    for (index, one) in names.enumerated() {
+      for other in names[..<index] { try installation.network.link(one, other, delay: 4, jitter: 8, loss: 20) }
+    }
     try await Task.sleep(for: .milliseconds(800))
     let worker = "worker-\(1 + round % 2)"
     switch round % 3 {
@@ -184,7 +201,9 @@ struct FaultyRunTests {
       #expect(Self.pairs(graph) == pairs, "\(database)")
     }
     // Every link record's ends are in its zone.
-    for zone in try await users[0].records("zones/list", [:])["zones"].elements.compactMap({ $0["zoneID"]["zoneName"].string }) where zone != "_defaultZone" {
+    for zone in try await users[0].records("zones/list", [:])["zones"].elements.compactMap({
+      $0["zoneID"]["zoneName"].string
+    }) where zone != "_defaultZone" {
       let records = try await users[0].allRecords(in: zone).records
       for (name, record) in records where record["recordType"] == "CDMR" {
         let ends = record["fields"]["CD_recordNames"]["value"].string?.split(separator: ":").map(String.init) ?? []
@@ -195,7 +214,9 @@ struct FaultyRunTests {
 
   /// The names of tags that editors made.
   private static func names(_ graph: Graph) -> [String: String] {
-    graph.objects.filter { $0.value.entity == "Tag" }.compactMapValues { $0.attributes["name"]?.string }.filter { $0.value != "connects" }
+    graph.objects.filter { $0.value.entity == "Tag" }.compactMapValues { $0.attributes["name"]?.string }.filter {
+      $0.value != "connects"
+    }
   }
 
   private static func pairs(_ graph: Graph) -> Set<Graph.Pair> {

@@ -19,16 +19,21 @@ import Testing
     return (Int64(line.split(whereSeparator: { $0 == " " || $0 == "\t" })[1]) ?? 0) * 1024
   }
 
-  @Test(.timeLimit(.minutes(5))) func `a first import of 100 000 objects streams with flat memory, and says how far it is`() async throws {
+  @Test(.timeLimit(.minutes(5)))
+  func `a first import of 100 000 objects streams with flat memory, and says how far it is`() async throws {
     try await Installation.run { installation in
       let user = try await App(installation, model: Self.model).user("alice")
       let (writer, reader) = (try await user.device("writer"), try await user.device("reader"))
       let padding = String(repeating: "x", count: 200)
       for start in stride(from: 0, to: Self.objectCount, by: Self.saveCount) {
-        let changes = (start..<start + Self.saveCount).map { MainJob.insert("Tag", "T\($0)", ["name": .string("\($0) \(padding)")]) }
+        let changes = (start..<start + Self.saveCount).map {
+          MainJob.insert("Tag", "T\($0)", ["name": .string("\($0) \(padding)")])
+        }
         try await writer.save(changes, waitsForExport: start + Self.saveCount == Self.objectCount)
       }
-      while try await writer.call("GET", "/status")["pendingUploads"].integer != 0 { try await Task.sleep(for: .milliseconds(100)) }
+      while try await writer.call("GET", "/status")["pendingUploads"].integer != 0 {
+        try await Task.sleep(for: .milliseconds(100))
+      }
 
       let worker = try #require(try installation.now().pids["worker"]?.first)
       var seen: Set<String> = []
@@ -47,7 +52,9 @@ import Testing
         if pages == 10 { base = resident }
         peak = max(peak, resident)
         let progress = page["progress"]
-        #expect((progress["done"].integer ?? -1) > done && (progress["done"].integer ?? 0) <= (progress["total"].integer ?? 0))
+        #expect(
+          (progress["done"].integer ?? -1) > done && (progress["done"].integer ?? 0) <= (progress["total"].integer ?? 0)
+        )
         done = progress["done"].integer ?? 0
         guard page["moreComing"].bool == true else {
           #expect(progress["done"] == progress["total"] && page["initialImport"]["done"].bool == true)
@@ -56,7 +63,9 @@ import Testing
         #expect(page["initialImport"]["done"].bool == false)
       }
       let took = begin.duration(to: clock.now)
-      print("first import: \(seen.count) objects, \(pages) pages, \(took), worker \(base >> 20) MiB after 10 pages, \(peak >> 20) MiB at most")
+      print(
+        "first import: \(seen.count) objects, \(pages) pages, \(took), worker \(base >> 20) MiB after 10 pages, \(peak >> 20) MiB at most"
+      )
       #expect(seen.count == Self.objectCount && pages >= 100)
       #expect(peak - base < Self.growthLimit, "the worker grew from \(base >> 20) to \(peak >> 20) MiB")
       let events = try await reader.call("GET", "/events?type=import")["events"].elements

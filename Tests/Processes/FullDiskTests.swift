@@ -4,7 +4,8 @@
 import Foundation
 import Testing
 
-@Suite(.serialized, .enabled(if: SmallDisk.isPossible, "mounting a file system in memory takes root and CAP_SYS_ADMIN")) struct FullDiskTests {
+@Suite(.serialized, .enabled(if: SmallDisk.isPossible, "mounting a file system in memory takes root and CAP_SYS_ADMIN"))
+struct FullDiskTests {
   /// An installation whose share service and worker each have a small disk.
   private struct World {
     let processes: SeparateProcesses
@@ -21,11 +22,16 @@ import Testing
         let records = try SmallDisk(at: processes.folder.path + "/records", megabytes: 6)
         try await processes.start("share-1", ["--data", directory.path, "--shards", "1"])
         try await processes.start("worker-1", ["--data", records.path])
-        let gateway = try await processes.start("gateway-1", ["--http", "127.0.0.1:0", "--assets", records.path + "/assets", "--upload-reserve", "0"])
+        let gateway = try await processes.start(
+          "gateway-1", ["--http", "127.0.0.1:0", "--assets", records.path + "/assets", "--upload-reserve", "0"])
         let installation = processes.installation(gateway: gateway)
-        let user = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice")
+        let user = try await App(
+          installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
+        ).user("alice")
         let (phone, laptop) = (try await user.device("phone"), try await user.device("laptop"))
-        try await body(World(processes: processes, directory: directory, records: records, user: user, device: phone, laptop: laptop))
+        try await body(
+          World(processes: processes, directory: directory, records: records, user: user, device: phone, laptop: laptop)
+        )
       }
     }
 
@@ -66,14 +72,19 @@ import Testing
   }
 
   /// 503 with a Retry-After.
-  private static func expectLater(_ answer: Installation.Answer, sourceLocation: SourceLocation = #_sourceLocation) throws {
+  private static func expectLater(_ answer: Installation.Answer, sourceLocation: SourceLocation = #_sourceLocation)
+    throws
+  {
     #expect(answer.status == 503, "\(answer.text)", sourceLocation: sourceLocation)
     #expect(try answer.json["serverErrorCode"] == "TRY_AGAIN_LATER", sourceLocation: sourceLocation)
     let seconds = answer.header("Retry-After").flatMap(Int.init) ?? 0
     #expect((1...10).contains(seconds), "\(seconds) s", sourceLocation: sourceLocation)
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a worker on a full disk refuses saves, serves reads, loses nothing, and goes on by itself when there is space`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a worker on a full disk refuses saves, serves reads, loses nothing, and goes on by itself when there is space`()
+    async throws
+  {
     try await World.run { world in
       var acknowledged = [try #require(try await world.save().name)]
       // Also exports earlier saves.
@@ -101,7 +112,11 @@ import Testing
       let (graph, token) = try await world.laptop.importedGraph()
       #expect(graph.objects[acknowledged[0]] != nil)
       #expect(try await world.laptop.changes(after: token).changes.isEmpty)
-      #expect(try await world.user.send("records/query", ["query": ["recordType": "CD_Tag"], "zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"]]).status == 200)
+      #expect(
+        try await world.user.send(
+          "records/query",
+          ["query": ["recordType": "CD_Tag"], "zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"]]
+        ).status == 200)
       #expect(world.processes.isRunning("worker-1"))
 
       try world.records.free()
@@ -121,7 +136,9 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(2)), arguments: [SIGKILL, SIGTERM])
-  func `a worker that is started again on a full disk serves reads, and saves when there is space`(signal: Int32) async throws {
+  func `a worker that is started again on a full disk serves reads, and saves when there is space`(signal: Int32)
+    async throws
+  {
     try await World.run { world in
       let acknowledged = [try #require(try await world.save().name)]
       var names: [String] = []
@@ -146,12 +163,15 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a worker of aquifer dev that is killed on a full disk comes back once, and serves reads`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a worker of aquifer dev that is killed on a full disk comes back once, and serves reads`() async throws {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
     let disk = try SmallDisk(at: folder.path + "/data", megabytes: 24)
     try await Installation.run(folder: folder) { installation in
-      let user = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path).user("alice")
+      let user = try await App(
+        installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path
+      ).user("alice")
       let (phone, laptop) = (try await user.device("phone"), try await user.device("laptop"))
       let name = UUID().uuidString
       try await phone.save([MainJob.insert("Tag", name)])
@@ -166,7 +186,10 @@ import Testing
       #expect(try await laptop.importedGraph().graph.objects[name] != nil)
       // The worker is not restarted repeatedly.
       func pid() throws -> String {
-        try CommandLineTool.run(["-f", "--", "aquifer-worker --name worker-1 .*\(folder.lastPathComponent)"], executable: URL(filePath: "/usr/bin/pgrep")).output
+        try CommandLineTool.run(
+          ["-f", "--", "aquifer-worker --name worker-1 .*\(folder.lastPathComponent)"],
+          executable: URL(filePath: "/usr/bin/pgrep")
+        ).output
       }
       let running = try pid()
       try await Task.sleep(for: .seconds(6))
@@ -176,7 +199,8 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `with a full directory operators are told to come later, and users go on saving and importing`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `with a full directory operators are told to come later, and users go on saving and importing`() async throws {
     try await World.run { world in
       let installation = world.user.app.installation
       try world.directory.fill()
@@ -184,7 +208,8 @@ import Testing
       var refused: Installation.Answer?
       while refused == nil, made < 2000 {
         let answer = try await installation.send(
-          "POST", installation.ready.gateway + "/admin/1/users", bearer: installation.ready.operatorToken, bytes: try Value.object(["name": "user-\(made)"]).json)
+          "POST", installation.ready.gateway + "/admin/1/users", bearer: installation.ready.operatorToken,
+          bytes: try Value.object(["name": "user-\(made)"]).json)
         if answer.status == 200 { made += 1 } else { refused = answer }
       }
       try Self.expectLater(try #require(refused))

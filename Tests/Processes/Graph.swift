@@ -10,7 +10,9 @@ struct Graph: Hashable, Sendable {
     /// The latest known zone; not compared.
     var zone = Value.null
 
-    static func == (left: Object, right: Object) -> Bool { left.entity == right.entity && left.attributes == right.attributes && left.toOnes == right.toOnes }
+    static func == (left: Object, right: Object) -> Bool {
+      left.entity == right.entity && left.attributes == right.attributes && left.toOnes == right.toOnes
+    }
 
     func hash(into hasher: inout Hasher) {
       hasher.combine(entity)
@@ -50,7 +52,9 @@ struct Graph: Hashable, Sendable {
       objects[id] = nil
       pairs = pairs.filter { !$0.ends.contains(id) }
     case "link", "unlink":
-      guard let target = change["target"]["objectID"].string else { throw Unexpected("a link without target: \(change)") }
+      guard let target = change["target"]["objectID"].string else {
+        throw Unexpected("a link without target: \(change)")
+      }
       if kind == "link" { pairs.insert(Pair(id, target)) } else { pairs.remove(Pair(id, target)) }
     default: throw Unexpected("a change of kind \(kind)")
     }

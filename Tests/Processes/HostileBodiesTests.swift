@@ -15,7 +15,8 @@ private struct Spoiler {
   }
 
   private static let pieces = [
-    "null", "[]", "{}", "NaN", "1e999", "9007199254740993", "-", #""\ud800""#, "\u{0}", ",", "\"", "]", "}", String(repeating: "[", count: 200),
+    "null", "[]", "{}", "NaN", "1e999", "9007199254740993", "-", #""\ud800""#, "\u{0}", ",", "\"", "]", "}",
+    String(repeating: "[", count: 200),
     String(repeating: "7", count: 400), #""recordName":"a","#, #""operations":[],"#,
   ]
 
@@ -43,16 +44,23 @@ private struct Spoiler {
       "private/records/modify",
       #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"CD_Tag","fields":{"CD_name":{"value":"spoiled","type":"STRING"},"to":{"value":{"recordName":"a","action":"VALIDATE"}}}},"desiredKeys":["CD_name"]},{"operationType":"delete","record":{"recordName":"b","recordChangeTag":"2"}}],"zoneID":{"zoneName":"Trips"},"atomic":false}"#
     ),
-    ("private/records/lookup", #"{"records":[{"recordName":"a","desiredKeys":["CD_name"]}],"zoneID":{"zoneName":"Trips"}}"#),
+    (
+      "private/records/lookup",
+      #"{"records":[{"recordName":"a","desiredKeys":["CD_name"]}],"zoneID":{"zoneName":"Trips"}}"#
+    ),
     (
       "private/records/query",
       #"{"query":{"recordType":"CD_Tag","filterBy":[{"fieldName":"CD_name","comparator":"EQUALS","fieldValue":{"value":"x"}}],"sortBy":[{"fieldName":"CD_name"}]},"zoneID":{"zoneName":"Trips"},"resultsLimit":3}"#
     ),
-    ("private/changes/zone", #"{"zones":[{"zoneID":{"zoneName":"Trips"},"syncToken":"","resultsLimit":2}]}"#), ("private/changes/database", #"{"resultsLimit":1}"#),
+    ("private/changes/zone", #"{"zones":[{"zoneID":{"zoneName":"Trips"},"syncToken":"","resultsLimit":2}]}"#),
+    ("private/changes/database", #"{"resultsLimit":1}"#),
     ("private/zones/modify", #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"Other"}}}]}"#),
     ("private/zones/lookup", #"{"zones":[{"zoneName":"Trips"}]}"#),
     ("public/records/resolve", #"{"shortGUIDs":[{"value":"0000aaaaaaaaaaaaaaaaaaaaa","shouldFetchRootRecord":true}]}"#),
-    ("public/records/modify", #"{"operations":[{"operationType":"create","record":{"recordType":"CD_Tag","fields":{}}}]}"#),
+    (
+      "public/records/modify",
+      #"{"operations":[{"operationType":"create","record":{"recordType":"CD_Tag","fields":{}}}]}"#
+    ),
   ]
 
   /// Resident bytes of all processes.
@@ -64,11 +72,14 @@ private struct Spoiler {
     }
   }
 
-  @Test(.timeLimit(.minutes(4))) func `hundreds of spoiled bodies change nothing that they are refused for, and no process grows`() async throws {
+  @Test(.timeLimit(.minutes(4)))
+  func `hundreds of spoiled bodies change nothing that they are refused for, and no process grows`() async throws {
     try await Installation.run { installation in
-      let app = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
+      let app = try await App(
+        installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
       let alice = try await app.user("alice")
-      _ = try await alice.records("zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": "Trips"]]]]])
+      _ = try await alice.records(
+        "zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": "Trips"]]]]])
       let before = try installation.now().pids
       var spoiler = Spoiler(seed: 7)
       var refusals = 0
@@ -78,11 +89,13 @@ private struct Spoiler {
           let bytes = spoiler.spoiled(body)
           let token = try await alice.records("changes/database", [:])["syncToken"]
           let answer = try await installation.send(
-            "POST", "\(installation.ready.gateway)/database/1/\(app.container)/development/\(path)", bearer: alice.token, bytes: bytes)
+            "POST", "\(installation.ready.gateway)/database/1/\(app.container)/development/\(path)",
+            bearer: alice.token, bytes: bytes)
           if answer.status == 200 { continue }
           refusals += 1
           let text = String(decoding: bytes, as: UTF8.self)
-          #expect([400, 404, 413].contains(answer.status), "\(path) \(text): \(answer.status) \(answer.text.prefix(300))")
+          #expect(
+            [400, 404, 413].contains(answer.status), "\(path) \(text): \(answer.status) \(answer.text.prefix(300))")
           let error = try answer.json
           #expect(error["serverErrorCode"].string != nil && error["reason"].string?.isEmpty == false, "\(path) \(text)")
           #expect(try await alice.records("changes/database", [:])["syncToken"] == token, "\(path) \(text)")
@@ -92,7 +105,8 @@ private struct Spoiler {
       func sendLarge(_ count: Int) async throws {
         for index in 0..<count {
           let answer = try await installation.send(
-            "POST", "\(installation.ready.gateway)/database/1/\(app.container)/development/private/records/modify", bearer: alice.token,
+            "POST", "\(installation.ready.gateway)/database/1/\(app.container)/development/private/records/modify",
+            bearer: alice.token,
             bytes: [UInt8](repeating: UInt8(ascii: "["), count: (8 + index % 2) << 20))
           #expect(answer.status == (index % 2 == 0 ? 400 : 413))
         }

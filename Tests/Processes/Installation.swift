@@ -52,14 +52,19 @@ struct Installation: Sendable {
   ///   - options: further options of `aquifer dev`.
   ///   - tls: true: uses TLS with a new certificate, whose authority is `authority`.
   static func run(
-    workers: Int = 1, folder given: URL? = nil, options: [String] = [], environment: [String: String] = [:], tls: Bool = false,
+    workers: Int = 1, folder given: URL? = nil, options: [String] = [], environment: [String: String] = [:],
+    tls: Bool = false,
     _ body: (Installation) async throws -> Void
   ) async throws {
     let folder = try given ?? makeFolder()
     defer { if given == nil { try? FileManager.default.removeItem(at: folder) } }
     try? FileManager.default.removeItem(at: folder.appending(path: "ready.json"))
     let certificates = tls ? try CommandLineTool.certificates(in: folder) : nil
-    let options = options + (certificates.map { ["--tls-certificate", $0.appending(path: "chain.pem").path, "--tls-key", $0.appending(path: "key.pem").path] } ?? [])
+    let options =
+      options
+      + (certificates.map {
+        ["--tls-certificate", $0.appending(path: "chain.pem").path, "--tls-key", $0.appending(path: "key.pem").path]
+      } ?? [])
     let authority = certificates?.appending(path: "ca.pem").path
     let dev = try start(workers: workers, folder: folder, options: options, environment: environment)
     defer {
@@ -67,7 +72,8 @@ struct Installation: Sendable {
       dev.waitUntilExit()
     }
     let installation = Installation(
-      folder: folder, pid: dev.processIdentifier, ready: try await waitUntilReady(dev, folder), client: HTTPClient(certificateAuthorityFile: authority),
+      folder: folder, pid: dev.processIdentifier, ready: try await waitUntilReady(dev, folder),
+      client: HTTPClient(certificateAuthorityFile: authority),
       authority: authority)
     do {
       try await body(installation)
@@ -79,17 +85,21 @@ struct Installation: Sendable {
   static func makeFolder() throws -> URL {
     let folder = FileManager.default.temporaryDirectory.appending(path: "aq-\(UUID().uuidString.prefix(8))")
     // Not readable for others, because sockets are in it or below it.
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    try FileManager.default.createDirectory(
+      at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     return folder
   }
 
   /// Starts `aquifer dev` on free ports.
-  static func start(workers: Int, folder: URL, options: [String] = [], environment: [String: String] = [:]) throws -> Process {
+  static func start(workers: Int, folder: URL, options: [String] = [], environment: [String: String] = [:]) throws
+    -> Process
+  {
     let dev = Process()
     dev.executableURL = Checkout.products.appending(path: "aquifer")
     dev.arguments =
       [
-        "dev", "--data", folder.appending(path: "data").path, "--http-port", "0", "--ping-port", "0", "--workers", "\(workers)", "--ready-file",
+        "dev", "--data", folder.appending(path: "data").path, "--http-port", "0", "--ping-port", "0", "--workers",
+        "\(workers)", "--ready-file",
         folder.appending(path: "ready.json").path,
       ] + options
     dev.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
@@ -116,7 +126,9 @@ struct Installation: Sendable {
 
   static func logTails(in folder: URL) -> String {
     let logs = folder.appending(path: "data/log")
-    let names = ((try? FileManager.default.contentsOfDirectory(atPath: logs.path)) ?? []).filter { $0.hasSuffix(".log") }.sorted()
+    let names = ((try? FileManager.default.contentsOfDirectory(atPath: logs.path)) ?? []).filter {
+      $0.hasSuffix(".log")
+    }.sorted()
     return ([folder.appending(path: "dev.log")] + names.map { logs.appending(path: $0) }).map { url in
       let lines = ((try? String(contentsOf: url, encoding: .utf8)) ?? "").split(separator: "\n").suffix(12)
       return "== \(url.lastPathComponent)\n" + lines.joined(separator: "\n")
@@ -136,7 +148,8 @@ struct Installation: Sendable {
   }
 
   func send(
-    _ method: String, _ url: String, bearer: String? = nil, headers: [(String, String)] = [], bytes: [UInt8]? = nil, timeout: Duration = .seconds(75)
+    _ method: String, _ url: String, bearer: String? = nil, headers: [(String, String)] = [], bytes: [UInt8]? = nil,
+    timeout: Duration = .seconds(75)
   ) async throws -> Answer {
     var all = headers.map { HTTPClient.Header($0.0, $0.1) }
     if let bearer { all.append(HTTPClient.Header("Authorization", "Bearer \(bearer)")) }
@@ -153,7 +166,9 @@ struct Installation: Sendable {
   }
 
   /// Runs the CLI with this installation in its environment.
-  func aquifer(_ words: String...) async throws -> (code: Int32, output: String, problem: String) { try await aquifer(words) }
+  func aquifer(_ words: String...) async throws -> (code: Int32, output: String, problem: String) {
+    try await aquifer(words)
+  }
 
   func aquifer(_ words: [String]) async throws -> (code: Int32, output: String, problem: String) {
     var environment = ["AQUIFER_SERVER": ready.gateway, "AQUIFER_OPERATOR_TOKEN": ready.operatorToken]
@@ -173,7 +188,8 @@ enum CommandLineTool {
   }
 
   static func run(
-    _ words: [String], executable: URL = Checkout.products.appending(path: "aquifer"), environment: [String: String] = [:]
+    _ words: [String], executable: URL = Checkout.products.appending(path: "aquifer"),
+    environment: [String: String] = [:]
   ) throws -> (code: Int32, output: String, problem: String) {
     let tool = Process()
     tool.executableURL = executable

@@ -27,25 +27,36 @@ final class KeyedInstallation {
   /// - Parameter operatorToken: given as a file; must have the required length.
   init(folder: URL, operatorToken: String) async throws {
     self.folder = folder
-    installation = Installation(folder: folder, pid: getpid(), ready: Ready(gateway: "", notifier: "", operatorToken: operatorToken, pids: [:], admin: [:]))
+    installation = Installation(
+      folder: folder, pid: getpid(),
+      ready: Ready(gateway: "", notifier: "", operatorToken: operatorToken, pids: [:], admin: [:]))
     try FileManager.default.createDirectory(at: folder.appending(path: "data/log"), withIntermediateDirectories: true)
     try Data(operatorToken.utf8).write(to: folder.appending(path: "operator-token"))
-    for (role, name) in [("share", "share"), ("worker", "worker-1"), ("notifier", "notifier"), ("gateway", "gateway")] { try addKey(role, name, peers: peers) }
-    #expect(try CommandLineTool.run(["encryption-key", "add", folder.appending(path: "encryption-key").path]).code == 0)
+    for (role, name) in [("share", "share"), ("worker", "worker-1"), ("notifier", "notifier"), ("gateway", "gateway")] {
+      try addKey(role, name, peers: peers)
+    }
+    #expect(
+      try CommandLineTool.run(["encryption-key", "add", folder.appending(path: "encryption-key").path]).code == 0)
     let data = folder.appending(path: "data").path
     let encryption = ["--encryption-key", folder.appending(path: "encryption-key").path]
     do {
-      let share = try await start("share", "share", ["--data", data], environment: ["AQUIFER_OPERATOR_TOKEN_FILE": folder.appending(path: "operator-token").path])
+      let share = try await start(
+        "share", "share", ["--data", data],
+        environment: ["AQUIFER_OPERATOR_TOKEN_FILE": folder.appending(path: "operator-token").path])
       let common = ["--share", share.bus]
       let worker = try await start("worker", "worker-1", common + ["--data", data] + encryption)
       let notifier = try await start("notifier", "notifier", common + ["--http", "127.0.0.1:0"])
       let gateway = try await start(
-        "gateway", "gateway", common + encryption + ["--http", "127.0.0.1:0", "--notifier-url", notifier.http ?? "", "--assets", data + "/assets"])
+        "gateway", "gateway",
+        common + encryption + [
+          "--http", "127.0.0.1:0", "--notifier-url", notifier.http ?? "", "--assets", data + "/assets",
+        ])
       let all = ["share": share, "worker": worker, "notifier": notifier, "gateway": gateway]
       installation = Installation(
         folder: folder, pid: getpid(),
         ready: Ready(
-          gateway: gateway.http ?? "", notifier: notifier.http ?? "", operatorToken: operatorToken, pids: all.mapValues { [$0.pid] },
+          gateway: gateway.http ?? "", notifier: notifier.http ?? "", operatorToken: operatorToken,
+          pids: all.mapValues { [$0.pid] },
           admin: all.mapValues(\.admin)))
       for facts in all.values { try await waitUntilReady(facts) }
     } catch {
@@ -58,14 +69,19 @@ final class KeyedInstallation {
   /// - Returns: the printed line.
   @discardableResult
   func addKey(_ role: String, _ name: String, file: String? = nil, peers: URL? = nil) throws -> String {
-    let words = ["bus-key", "add", key(file ?? name).path, "--role", role, "--name", name] + (peers.map { ["--peers", $0.path] } ?? [])
+    let words =
+      ["bus-key", "add", key(file ?? name).path, "--role", role, "--name", name]
+      + (peers.map { ["--peers", $0.path] } ?? [])
     let made = try CommandLineTool.run(words)
     guard made.code == 0 else { throw Unexpected("bus-key add: \(made.problem)") }
     return made.output
   }
 
   /// Starts a process. `keys` nil: without a key.
-  func launch(_ role: String, _ name: String, _ options: [String], keys: (key: URL, peers: URL)?, environment: [String: String] = [:]) throws -> URL {
+  func launch(
+    _ role: String, _ name: String, _ options: [String], keys: (key: URL, peers: URL)?,
+    environment: [String: String] = [:]
+  ) throws -> URL {
     let ready = folder.appending(path: "\(name).ready")
     let process = Process()
     process.executableURL = Checkout.products.appending(path: "aquifer-\(role)")
@@ -83,20 +99,26 @@ final class KeyedInstallation {
     return ready
   }
 
-  func start(_ role: String, _ name: String, _ options: [String], environment: [String: String] = [:]) async throws -> Facts {
+  func start(_ role: String, _ name: String, _ options: [String], environment: [String: String] = [:]) async throws
+    -> Facts
+  {
     let ready = try launch(role, name, options, keys: (key(name), peers), environment: environment)
     return try await facts(ready)
   }
 
   func facts(_ ready: URL) async throws -> Facts {
     for _ in 0..<3000 {
-      if let data = try? Data(contentsOf: ready), let facts = try? JSONDecoder().decode(Facts.self, from: data) { return facts }
+      if let data = try? Data(contentsOf: ready), let facts = try? JSONDecoder().decode(Facts.self, from: data) {
+        return facts
+      }
       try await Task.sleep(for: .milliseconds(10))
     }
     throw Unexpected("\(ready.lastPathComponent) does not appear")
   }
 
-  func isReady(_ facts: Facts) async throws -> Bool { try await installation.send("GET", facts.admin + "/readyz").status == 200 }
+  func isReady(_ facts: Facts) async throws -> Bool {
+    try await installation.send("GET", facts.admin + "/readyz").status == 200
+  }
 
   func waitUntilReady(_ facts: Facts) async throws {
     for _ in 0..<3000 {
@@ -109,7 +131,9 @@ final class KeyedInstallation {
   /// The value of a metric of the process with this admin address; nil when it is not there.
   func metric(_ name: String, of admin: String) async throws -> Double? {
     let text = try await installation.send("GET", admin + "/metrics").text
-    return text.split(separator: "\n").first { $0.hasPrefix(name + " ") || $0.hasPrefix(name + "{") }?.split(separator: " ").last.flatMap { Double($0) }
+    return text.split(separator: "\n").first { $0.hasPrefix(name + " ") || $0.hasPrefix(name + "{") }?.split(
+      separator: " "
+    ).last.flatMap { Double($0) }
   }
 
   /// Waits for two minutes, because only a few repeated lines are logged in each half minute.
@@ -125,7 +149,9 @@ final class KeyedInstallation {
   func waitForEnd(_ name: String) async throws {
     let process = try #require(processes.first { $0.name == name }?.process)
     for _ in 0..<3000 where process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
-    guard !process.isRunning, process.terminationStatus == 0 else { throw Unexpected("\(name) does not end\n\(installation.logTails())") }
+    guard !process.isRunning, process.terminationStatus == 0 else {
+      throw Unexpected("\(name) does not end\n\(installation.logTails())")
+    }
   }
 
   func stop() {
@@ -134,7 +160,9 @@ final class KeyedInstallation {
   }
 
   /// Starts an installation in a folder of its own, runs `body`, and stops it in any case.
-  static func run(operatorToken: String = "planted-operator-token-0123456789abcdef", _ body: (KeyedInstallation) async throws -> Void) async throws {
+  static func run(
+    operatorToken: String = "planted-operator-token-0123456789abcdef", _ body: (KeyedInstallation) async throws -> Void
+  ) async throws {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
     let keyed = try await KeyedInstallation(folder: folder, operatorToken: operatorToken)

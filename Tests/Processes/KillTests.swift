@@ -20,7 +20,9 @@ import Testing
       try await withThrowingTaskGroup(of: Void.self) { group in
         for device in devices { group.addTask { try await ledger.save(Self.savesPerDevice, on: device) } }
         group.addTask {
-          while ledger.entries.acknowledged.count < Self.deviceCount * Self.savesPerDevice / 3 { try await Task.sleep(for: .milliseconds(1)) }
+          while ledger.entries.acknowledged.count < Self.deviceCount * Self.savesPerDevice / 3 {
+            try await Task.sleep(for: .milliseconds(1))
+          }
           let pid = try #require(before.pids[role]?.first)
           #expect(kill(pid, SIGKILL) == 0)
         }
@@ -30,9 +32,13 @@ import Testing
       #expect(ledger.entries.acknowledged.count == Self.deviceCount * Self.savesPerDevice)
 
       // The process was restarted under its old addresses.
-      let after = try await installation.waitForReadyFile { $0.pids[role]?.count == 1 && $0.pids[role] != before.pids[role] }
+      let after = try await installation.waitForReadyFile {
+        $0.pids[role]?.count == 1 && $0.pids[role] != before.pids[role]
+      }
       #expect((after.gateway, after.notifier) == (before.gateway, before.notifier))
-      for other in before.pids.keys where other != role { #expect(after.pids[other] == before.pids[other], "\(other) was restarted, too") }
+      for other in before.pids.keys where other != role {
+        #expect(after.pids[other] == before.pids[other], "\(other) was restarted, too")
+      }
 
       try await ledger.expectEachOnce(on: devices, of: user)
     }

@@ -54,12 +54,22 @@ struct MainJob: Sendable {
       })
   }
 
-  static func insert(_ entity: String, _ id: String, _ attributes: [String: Value] = [:], _ relationships: [String: Value] = [:]) -> Value {
-    ["changeType": "insert", "entity": .string(entity), "objectID": .string(id), "attributes": .object(attributes), "relationships": .object(relationships)]
+  static func insert(
+    _ entity: String, _ id: String, _ attributes: [String: Value] = [:], _ relationships: [String: Value] = [:]
+  ) -> Value {
+    [
+      "changeType": "insert", "entity": .string(entity), "objectID": .string(id), "attributes": .object(attributes),
+      "relationships": .object(relationships),
+    ]
   }
 
-  static func update(_ entity: String, _ id: String, _ attributes: [String: Value] = [:], _ relationships: [String: Value] = [:]) -> Value {
-    ["changeType": "update", "entity": .string(entity), "objectID": .string(id), "attributes": .object(attributes), "relationships": .object(relationships)]
+  static func update(
+    _ entity: String, _ id: String, _ attributes: [String: Value] = [:], _ relationships: [String: Value] = [:]
+  ) -> Value {
+    [
+      "changeType": "update", "entity": .string(entity), "objectID": .string(id), "attributes": .object(attributes),
+      "relationships": .object(relationships),
+    ]
   }
 
   static func delete(_ entity: String, _ id: String) -> Value {
@@ -114,7 +124,9 @@ extension MainJob {
     let tags = ["A1000000-0000-4000-8000-000000000001", "A1000000-0000-4000-8000-000000000002"]
     var first: [Value] = []
     for (index, tag) in tags.enumerated() {
-      let attributes: [String: Value] = ["name": ["desert", "sea"][index], "uuid": .string("0000000\(index)-1111-4222-8333-444444444444")]
+      let attributes: [String: Value] = [
+        "name": ["desert", "sea"][index], "uuid": .string("0000000\(index)-1111-4222-8333-444444444444"),
+      ]
       graph.objects[tag] = Graph.Object(entity: "Tag", attributes: attributes)
       first.append(insert("Tag", tag, attributes))
     }
@@ -124,39 +136,58 @@ extension MainJob {
       let (photo, data, thumbnail) = (name("B0"), name("C0"), name("D0"))
       let ratings = (0..<index).map { "E\($0)000000-0000-4000-8000-00000000000\(index)" }
       let own = index == 2 ? tags : [tags[index % 2]]
-      let attributes: [String: Value] = ["displayName": .string("Photo \(index) – \u{1F3DC}"), "uniqueName": .string("unique-\(index)")]
+      let attributes: [String: Value] = [
+        "displayName": .string("Photo \(index) – \u{1F3DC}"), "uniqueName": .string("unique-\(index)"),
+      ]
       let content = blob(index == 3 ? 800_000 : 5_000, seed: UInt64(index))
       let small = blob(900, seed: UInt64(index) + 100)
-      graph.objects[photo] = Graph.Object(entity: "Photo", attributes: attributes, toOnes: ["photoData": data, "thumbnail": thumbnail])
+      graph.objects[photo] = Graph.Object(
+        entity: "Photo", attributes: attributes, toOnes: ["photoData": data, "thumbnail": thumbnail])
       graph.objects[data] = Graph.Object(entity: "PhotoData", attributes: ["data": content], toOnes: ["photo": photo])
-      graph.objects[thumbnail] = Graph.Object(entity: "Thumbnail", attributes: ["data": small], toOnes: ["photo": photo])
-      var changes = [insert("PhotoData", data, ["data": content]), insert("Thumbnail", thumbnail, ["data": small], ["photo": .string(photo)])]
+      graph.objects[thumbnail] = Graph.Object(
+        entity: "Thumbnail", attributes: ["data": small], toOnes: ["photo": photo])
+      var changes = [
+        insert("PhotoData", data, ["data": content]),
+        insert("Thumbnail", thumbnail, ["data": small], ["photo": .string(photo)]),
+      ]
       for (number, rating) in ratings.enumerated() {
-        graph.objects[rating] = Graph.Object(entity: "Rating", attributes: ["value": .integer(Int64(number) - 1)], toOnes: ["photo": photo])
+        graph.objects[rating] = Graph.Object(
+          entity: "Rating", attributes: ["value": .integer(Int64(number) - 1)], toOnes: ["photo": photo])
         changes.append(insert("Rating", rating, ["value": .integer(Int64(number) - 1)]))
       }
       // One side of each relationship is set; the server maintains the other.
       changes.append(
-        insert("Photo", photo, attributes, ["photoData": .string(data), "ratings": .array(ratings.map(Value.string)), "tags": .array(own.map(Value.string))]))
+        insert(
+          "Photo", photo, attributes,
+          [
+            "photoData": .string(data), "ratings": .array(ratings.map(Value.string)),
+            "tags": .array(own.map(Value.string)),
+          ]))
       for tag in own { graph.pairs.insert(Graph.Pair(photo, tag)) }
       saves.append(changes)
     }
     return MainJob(
       model: "CoreDataCloudKitShare.xcdatamodeld", saves: saves, graph: graph,
       kinds: [
-        "Tag.name": .string, "Tag.uuid": .string, "Photo.displayName": .string, "Photo.uniqueName": .string, "PhotoData.data": .bytes, "Thumbnail.data": .bytes,
+        "Tag.name": .string, "Tag.uuid": .string, "Photo.displayName": .string, "Photo.uniqueName": .string,
+        "PhotoData.data": .bytes, "Thumbnail.data": .bytes,
         "Rating.value": .integer,
-      ], link: Link(entityNames: "Photo:Tag", relationships: "tags:photos"), assets: ["C0000000-0000-4000-8000-000000000003.data"])
+      ], link: Link(entityNames: "Photo:Tag", relationships: "tags:photos"),
+      assets: ["C0000000-0000-4000-8000-000000000003.data"])
   }()
 
   static let demo: MainJob = {
     var graph = Graph()
-    let (post, attachment, image) = ("B0000000-0000-4000-8000-00000000000A", "C0000000-0000-4000-8000-00000000000A", "D0000000-0000-4000-8000-00000000000A")
+    let (post, attachment, image) = (
+      "B0000000-0000-4000-8000-00000000000A", "C0000000-0000-4000-8000-00000000000A",
+      "D0000000-0000-4000-8000-00000000000A"
+    )
     let tags = ["A1000000-0000-4000-8000-00000000000A", "A1000000-0000-4000-8000-00000000000B"]
     var first: [Value] = []
     for (index, tag) in tags.enumerated() {
       let attributes: [String: Value] = [
-        "name": .string("tag \(index)"), "uuid": .string("0000000\(index)-1111-4222-8333-444444444444"), "color": blob(64, seed: UInt64(index)),
+        "name": .string("tag \(index)"), "uuid": .string("0000000\(index)-1111-4222-8333-444444444444"),
+        "color": blob(64, seed: UInt64(index)),
       ]
       graph.objects[tag] = Graph.Object(entity: "Tag", attributes: attributes)
       first.append(insert("Tag", tag, attributes))
@@ -164,8 +195,10 @@ extension MainJob {
     let attributes: [String: Value] = ["title": "Title \"quoted\"", "content": "Line 1\nLine 2"]
     graph.objects[post] = Graph.Object(entity: "Post", attributes: attributes)
     graph.objects[attachment] = Graph.Object(
-      entity: "Attachment", attributes: ["uuid": "AAAAAAAA-1111-4222-8333-444444444444"], toOnes: ["post": post, "imageData": image])
-    graph.objects[image] = Graph.Object(entity: "ImageData", attributes: ["data": blob(3_000, seed: 9)], toOnes: ["attachment": attachment])
+      entity: "Attachment", attributes: ["uuid": "AAAAAAAA-1111-4222-8333-444444444444"],
+      toOnes: ["post": post, "imageData": image])
+    graph.objects[image] = Graph.Object(
+      entity: "ImageData", attributes: ["data": blob(3_000, seed: 9)], toOnes: ["attachment": attachment])
     let second = [
       insert("Post", post, attributes, ["tags": .array(tags.map(Value.string)), "attachments": [.string(attachment)]]),
       insert("Attachment", attachment, ["uuid": "AAAAAAAA-1111-4222-8333-444444444444"], ["imageData": .string(image)]),
@@ -175,7 +208,8 @@ extension MainJob {
     return MainJob(
       model: "CoreDataCloudKitDemo.xcdatamodeld", saves: [first, second], graph: graph,
       kinds: [
-        "Tag.name": .string, "Tag.uuid": .string, "Tag.color": .bytes, "Post.title": .string, "Post.content": .string, "Attachment.uuid": .string,
+        "Tag.name": .string, "Tag.uuid": .string, "Tag.color": .bytes, "Post.title": .string, "Post.content": .string,
+        "Attachment.uuid": .string,
         "ImageData.data": .bytes,
       ], link: Link(entityNames: "Post:Tag", relationships: "tags:posts"))
   }()
@@ -189,8 +223,10 @@ extension MainJob {
     var changes: [Value] = []
     for index in 1...2 {
       let attributes: [String: Value] = [
-        "color": .integer(Int64(Int32.max)), "enabled": .bool(index == 1), "index": .integer(Int64(index)), "isArchived": false, "multiple": true,
-        "name": .string("Track \(index)"), "notificationMinute": -1, "reversed": false, "startDate": "2026-01-31", "systemImage": "figure.run",
+        "color": .integer(Int64(Int32.max)), "enabled": .bool(index == 1), "index": .integer(Int64(index)),
+        "isArchived": false, "multiple": true,
+        "name": .string("Track \(index)"), "notificationMinute": -1, "reversed": false, "startDate": "2026-01-31",
+        "systemImage": "figure.run",
       ]
       graph.objects[track(index)] = Graph.Object(entity: "Track", attributes: attributes)
       graph.pairs.insert(Graph.Pair(track(index), group))
@@ -209,9 +245,12 @@ extension MainJob {
     return MainJob(
       model: "Tickmate.xcdatamodeld", saves: [changes], graph: graph,
       kinds: [
-        "Track.color": .integer, "Track.enabled": .flag, "Track.index": .integer, "Track.isArchived": .flag, "Track.multiple": .flag, "Track.name": .string,
-        "Track.notificationMinute": .integer, "Track.reversed": .flag, "Track.startDate": .string, "Track.systemImage": .string, "Tick.count": .integer,
-        "Tick.dayOffset": .integer, "Tick.duplicate": .flag, "Tick.modified": .date, "TrackGroup.index": .integer, "TrackGroup.name": .string,
+        "Track.color": .integer, "Track.enabled": .flag, "Track.index": .integer, "Track.isArchived": .flag,
+        "Track.multiple": .flag, "Track.name": .string,
+        "Track.notificationMinute": .integer, "Track.reversed": .flag, "Track.startDate": .string,
+        "Track.systemImage": .string, "Tick.count": .integer,
+        "Tick.dayOffset": .integer, "Tick.duplicate": .flag, "Tick.modified": .date, "TrackGroup.index": .integer,
+        "TrackGroup.name": .string,
       ], link: Link(entityNames: "Track:TrackGroup", relationships: "groups:tracks"))
   }()
 }

@@ -14,8 +14,11 @@ func sharedModel(_ name: String) -> String? {
 
 @Suite(.serialized) struct MainJobTests {
   @Test(.timeLimit(.minutes(3)), arguments: [MainJob.share, .demo, .tickmate, .everything])
-  func `a graph saved on one device is the same on another and in the records, and stays quiet`(_ job: MainJob) async throws {
-    guard let model = job.model.contains("/") ? Checkout.root.appending(path: job.model).path : sharedModel(job.model) else { return }
+  func `a graph saved on one device is the same on another and in the records, and stays quiet`(_ job: MainJob)
+    async throws
+  {
+    guard let model = job.model.contains("/") ? Checkout.root.appending(path: job.model).path : sharedModel(job.model)
+    else { return }
     try await Installation.run(workers: 2) { installation in
       let app = try await App(installation, model: model)
       let user = try await app.user("alice")
@@ -36,7 +39,9 @@ func sharedModel(_ name: String) -> String? {
           #expect(changes.isEmpty, "\(changes)")
           tokens[index] = token
         }
-        let zone = try await user.records("changes/zone", ["zones": [["zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"], "syncToken": stored.token]]])
+        let zone = try await user.records(
+          "changes/zone",
+          ["zones": [["zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"], "syncToken": stored.token]]])
         #expect(zone["zones"][0]["records"] == [])
       }
       let status = try await second.call("GET", "/status")
@@ -86,20 +91,27 @@ func sharedModel(_ name: String) -> String? {
         let attribute = "\(job.roots[object.entity] ?? object.entity).\(name)"
         expected["CD_\(name)"] = try job.field(value, of: attribute)
         if job.exact.contains(attribute) {
-          expected["CD_\(name)_exact"] = .object(["value": value, "type": "STRING"].merging(job.encrypted.contains(attribute) ? ["isEncrypted": true] : [:]) { $1 })
+          expected["CD_\(name)_exact"] = .object(
+            ["value": value, "type": "STRING"].merging(job.encrypted.contains(attribute) ? ["isEncrypted": true] : [:])
+            { $1 })
         }
       }
-      try await compareFields(record["fields"].members, expected, "\(object.entity) \(id)", job.assets.filter { $0.hasPrefix(id) }, user)
+      try await compareFields(
+        record["fields"].members, expected, "\(object.entity) \(id)", job.assets.filter { $0.hasPrefix(id) }, user)
     }
     // A lookup by name gives the same answer as the feed.
     let name = try #require(job.graph.objects.keys.min())
-    let found = try await user.records("records/lookup", ["zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"], "records": [["recordName": .string(name)]]])
+    let found = try await user.records(
+      "records/lookup",
+      ["zoneID": ["zoneName": "com.apple.coredata.cloudkit.zone"], "records": [["recordName": .string(name)]]])
     #expect(found["records"][0]["fields"] == records[name]?["fields"])
     #expect(found["records"][0]["recordChangeTag"] == records[name]?["recordChangeTag"])
   }
 
   /// Compares field by field. Bytes may be an asset, and must be one when they are too large.
-  private func compareFields(_ fields: [String: Value], _ expected: [String: Value], _ place: String, _ assets: Set<String>, _ user: User) async throws {
+  private func compareFields(
+    _ fields: [String: Value], _ expected: [String: Value], _ place: String, _ assets: Set<String>, _ user: User
+  ) async throws {
     var fields = fields
     for (name, value) in expected {
       let asset = fields.removeValue(forKey: name + "_ckAsset")
@@ -122,7 +134,9 @@ func sharedModel(_ name: String) -> String? {
     #expect(fields.keys.sorted() == [], "\(place) has fields of its own")
   }
 
-  @Test(.timeLimit(.minutes(2))) func `edits, unlinks and deletes of the second device come back to the first`() async throws {
+  @Test(.timeLimit(.minutes(2))) func `edits, unlinks and deletes of the second device come back to the first`()
+    async throws
+  {
     guard let model = sharedModel(MainJob.share.model) else { return }
     try await Installation.run { installation in
       let user = try await App(installation, model: model).user("alice")
@@ -131,9 +145,14 @@ func sharedModel(_ name: String) -> String? {
       var (graph, _) = try await second.importedGraph()
       let (_, before) = try await first.changes()
 
-      let (photo, tag, rating) = ("B0000000-0000-4000-8000-000000000002", "A1000000-0000-4000-8000-000000000001", "E1000000-0000-4000-8000-000000000002")
+      let (photo, tag, rating) = (
+        "B0000000-0000-4000-8000-000000000002", "A1000000-0000-4000-8000-000000000001",
+        "E1000000-0000-4000-8000-000000000002"
+      )
       try await second.save([
-        MainJob.update("Photo", photo, ["displayName": "renamed", "uniqueName": nil], ["tags": ["remove": [.string(tag)]]]), MainJob.delete("Rating", rating),
+        MainJob.update(
+          "Photo", photo, ["displayName": "renamed", "uniqueName": nil], ["tags": ["remove": [.string(tag)]]]),
+        MainJob.delete("Rating", rating),
       ])
       graph.objects[photo]?.attributes["displayName"] = "renamed"
       graph.objects[photo]?.attributes.removeValue(forKey: "uniqueName")

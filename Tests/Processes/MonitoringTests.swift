@@ -6,12 +6,15 @@ import Testing
 /// The files about metrics.
 enum Monitoring {
   /// The path of promtool; nil where it is absent.
-  static let promtool = ["/usr/bin/promtool", "/usr/local/bin/promtool"].first { FileManager.default.isExecutableFile(atPath: $0) }
+  static let promtool = ["/usr/bin/promtool", "/usr/local/bin/promtool"].first {
+    FileManager.default.isExecutableFile(atPath: $0)
+  }
   static let folder = Checkout.root.appending(path: "deploy")
   static let handbook = Checkout.root.appending(path: "docs/operating/OPERATING.md")
 
   static func files() throws -> [(name: String, text: String)] {
-    try [folder.appending(path: "prometheus/alerts.yml"), folder.appending(path: "grafana/aquifer.json"), handbook].map {
+    try [folder.appending(path: "prometheus/alerts.yml"), folder.appending(path: "grafana/aquifer.json"), handbook].map
+    {
       (name: $0.lastPathComponent, text: try String(contentsOf: $0, encoding: .utf8))
     }
   }
@@ -22,7 +25,9 @@ enum Monitoring {
 
   /// The names of the alerts.
   static func alerts() throws -> [String] {
-    try String(contentsOf: folder.appending(path: "prometheus/alerts.yml"), encoding: .utf8).matches(of: /- alert: (\w+)/).map { String($0.output.1) }
+    try String(contentsOf: folder.appending(path: "prometheus/alerts.yml"), encoding: .utf8).matches(
+      of: /- alert: (\w+)/
+    ).map { String($0.output.1) }
   }
 }
 
@@ -39,7 +44,8 @@ struct MonitoringTests {
     try run("check", "rules", folder.appending(path: "alerts.yml").path)
     try run("test", "rules", folder.appending(path: "alerts_test.yml").path)
 
-    let dashboard = try Value(json: Array(try Data(contentsOf: Monitoring.folder.appending(path: "grafana/aquifer.json"))))
+    let dashboard = try Value(
+      json: Array(try Data(contentsOf: Monitoring.folder.appending(path: "grafana/aquifer.json"))))
     let queries = dashboard["panels"].elements.flatMap { $0["targets"].elements }.compactMap { $0["expr"].string }
     #expect(queries.count > 50)
     let rules = queries.enumerated().map { number, query in
@@ -48,7 +54,8 @@ struct MonitoringTests {
     }
     let file = FileManager.default.temporaryDirectory.appending(path: "aquifer-queries-\(UUID().uuidString).yml")
     defer { try? FileManager.default.removeItem(at: file) }
-    try ("groups:\n  - name: dashboard\n    rules:\n" + rules.joined()).write(to: file, atomically: true, encoding: .utf8)
+    try ("groups:\n  - name: dashboard\n    rules:\n" + rules.joined()).write(
+      to: file, atomically: true, encoding: .utf8)
     try run("check", "rules", file.path)
   }
 
@@ -57,14 +64,19 @@ struct MonitoringTests {
     let sections = text.matches(of: /(?m)^### (Aquifer\w+)$/).map { String($0.output.1) }
     #expect(sections == (try Monitoring.alerts()))
     for section in text.components(separatedBy: "\n### ").dropFirst() {
-      for part in ["**Shows**", "**Reason**", "**Remedy**"] { #expect(section.contains(part), "\(section.prefix(40)) lacks \(part)") }
+      for part in ["**Shows**", "**Reason**", "**Remedy**"] {
+        #expect(section.contains(part), "\(section.prefix(40)) lacks \(part)")
+      }
     }
   }
 
   @Test func `OPERATING md lists every exit code that help does`() throws {
     let text = try String(contentsOf: Monitoring.handbook, encoding: .utf8)
-    let help = try CommandLineTool.run(["--help"], executable: Checkout.products.appending(path: "aquifer-worker")).output
-    let codes = try #require(help.firstMatch(of: /Exit codes: (.*)\./)).output.1.split(separator: ", ").compactMap { $0.split(separator: " ").first }
+    let help = try CommandLineTool.run(["--help"], executable: Checkout.products.appending(path: "aquifer-worker"))
+      .output
+    let codes = try #require(help.firstMatch(of: /Exit codes: (.*)\./)).output.1.split(separator: ", ").compactMap {
+      $0.split(separator: " ").first
+    }
     #expect(codes.count == 6)
     for code in codes { #expect(text.contains("\n| \(code) | "), "\(code)") }
   }

@@ -37,7 +37,9 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `T-P02 ten thousand objects move at once, whoever looks, with progress to be seen and little memory`() async throws {
+  func `T-P02 ten thousand objects move at once, whoever looks, with progress to be seen and little memory`()
+    async throws
+  {
     try await Installation.run { installation in
       let user = try await App(installation, model: Self.model).user("alice")
       let (device, other) = (try await user.device("phone"), try await user.device("tablet"))
@@ -45,9 +47,12 @@ import Testing
       try await device.save([MainJob.insert("Post", "album", ["title": "album"])])
       for start in stride(from: 1, to: Self.count, by: 1000) {
         try await device.save(
-          (start..<min(start + 1000, Self.count)).map { MainJob.insert("Attachment", "A\($0)", ["fileName": .string(name)], ["post": "album"]) })
+          (start..<min(start + 1000, Self.count)).map {
+            MainJob.insert("Attachment", "A\($0)", ["fileName": .string(name)], ["post": "album"])
+          })
       }
-      let made = try await user.records("zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": "Trips"]]]]])
+      let made = try await user.records(
+        "zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": "Trips"]]]]])
       #expect(made["zones"][0]["serverErrorCode"] == .null, "\(made)")
       let watcher = Watcher()
       try await watcher.look(other, zone: "Trips")
@@ -85,10 +90,14 @@ import Testing
       #expect(try Self.peakMemory(of: pid) < base + 300_000_000)
       let event = try await device.call("GET", "/events?type=export")["events"].elements.last ?? .null
       #expect(event["counts"]["saved"].integer == Int64(Self.count) && event["succeeded"].bool == true, "\(event)")
-      let (here, there) = (try await user.allRecords(in: Self.home).records, try await user.allRecords(in: "Trips").records)
+      let (here, there) = (
+        try await user.allRecords(in: Self.home).records, try await user.allRecords(in: "Trips").records
+      )
       #expect(here.isEmpty && there.count == Self.count)
       // A repeated request of a disconnected client finds everything done.
-      #expect(try await device.call("POST", "/move", ["objectIDs": ["A77"], "to": ["zoneName": "Trips"]])["moved"].elements.isEmpty)
+      #expect(
+        try await device.call("POST", "/move", ["objectIDs": ["A77"], "to": ["zoneName": "Trips"]])["moved"].elements
+          .isEmpty)
     }
   }
 }

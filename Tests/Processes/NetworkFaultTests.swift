@@ -4,7 +4,11 @@
 import Foundation
 import Testing
 
-@Suite(.serialized, .enabled(if: FaultyNetwork.isPossible, "network namespaces take root, CAP_SYS_ADMIN, CAP_NET_ADMIN, /dev/net/tun and a C compiler"))
+@Suite(
+  .serialized,
+  .enabled(
+    if: FaultyNetwork.isPossible,
+    "network namespaces take root, CAP_SYS_ADMIN, CAP_NET_ADMIN, /dev/net/tun and a C compiler"))
 struct NetworkFaultTests {
   private static let deviceCount = 3
 
@@ -49,10 +53,14 @@ struct NetworkFaultTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `every save is done once on a network that delays and loses packets`() async throws {
+  @Test(.timeLimit(.minutes(2))) func `every save is done once on a network that delays and loses packets`()
+    async throws
+  {
     try await World.run(seed: 1) { world in
       for (index, one) in NetworkedInstallation.names.enumerated() {
-        for other in NetworkedInstallation.names[..<index] { try world.network.link(one, other, delay: 15, jitter: 10, loss: 30) }
+        for other in NetworkedInstallation.names[..<index] {
+          try world.network.link(one, other, delay: 15, jitter: 10, loss: 30)
+        }
       }
       try await world.save(40) {}
       // Packets are lost until the end.
@@ -60,8 +68,12 @@ struct NetworkFaultTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(2)), arguments: [["gateway-1", "worker-1", "gateway-1", "worker-2"], ["worker-1", "share-1", "worker-2", "share-1"]])
-  func `after a partition the services find one another again, and every save is done once`(_ pairs: [String]) async throws {
+  @Test(
+    .timeLimit(.minutes(2)),
+    arguments: [["gateway-1", "worker-1", "gateway-1", "worker-2"], ["worker-1", "share-1", "worker-2", "share-1"]])
+  func `after a partition the services find one another again, and every save is done once`(_ pairs: [String])
+    async throws
+  {
     try await World.run(seed: 2) { world in
       try await world.save(150) {
         try await world.waitForSaves(50)
@@ -75,7 +87,10 @@ struct NetworkFaultTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `while the share service is away everything goes on with the last map, and no call has to be repeated`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `while the share service is away everything goes on with the last map, and no call has to be repeated`()
+    async throws
+  {
     try await World.run(seed: 3) { world in
       for device in world.devices { #expect(try await world.ledger.save("before", on: device)) }
       for name in NetworkedInstallation.names.dropFirst() { try world.network.cut("share-1", name) }
@@ -96,7 +111,9 @@ struct NetworkFaultTests {
       var status = 0
       for _ in 0..<600 where status != 200 {
         let ready = world.user.app.installation.ready
-        status = try await world.user.app.installation.send("GET", ready.gateway + "/admin/1/users", bearer: ready.operatorToken).status
+        status = try await world.user.app.installation.send(
+          "GET", ready.gateway + "/admin/1/users", bearer: ready.operatorToken
+        ).status
         if status != 200 { try await Task.sleep(for: .milliseconds(50)) }
       }
       #expect(status == 200)

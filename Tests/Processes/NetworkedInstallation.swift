@@ -17,13 +17,17 @@ struct NetworkedInstallation {
     try await SeparateProcesses.run { processes in
       for name in names {
         let made = try CommandLineTool.run(
-          ["bus-key", "add", key(name, processes), "--role", String(name.prefix { $0 != "-" }), "--name", name, "--peers", peers(processes)])
+          [
+            "bus-key", "add", key(name, processes), "--role", String(name.prefix { $0 != "-" }), "--name", name,
+            "--peers", peers(processes),
+          ])
         guard made.code == 0 else { throw Unexpected("bus-key add: \(made.problem)") }
       }
       var gateway: SeparateProcesses.Started?
       for name in names { gateway = try await start(name, network, processes) }
       let installation = processes.installation(gateway: try #require(gateway))
-      let app = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
+      let app = try await App(
+        installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
       try await body(NetworkedInstallation(network: network, processes: processes, app: app))
       for name in names { #expect(processes.isRunning(name), "\(name) ended") }
     }
@@ -35,7 +39,9 @@ struct NetworkedInstallation {
     _ = try await Self.start(name, network, processes)
   }
 
-  private static func start(_ name: String, _ network: FaultyNetwork, _ processes: SeparateProcesses) async throws -> SeparateProcesses.Started {
+  private static func start(_ name: String, _ network: FaultyNetwork, _ processes: SeparateProcesses) async throws
+    -> SeparateProcesses.Started
+  {
     let host = try #require(network.hosts[name])
     let data = processes.folder.path + "/data"
     let options =
@@ -49,7 +55,11 @@ struct NetworkedInstallation {
       options + ["--bus-key", key(name, processes), "--bus-peers", peers(processes)], launcher: host.launcher)
   }
 
-  private static func endpoint(of name: String, _ network: FaultyNetwork) -> String { "tcp://\(network.hosts[name]?.address ?? ""):\(port)" }
-  private static func key(_ name: String, _ processes: SeparateProcesses) -> String { "\(processes.folder.path)/\(name).key" }
+  private static func endpoint(of name: String, _ network: FaultyNetwork) -> String {
+    "tcp://\(network.hosts[name]?.address ?? ""):\(port)"
+  }
+  private static func key(_ name: String, _ processes: SeparateProcesses) -> String {
+    "\(processes.folder.path)/\(name).key"
+  }
   private static func peers(_ processes: SeparateProcesses) -> String { processes.folder.path + "/bus-peers" }
 }

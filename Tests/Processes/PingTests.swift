@@ -10,17 +10,23 @@ import Testing
   private func stream(_ device: Device) async throws -> HTTPClient.Stream {
     let app = device.user.app
     let url = "\(app.installation.ready.notifier)/mirror/1/\(app.container)/development/pings?device=\(device.store)"
-    let headers = [HTTPClient.Header("Authorization", "Bearer \(device.user.token)"), HTTPClient.Header("Accept", "text/event-stream")]
+    let headers = [
+      HTTPClient.Header("Authorization", "Bearer \(device.user.token)"),
+      HTTPClient.Header("Accept", "text/event-stream"),
+    ]
     let stream = try await app.installation.client.stream(url, headers: headers)
     guard stream.status == 200 else { throw Unexpected("pings: \(stream.status)") }
     return stream
   }
 
-  @Test(.timeLimit(.minutes(1)), arguments: [false, true]) func `a save pings the other devices of its owner, and nobody else`(tls: Bool) async throws {
+  @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+  func `a save pings the other devices of its owner, and nobody else`(tls: Bool) async throws {
     try await Installation.run(tls: tls) { installation in
       let app = try await App(installation, model: model)
       let (alice, bob) = (try await app.user("alice"), try await app.user("bob"))
-      let (first, second, stranger) = (try await alice.device("A"), try await alice.device("B"), try await bob.device("C"))
+      let (first, second, stranger) = (
+        try await alice.device("A"), try await alice.device("B"), try await bob.device("C")
+      )
       var own = EventLines(try await stream(first))
       var other = EventLines(try await stream(second))
       var foreign = EventLines(try await stream(stranger))
@@ -44,13 +50,20 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func `T-V01 a store's event stream shows the start and the end of an export, and goes on where a client lost it`() async throws {
+  @Test(.timeLimit(.minutes(1)))
+  func `T-V01 a store's event stream shows the start and the end of an export, and goes on where a client lost it`()
+    async throws
+  {
     try await Installation.run { installation in
       let app = try await App(installation, model: model)
       let device = try await app.user("alice").device("A")
       func events(after last: String?) async throws -> EventLines {
-        let headers = [HTTPClient.Header("Authorization", "Bearer \(device.user.token)"), HTTPClient.Header("Accept", "text/event-stream")]
-        let stream = try await installation.client.stream(device.url + "/events", headers: headers + (last.map { [HTTPClient.Header("Last-Event-ID", $0)] } ?? []))
+        let headers = [
+          HTTPClient.Header("Authorization", "Bearer \(device.user.token)"),
+          HTTPClient.Header("Accept", "text/event-stream"),
+        ]
+        let stream = try await installation.client.stream(
+          device.url + "/events", headers: headers + (last.map { [HTTPClient.Header("Last-Event-ID", $0)] } ?? []))
         guard stream.status == 200 else { throw Unexpected("events: \(stream.status)") }
         return EventLines(stream)
       }
@@ -71,15 +84,21 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(1)), arguments: [false, true]) func `a web courier holds its poll until a save`(tls: Bool) async throws {
+  @Test(.timeLimit(.minutes(1)), arguments: [false, true]) func `a web courier holds its poll until a save`(tls: Bool)
+    async throws
+  {
     try await Installation.run(tls: tls) { installation in
       let app = try await App(installation, model: model)
       let alice = try await app.user("alice")
       let device = try await alice.device("A")
       let credentials = "ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(alice.token)"
-      for path in ["device/1/\(app.container)/development", "database/1/\(app.container)/development", "database/1/\(app.container)/development/private"] {
+      for path in [
+        "device/1/\(app.container)/development", "database/1/\(app.container)/development",
+        "database/1/\(app.container)/development/private",
+      ] {
         let body: Value = ["apnsEnvironment": "development", "clientId": .string(UUID().uuidString)]
-        let made = try await installation.send("POST", "\(installation.ready.gateway)/\(path)/tokens/create?\(credentials)", bytes: try body.json)
+        let made = try await installation.send(
+          "POST", "\(installation.ready.gateway)/\(path)/tokens/create?\(credentials)", bytes: try body.json)
         #expect(made.status == 200)
         let token = try made.json
         #expect(token["apnsEnvironment"] == "development")
@@ -97,14 +116,16 @@ import Testing
 
         let registered = try await installation.send(
           "POST", "\(installation.ready.gateway)/\(path)/tokens/register?\(credentials)",
-          bytes: try (["apnsEnvironment": "development", "apnsToken": token["apnsToken"], "clientId": "c"] as Value).json)
+          bytes: try (["apnsEnvironment": "development", "apnsToken": token["apnsToken"], "clientId": "c"] as Value)
+            .json)
         #expect(registered.status == 200)
         #expect(try registered.json == [:])
       }
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func `a save made while the notifier stands still pings its listeners when it goes on`() async throws {
+  @Test(.timeLimit(.minutes(1)))
+  func `a save made while the notifier stands still pings its listeners when it goes on`() async throws {
     try await Installation.run { installation in
       let app = try await App(installation, model: model)
       let alice = try await app.user("alice")
@@ -121,7 +142,8 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(1)), arguments: [false, true]) func `a held import is answered by the next save of another device`(tls: Bool) async throws {
+  @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+  func `a held import is answered by the next save of another device`(tls: Bool) async throws {
     try await Installation.run(tls: tls) { installation in
       let user = try await App(installation, model: model).user("alice")
       let (first, second) = (try await user.device("A"), try await user.device("B"))

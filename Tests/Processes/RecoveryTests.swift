@@ -12,18 +12,26 @@ import Testing
   private static func restartWorker(of installation: Installation) async throws {
     let before = try installation.now()
     #expect(kill(try #require(before.pids["worker"]?.first), SIGKILL) == 0)
-    _ = try await installation.waitForReadyFile { $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"] }
+    _ = try await installation.waitForReadyFile {
+      $0.pids["worker"]?.count == 1 && $0.pids["worker"] != before.pids["worker"]
+    }
   }
 
-  private static func encoded(_ token: Value) -> String { token.string?.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "" }
+  private static func encoded(_ token: Value) -> String {
+    token.string?.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+  }
 
-  @Test(.timeLimit(.minutes(2))) func `T-R06 T-R09 a device starts over beside its copy, over the death of a worker, and is stopped when it never comes to an end`()
+  @Test(.timeLimit(.minutes(2)))
+  func
+    `T-R06 T-R09 a device starts over beside its copy, over the death of a worker, and is stopped when it never comes to an end`()
     async throws
   {
     try await Installation.run { installation in
       let user = try await App(installation, model: Self.model).user("alice")
       let (phone, laptop) = (try await user.device("phone"), try await user.device("laptop"))
-      for number in 0..<30 { try await (number % 2 == 0 ? phone : laptop).save([Self.tag("T\(number)", "tag \(number)")]) }
+      for number in 0..<30 {
+        try await (number % 2 == 0 ? phone : laptop).save([Self.tag("T\(number)", "tag \(number)")])
+      }
       _ = try await phone.changes()
 
       let reset = try await phone.call("POST", "/reset", ["reason": "ServerChangeTokenExpired"])
@@ -33,7 +41,8 @@ import Testing
       var isDone = false
       var pages = 0
       while !isDone, pages < 20 {
-        let page = try await phone.call("GET", "/changes?limit=7" + (token == .null ? "" : "&after=" + Self.encoded(token)))
+        let page = try await phone.call(
+          "GET", "/changes?limit=7" + (token == .null ? "" : "&after=" + Self.encoded(token)))
         for change in page["changes"].elements { try shadow.apply(change) }
         token = page["importToken"]
         isDone = page["reset"]["done"].bool == true
@@ -45,7 +54,9 @@ import Testing
         }
       }
       #expect(isDone && pages >= 5)
-      #expect(Set(shadow.objects.keys) == Set((0..<30).map { "T\($0)" }) && shadow.objects["T0"]?.attributes["name"] == "edited meanwhile")
+      #expect(
+        Set(shadow.objects.keys) == Set((0..<30).map { "T\($0)" })
+          && shadow.objects["T0"]?.attributes["name"] == "edited meanwhile")
       #expect(try await phone.call("GET", "/status")["reset"] == "ServerChangeTokenExpired")
       #expect(try await phone.call("GET", "/changes?after=" + Self.encoded(token))["changes"] == [])
       #expect(try await phone.call("GET", "/status")["reset"] == .null)
@@ -58,7 +69,10 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `T-R01 T-R02 a zone that is purged goes from every device for good, and one that is lost comes back from any`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `T-R01 T-R02 a zone that is purged goes from every device for good, and one that is lost comes back from any`()
+    async throws
+  {
     try await Installation.run { installation in
       let user = try await App(installation, model: Self.model).user("alice")
       let (phone, laptop) = (try await user.device("phone"), try await user.device("laptop"))
@@ -67,11 +81,18 @@ import Testing
       var (graph, laptopToken) = try await laptop.importedGraph()
       func aquifer(_ verb: String) throws -> (code: Int32, output: String, problem: String) {
         try CommandLineTool.run(
-          ["--json", "zone", verb, "--container", user.app.container, "--owner", user.recordName, "--zone", Self.zone, "--yes"],
-          environment: ["AQUIFER_SERVER": installation.ready.gateway, "AQUIFER_OPERATOR_TOKEN": installation.ready.operatorToken])
+          [
+            "--json", "zone", verb, "--container", user.app.container, "--owner", user.recordName, "--zone", Self.zone,
+            "--yes",
+          ],
+          environment: [
+            "AQUIFER_SERVER": installation.ready.gateway, "AQUIFER_OPERATOR_TOKEN": installation.ready.operatorToken,
+          ])
       }
       func ends(_ changes: [Value]) -> [String] {
-        changes.filter { $0["changeType"] == "zone" }.map { "\($0["reason"].string ?? "") \($0["action"].string ?? "") \($0["recovery"].integer ?? 0)" }
+        changes.filter { $0["changeType"] == "zone" }.map {
+          "\($0["reason"].string ?? "") \($0["action"].string ?? "") \($0["recovery"].integer ?? 0)"
+        }
       }
 
       // Lost: every device keeps its data and sends them again.

@@ -64,7 +64,8 @@ final class SaveLedger: Sendable {
       var token: String?
       var numbers: [Int64] = []
       while true {
-        let query = token.map { "&after=" + ($0.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "") } ?? ""
+        let query =
+          token.map { "&after=" + ($0.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "") } ?? ""
         let page = try await device.call("GET", "/history?limit=100\(query)")
         for transaction in page["transactions"].elements where transaction["author"] == "app" {
           numbers.append(try #require(transaction["transactionNumber"].integer))

@@ -30,7 +30,8 @@ final class SeparateProcesses: Sendable {
   private init(_ folder: URL) throws {
     self.folder = folder
     for name in ["data/log", "run"] {
-      try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+      try FileManager.default.createDirectory(
+        at: folder.appending(path: name), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     }
   }
 
@@ -58,11 +59,14 @@ final class SeparateProcesses: Sendable {
   ///   - binaries: the folder of its executable; nil: that of these tests.
   @discardableResult
   func start(
-    _ name: String, bus: String? = nil, share: String? = nil, _ options: [String], launcher: [String] = [], binaries: URL? = nil
+    _ name: String, bus: String? = nil, share: String? = nil, _ options: [String], launcher: [String] = [],
+    binaries: URL? = nil
   ) async throws -> Started {
-    let started = try launch(name, bus: bus, share: share, options, launcher: launcher, binaries: binaries ?? Checkout.products)
+    let started = try launch(
+      name, bus: bus, share: share, options, launcher: launcher, binaries: binaries ?? Checkout.products)
     for _ in 0..<3000 {
-      if let data = try? Data(contentsOf: started.readyFile), let ready = try? JSONDecoder().decode(Started.self, from: data),
+      if let data = try? Data(contentsOf: started.readyFile),
+        let ready = try? JSONDecoder().decode(Started.self, from: data),
         ready.pid == started.process.processIdentifier
       {
         return ready
@@ -78,19 +82,28 @@ final class SeparateProcesses: Sendable {
     _ = try launch(name, bus: nil, share: nil, options, launcher: [], binaries: Checkout.products)
   }
 
-  private func launch(_ name: String, bus: String?, share: String?, _ options: [String], launcher: [String], binaries: URL) throws -> Entry {
+  private func launch(
+    _ name: String, bus: String?, share: String?, _ options: [String], launcher: [String], binaries: URL
+  ) throws -> Entry {
     let role = try #require(Self.roles.first { name.hasPrefix($0) })
     let readyFile = folder.appending(path: "run/\(name).ready")
     try? FileManager.default.removeItem(at: readyFile)
-    var words = [binaries.appending(path: "aquifer-\(role)").path, "--name", name, "--bus", bus ?? endpoint(of: name), "--ready-file", readyFile.path]
+    var words = [
+      binaries.appending(path: "aquifer-\(role)").path, "--name", name, "--bus", bus ?? endpoint(of: name),
+      "--ready-file", readyFile.path,
+    ]
     if role != "share" { words += ["--share", share ?? endpoint(of: "share-1")] }
     words = launcher + words + ["--admin", "127.0.0.1:0"] + options
     let process = Process()
     process.executableURL = URL(filePath: words[0])
     process.arguments = Array(words.dropFirst())
-    process.environment = ProcessInfo.processInfo.environment.merging(["AQUIFER_OPERATOR_TOKEN": Self.operatorToken]) { $1 }
+    process.environment = ProcessInfo.processInfo.environment.merging(["AQUIFER_OPERATOR_TOKEN": Self.operatorToken]) {
+      $1
+    }
     let log = folder.appending(path: "data/log/\(name).log")
-    if !FileManager.default.fileExists(atPath: log.path) { _ = FileManager.default.createFile(atPath: log.path, contents: nil) }
+    if !FileManager.default.fileExists(atPath: log.path) {
+      _ = FileManager.default.createFile(atPath: log.path, contents: nil)
+    }
     let handle = try FileHandle(forWritingTo: log)
     try handle.seekToEnd()
     process.standardOutput = handle
@@ -106,19 +119,25 @@ final class SeparateProcesses: Sendable {
   func installation(gateway: Started) -> Installation {
     Installation(
       folder: folder, pid: 0,
-      ready: Ready(gateway: gateway.http ?? "", notifier: "", operatorToken: Self.operatorToken, pids: [:], admin: ["gateway": gateway.admin]))
+      ready: Ready(
+        gateway: gateway.http ?? "", notifier: "", operatorToken: Self.operatorToken, pids: [:],
+        admin: ["gateway": gateway.admin]))
   }
 
   /// Ends a process, which must still run, and waits for its end.
   func end(_ name: String, by signal: Int32) throws {
-    guard let entry = running.withLock({ $0.removeValue(forKey: name) }), entry.process.isRunning else { throw Unexpected("\(name) does not run") }
+    guard let entry = running.withLock({ $0.removeValue(forKey: name) }), entry.process.isRunning else {
+      throw Unexpected("\(name) does not run")
+    }
     kill(entry.process.processIdentifier, signal)
     entry.process.waitUntilExit()
   }
 
   func isRunning(_ name: String) -> Bool { running.withLock { $0[name]?.process.isRunning ?? false } }
 
-  func log(of name: String) throws -> String { try String(contentsOf: folder.appending(path: "data/log/\(name).log"), encoding: .utf8) }
+  func log(of name: String) throws -> String {
+    try String(contentsOf: folder.appending(path: "data/log/\(name).log"), encoding: .utf8)
+  }
 
   private func stopAll() {
     for role in Self.roles {

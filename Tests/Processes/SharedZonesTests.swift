@@ -10,10 +10,14 @@ import Testing
   private func pings(_ user: User, _ device: String) async throws -> EventLines {
     let app = user.app
     let url = "\(app.installation.ready.notifier)/mirror/1/\(app.container)/development/pings?device=\(device)"
-    return EventLines(try await app.installation.client.stream(url, headers: [HTTPClient.Header("Authorization", "Bearer \(user.token)")]))
+    return EventLines(
+      try await app.installation.client.stream(
+        url, headers: [HTTPClient.Header("Authorization", "Bearer \(user.token)")]))
   }
 
-  @Test(.timeLimit(.minutes(3))) func `T-P09 T-P10 T-P18 T-P19 a participant has the zones of two owners, until he leaves one and the other is taken from him`()
+  @Test(.timeLimit(.minutes(3)))
+  func
+    `T-P09 T-P10 T-P18 T-P19 a participant has the zones of two owners, until he leaves one and the other is taken from him`()
     async throws
   {
     try await Installation.run(workers: 2) { installation in
@@ -31,19 +35,26 @@ import Testing
       // The whole shared database at once.
       let first = try await cem.sharedFeed()
       #expect(first.zones == [annTrips, beaTrips])
-      let zones: Value = ["zones": [["zoneID": User.zoneID("Trips", of: bea)], ["zoneID": User.zoneID("Trips", of: ann)]]]
+      let zones: Value = [
+        "zones": [["zoneID": User.zoneID("Trips", of: bea)], ["zoneID": User.zoneID("Trips", of: ann)]]
+      ]
       let changes = try await cem.records("changes/zone", zones, in: "shared")["zones"]
-      #expect(changes.elements.map { $0["zoneID"]["ownerRecordName"] } == [.string(bea.recordName), .string(ann.recordName)])
+      #expect(
+        changes.elements.map { $0["zoneID"]["ownerRecordName"] } == [.string(bea.recordName), .string(ann.recordName)])
       #expect(changes.elements.allSatisfy { $0["records"].elements.contains { $0["recordName"] == "first" } })
       let query: Value = ["zoneID": User.zoneID("Trips", of: ann), "query": ["recordType": "Note"]]
-      #expect(try await cem.records("records/query", query, in: "shared")["records"][0]["fields"]["title"]["value"] == "by its owner")
+      #expect(
+        try await cem.records("records/query", query, in: "shared")["records"][0]["fields"]["title"]["value"]
+          == "by its owner")
 
       // Cem writes, and each user's devices get a ping for their own view of the database.
       var annHears = try await pings(ann, "ann's")
       var cemHears = try await pings(cem, "cem's")
       #expect(try await cem.save("second", "by Cem", in: "Trips", of: ann)["records"][0]["serverErrorCode"] == .null)
       #expect(try await ann.allRecords(in: "Trips").records["second"]?["fields"]["title"]["value"] == "by Cem")
-      let (own, others) = (try #require(try await annHears.next())["ck"]["met"], try #require(try await cemHears.next())["ck"]["met"])
+      let (own, others) = (
+        try #require(try await annHears.next())["ck"]["met"], try #require(try await cemHears.next())["ck"]["met"]
+      )
       #expect(own["dbs"] == 1 && own["zoid"] == .string(ann.recordName) && own["zid"] == "Trips")
       #expect(others["dbs"] == 2 && others["zoid"] == .string(ann.recordName) && others["zid"] == "Trips")
       let second = try await cem.sharedFeed(after: first.token)
@@ -51,7 +62,8 @@ import Testing
 
       // Only owners may delete zones.
       let made = try await cem.send(
-        "zones/modify", ["operations": [["operationType": "delete", "zone": ["zoneID": User.zoneID("Trips", of: ann)]]]], in: "shared")
+        "zones/modify",
+        ["operations": [["operationType": "delete", "zone": ["zoneID": User.zoneID("Trips", of: ann)]]]], in: "shared")
       #expect(made.text.contains("BAD_REQUEST"))
       #expect(try await ann.allRecords(in: "Trips").records.keys.contains("second"))
 
@@ -68,7 +80,8 @@ import Testing
       #expect(try await cem.sharedZones() == [])
       #expect(try await ann.allRecords(in: "Trips").records["second"]?["fields"]["title"]["value"] == "by Cem")
       let denied = try await cem.save("third", "too late", in: "Trips", of: ann)
-      #expect(denied["serverErrorCode"] == "ZONE_NOT_FOUND" || denied["records"][0]["serverErrorCode"] == "ZONE_NOT_FOUND")
+      #expect(
+        denied["serverErrorCode"] == "ZONE_NOT_FOUND" || denied["records"][0]["serverErrorCode"] == "ZONE_NOT_FOUND")
       #expect(try await cem.sharedFeed(after: fourth.token).zones == [])
       // The operators' view.
       let (code, output, _) = try await installation.aquifer("--json", "share", "list")
@@ -77,7 +90,9 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a participant is told what he subscribed to in an owner's zone until an operator ends the share`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a participant is told what he subscribed to in an owner's zone until an operator ends the share`() async throws
+  {
     try await Installation.run(workers: 2) { installation in
       let app = try await App(installation, model: model)
       let (ann, cem) = (try await app.user("ann"), try await app.user("cem"))
@@ -86,7 +101,8 @@ import Testing
       let subscriptions: [Value] = [
         ["subscriptionID": "zone", "subscriptionType": "zone", "zoneID": User.zoneID("Trips", of: ann)],
         [
-          "subscriptionID": "notes", "subscriptionType": "query", "zoneID": User.zoneID("Trips", of: ann), "firesOn": ["create"],
+          "subscriptionID": "notes", "subscriptionType": "query", "zoneID": User.zoneID("Trips", of: ann),
+          "firesOn": ["create"],
           "query": ["recordType": "Note"],
         ], ["subscriptionID": "all", "subscriptionType": "database"],
       ]
@@ -94,7 +110,10 @@ import Testing
       let made = try await cem.records("subscriptions/modify", ["operations": .array(operations)], in: "shared")
       #expect(made["subscriptions"].elements.allSatisfy { $0["serverErrorCode"] == .null }, "\(made)")
       func listed() async throws -> Set<String> {
-        Set(try await cem.records("subscriptions/list", [:], in: "shared")["subscriptions"].elements.compactMap { $0["subscriptionID"].string })
+        Set(
+          try await cem.records("subscriptions/list", [:], in: "shared")["subscriptions"].elements.compactMap {
+            $0["subscriptionID"].string
+          })
       }
       #expect(try await listed() == ["zone", "notes", "all"])
       var hears = try await pings(cem, "cem's")
@@ -109,7 +128,9 @@ import Testing
       }
       #expect(told == ["zone", "notes", "all", "com.apple.coredata.cloudkit.shared.subscription"])
 
-      let place = ["--container", app.container, "--environment", "development", "--owner", ann.recordName, "--zone", "Trips"]
+      let place = [
+        "--container", app.container, "--environment", "development", "--owner", ann.recordName, "--zone", "Trips",
+      ]
       let shown = try await installation.aquifer(["--json", "share", "show"] + place)
       #expect(shown.code == 0 && shown.output.contains(cem.recordName) && shown.output.contains("readOnly"), "\(shown)")
       let refused = try await installation.aquifer(["share", "stop"] + place)
@@ -130,7 +151,11 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(3)), arguments: ["worker", "share"])
-  func `shares, acceptances and ends that a process's death cuts short are wholly done or not begun, and a repetition completes them`(role: String) async throws {
+  func
+    `shares, acceptances and ends that a process's death cuts short are wholly done or not begun, and a repetition completes them`(
+      role: String
+    ) async throws
+  {
     try await Installation.run { installation in
       let app = try await App(installation, model: model)
       let (ann, cem) = (try await app.user("ann"), try await app.user("cem"))

@@ -12,7 +12,10 @@ extension App {
     for name in names {
       for attempt in 0..<50 where users.count == shards.count {
         let user = try await user(attempt == 0 ? name : "\(name)-\(attempt)")
-        guard shards.insert(DatabaseID(container: id, environment: .development, owner: user.recordName).shard(of: 4)).inserted else { continue }
+        guard
+          shards.insert(DatabaseID(container: id, environment: .development, owner: user.recordName).shard(of: 4))
+            .inserted
+        else { continue }
         users.append(user)
         break
       }
@@ -24,7 +27,8 @@ extension App {
 
 extension User {
   func makeZone(_ name: String) async throws {
-    let answer = try await records("zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": .string(name)]]]]])
+    let answer = try await records(
+      "zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": .string(name)]]]]])
     guard answer["zones"][0]["serverErrorCode"] == .null else { throw Unexpected("zones/modify: \(answer)") }
   }
 
@@ -37,17 +41,24 @@ extension User {
 
   /// Saves a note in a zone of the user's own or of another owner.
   func save(_ record: String, _ title: String, in zone: String, of owner: User? = nil) async throws -> Value {
-    let note: Value = ["recordName": .string(record), "recordType": "Note", "fields": ["title": ["value": .string(title)]]]
+    let note: Value = [
+      "recordName": .string(record), "recordType": "Note", "fields": ["title": ["value": .string(title)]],
+    ]
     return try await send(
       "records/modify",
-      ["zoneID": Self.zoneID(zone, of: owner), "atomic": false, "operations": [["operationType": "forceUpdate", "record": note]]],
+      [
+        "zoneID": Self.zoneID(zone, of: owner), "atomic": false,
+        "operations": [["operationType": "forceUpdate", "record": note]],
+      ],
       in: owner == nil ? "private" : "shared"
     ).json
   }
 
   /// Shares a whole zone with some users.
   /// - Returns: the share's short GUID.
-  func share(_ zone: String, with others: [(user: User, permission: String)], requestID: String = UUID().uuidString) async throws -> String {
+  func share(_ zone: String, with others: [(user: User, permission: String)], requestID: String = UUID().uuidString)
+    async throws -> String
+  {
     let participants = others.map { other -> Value in
       [
         "type": "USER", "permission": .string(other.permission), "acceptanceStatus": "INVITED",
@@ -55,7 +66,8 @@ extension User {
       ]
     }
     let record: Value = [
-      "recordType": "cloudkit.share", "recordName": "cloudkit.zoneshare", "fields": ["cloudkit.title": ["value": "Trip"]], "publicPermission": "NONE",
+      "recordType": "cloudkit.share", "recordName": "cloudkit.zoneshare",
+      "fields": ["cloudkit.title": ["value": "Trip"]], "publicPermission": "NONE",
       "participants": .array(participants),
     ]
     let body: Value = ["zoneID": Self.zoneID(zone), "operations": [["operationType": "create", "record": record]]]
@@ -66,9 +78,11 @@ extension User {
 
   func stopSharing(_ zone: String, of owner: User? = nil, requestID: String = UUID().uuidString) async throws {
     let body: Value = [
-      "zoneID": Self.zoneID(zone, of: owner), "operations": [["operationType": "forceDelete", "record": ["recordName": "cloudkit.zoneshare"]]],
+      "zoneID": Self.zoneID(zone, of: owner),
+      "operations": [["operationType": "forceDelete", "record": ["recordName": "cloudkit.zoneshare"]]],
     ]
-    let answer = try await repeated("records/modify", body, in: owner == nil ? "private" : "shared", requestID: requestID)
+    let answer = try await repeated(
+      "records/modify", body, in: owner == nil ? "private" : "shared", requestID: requestID)
     guard answer["records"][0]["serverErrorCode"] == .null else { throw Unexpected("stop: \(answer)") }
   }
 
@@ -81,29 +95,40 @@ extension User {
 
   /// A participant as a client adds it to the list.
   static func invitation(_ user: User, _ permission: String, type: String = "USER") -> Value {
-    ["type": .string(type), "permission": .string(permission), "userIdentity": ["lookupInfo": ["userRecordName": .string(user.recordName)]]]
+    [
+      "type": .string(type), "permission": .string(permission),
+      "userIdentity": ["lookupInfo": ["userRecordName": .string(user.recordName)]],
+    ]
   }
 
   /// The share of a whole zone as its owner reads it.
   func zoneShare(_ zone: String) async throws -> Value {
-    try await records("records/lookup", ["zoneID": Self.zoneID(zone), "records": [["recordName": "cloudkit.zoneshare"]]])["records"][0]
+    try await records(
+      "records/lookup", ["zoneID": Self.zoneID(zone), "records": [["recordName": "cloudkit.zoneshare"]]])["records"][0]
   }
 
   /// Sends a share back with its tag and the changed members.
   /// - Returns: the item of the answer.
-  func updateShare(_ zone: String, of owner: User? = nil, _ share: Value, _ members: [String: Value]) async throws -> Value {
+  func updateShare(_ zone: String, of owner: User? = nil, _ share: Value, _ members: [String: Value]) async throws
+    -> Value
+  {
     var record = members
     record["recordName"] = "cloudkit.zoneshare"
     record["recordType"] = "cloudkit.share"
     record["recordChangeTag"] = share["recordChangeTag"]
-    let body: Value = ["zoneID": Self.zoneID(zone, of: owner), "operations": [["operationType": "update", "record": .object(record)]]]
+    let body: Value = [
+      "zoneID": Self.zoneID(zone, of: owner), "operations": [["operationType": "update", "record": .object(record)]],
+    ]
     return try await records("records/modify", body, in: owner == nil ? "private" : "shared")["records"][0]
   }
 
   /// `owner/zone` of each zone shared with the user.
   func sharedZones() async throws -> Set<String> {
     let answer = try await repeated("zones/list", [:], in: "shared")
-    return Set(answer["zones"].elements.map { "\($0["zoneID"]["ownerRecordName"].string ?? "")/\($0["zoneID"]["zoneName"].string ?? "")" })
+    return Set(
+      answer["zones"].elements.map {
+        "\($0["zoneID"]["ownerRecordName"].string ?? "")/\($0["zoneID"]["zoneName"].string ?? "")"
+      })
   }
 
   /// A page of the shared database's feed: `owner/zone`, with a minus for deleted zones, and the next token.
@@ -117,13 +142,17 @@ extension User {
   }
 
   /// Repeats a call as the same request while the answer is "later" or missing.
-  func repeated(_ action: String, _ body: Value, in database: String = "private", requestID: String = UUID().uuidString) async throws -> Value {
+  func repeated(_ action: String, _ body: Value, in database: String = "private", requestID: String = UUID().uuidString)
+    async throws -> Value
+  {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-    let url = "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
+    let url =
+      "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
     let end = ContinuousClock.now + .seconds(40)
     while true {
       // Dropped because a broken connection leaves the outcome open; the request is repeated.
-      let answer = try? await app.installation.send("POST", url, headers: [("X-Request-ID", requestID)], bytes: try body.json)
+      let answer = try? await app.installation.send(
+        "POST", url, headers: [("X-Request-ID", requestID)], bytes: try body.json)
       let isLater = answer.map { $0.status == 503 || $0.text.contains("TRY_AGAIN_LATER") } ?? true
       if let answer, !isLater {
         guard answer.status == 200 else { throw Unexpected("\(action): \(answer.status) \(answer.text)") }

@@ -52,25 +52,36 @@ import Testing
   private static func photo(_ id: String, _ name: String) -> [Value] {
     let data = "C" + id.dropFirst()
     return [
-      MainJob.insert("Photo", id, ["displayName": .string(name)], ["photoData": .string(data)]), MainJob.insert("PhotoData", data, ["data": MainJob.blob(300, seed: 7)]),
+      MainJob.insert("Photo", id, ["displayName": .string(name)], ["photoData": .string(data)]),
+      MainJob.insert("PhotoData", data, ["data": MainJob.blob(300, seed: 7)]),
     ]
   }
 
   /// Adds a photo to a copy.
   private static func have(_ id: String, _ name: String, in graph: inout Graph) {
     let data = "C" + id.dropFirst()
-    graph.objects[id] = Graph.Object(entity: "Photo", attributes: ["displayName": .string(name)], toOnes: ["photoData": data])
-    graph.objects[data] = Graph.Object(entity: "PhotoData", attributes: ["data": MainJob.blob(300, seed: 7)], toOnes: ["photo": id])
+    graph.objects[id] = Graph.Object(
+      entity: "Photo", attributes: ["displayName": .string(name)], toOnes: ["photoData": data])
+    graph.objects[data] = Graph.Object(
+      entity: "PhotoData", attributes: ["data": MainJob.blob(300, seed: 7)], toOnes: ["photo": id])
   }
 
   /// Changes the share like its owner on the record plane: reads it, and sends it back with its tag.
-  private static func change(_ share: Value, of owner: User, _ members: [String: Value], kind: String = "update") async throws -> Value {
+  private static func change(_ share: Value, of owner: User, _ members: [String: Value], kind: String = "update")
+    async throws -> Value
+  {
     let zone = share["zoneID"]
-    let found = try await owner.records("records/lookup", ["zoneID": zone, "records": [["recordName": share["recordName"]]]])["records"][0]
-    var record: [String: Value] = ["recordName": share["recordName"], "recordType": "cloudkit.share", "recordChangeTag": found["recordChangeTag"]]
+    let found = try await owner.records(
+      "records/lookup", ["zoneID": zone, "records": [["recordName": share["recordName"]]]])["records"][0]
+    var record: [String: Value] = [
+      "recordName": share["recordName"], "recordType": "cloudkit.share", "recordChangeTag": found["recordChangeTag"],
+    ]
     for (key, value) in members { record[key] = value }
-    let answer = try await owner.records("records/modify", ["zoneID": zone, "operations": [["operationType": .string(kind), "record": .object(record)]]])
-    guard answer["records"][0]["serverErrorCode"] == .null else { throw Unexpected("the share was not changed: \(answer)") }
+    let answer = try await owner.records(
+      "records/modify", ["zoneID": zone, "operations": [["operationType": .string(kind), "record": .object(record)]]])
+    guard answer["records"][0]["serverErrorCode"] == .null else {
+      throw Unexpected("the share was not changed: \(answer)")
+    }
     return answer["records"][0]
   }
 
@@ -80,24 +91,37 @@ import Testing
     try await Installation.run(workers: 2) { installation in
       let app = try await App(installation, model: model)
       let rules = installation.folder.appending(path: "rules.json")
-      try Data(#"{"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"}]}"#.utf8).write(to: rules)
+      try Data(#"{"unique":[{"entity":"Tag","attributes":["name"],"policy":"merge-lowest-uuid"}]}"#.utf8).write(
+        to: rules)
       let declared = try await installation.aquifer("rules", "import", rules.path, "--container", app.container)
       #expect(declared.code == 0, "\(declared.problem)")
       let (alice, bob, carol) = (
-        try await app.user("alice"), try await app.user("bob", email: "bob@example.org"), try await app.user("carol", email: "carol@example.org")
+        try await app.user("alice"), try await app.user("bob", email: "bob@example.org"),
+        try await app.user("carol", email: "carol@example.org")
       )
-      let (a, b, c) = (try await Person(alice, in: "private"), try await Person(bob, in: "shared"), try await Person(carol, in: "shared"))
+      let (a, b, c) = (
+        try await Person(alice, in: "private"), try await Person(bob, in: "shared"),
+        try await Person(carol, in: "shared")
+      )
 
       // A adds a photo and shares it.
       try await a.save(Self.photo(Self.first, "Dunes")) { Self.have(Self.first, "Dunes", in: &$0) }
-      let bobsPlace: Value = ["type": "USER", "permission": "READ_WRITE", "userIdentity": ["lookupInfo": ["emailAddress": "bob@example.org"]]]
-      let carolsPlace: Value = ["type": "USER", "permission": "READ_ONLY", "userIdentity": ["lookupInfo": ["emailAddress": "carol@example.org"]]]
+      let bobsPlace: Value = [
+        "type": "USER", "permission": "READ_WRITE", "userIdentity": ["lookupInfo": ["emailAddress": "bob@example.org"]],
+      ]
+      let carolsPlace: Value = [
+        "type": "USER", "permission": "READ_ONLY",
+        "userIdentity": ["lookupInfo": ["emailAddress": "carol@example.org"]],
+      ]
       let shared = try await a.device.call(
-        "POST", "/shares", ["objectIDs": [.string(Self.first)], "to": nil, "title": "Trip", "participants": [bobsPlace, carolsPlace]])
+        "POST", "/shares",
+        ["objectIDs": [.string(Self.first)], "to": nil, "title": "Trip", "participants": [bobsPlace, carolsPlace]])
       let (share, zoneID) = (shared["share"], shared["zoneID"])
       #expect(Set(shared["moved"].elements.compactMap(\.string)) == [Self.first, "C" + Self.first.dropFirst()])
       #expect(zoneID["zoneName"].string?.hasPrefix("com.apple.coredata.cloudkit.share.") == true)
-      #expect(share["recordName"].string == "cloudkit.zoneshare" && share["fields"]["cloudkit.title"]["value"].string == "Trip")
+      #expect(
+        share["recordName"].string == "cloudkit.zoneshare"
+          && share["fields"]["cloudkit.title"]["value"].string == "Trip")
       let zoneName = try #require(zoneID["zoneName"].string)
 
       // B gets a link, accepts, and sees the photo; other users learn nothing.
@@ -105,7 +129,8 @@ import Testing
       let stranger = try await app.user("mallory")
       let (unknown, missing) = (
         try await stranger.send("records/resolve", ["shortGUIDs": [["value": .string(guid)]]], in: "public"),
-        try await stranger.send("records/resolve", ["shortGUIDs": [["value": .string(String(guid.dropLast()) + "0")]]], in: "public")
+        try await stranger.send(
+          "records/resolve", ["shortGUIDs": [["value": .string(String(guid.dropLast()) + "0")]]], in: "public")
       )
       #expect(try unknown.json["results"][0]["serverErrorCode"] == missing.json["results"][0]["serverErrorCode"])
       try await b.pull()
@@ -144,7 +169,8 @@ import Testing
       #expect(a.graph.objects["R1"]?.zone["zoneName"].string == zoneName)
 
       // The same tag made on both sides becomes one on both.
-      try await a.save([MainJob.insert("Tag", Self.low, ["name": "sand"], ["photos": [.string(Self.first)]])]) { graph in
+      try await a.save([MainJob.insert("Tag", Self.low, ["name": "sand"], ["photos": [.string(Self.first)]])]) {
+        graph in
         graph.objects[Self.low] = Graph.Object(entity: "Tag", attributes: ["name": "sand"])
         graph.pairs.insert(Graph.Pair(Self.low, Self.first))
       }
@@ -157,7 +183,9 @@ import Testing
       let participants = try await Self.participants(of: share, alice)
       let lowered = participants.map { Self.with($0, permission: "READ_ONLY") }
       _ = try await Self.change(share, of: alice, ["participants": .array(lowered)])
-      let refused = try await b.device.send("POST", "/transactions", Device.transactions([MainJob.update("Photo", Self.first, ["displayName": "Mine"])], id: "TX-9"))
+      let refused = try await b.device.send(
+        "POST", "/transactions",
+        Device.transactions([MainJob.update("Photo", Self.first, ["displayName": "Mine"])], id: "TX-9"))
       #expect(refused.status == 403, "\(refused.text)")
       #expect(try refused.json["ckErrorCode"].integer == 10)
       let before = b.graph
@@ -193,7 +221,8 @@ import Testing
 
   /// All participants except the owner, as the answer has them.
   private static func participants(of share: Value, _ owner: User) async throws -> [Value] {
-    let found = try await owner.records("records/lookup", ["zoneID": share["zoneID"], "records": [["recordName": share["recordName"]]]])["records"][0]
+    let found = try await owner.records(
+      "records/lookup", ["zoneID": share["zoneID"], "records": [["recordName": share["recordName"]]]])["records"][0]
     return found["participants"].elements.filter { $0["type"].string != "OWNER" }
   }
 

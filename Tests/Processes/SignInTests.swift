@@ -10,21 +10,28 @@ import Testing
 
   private func app(_ installation: Installation) async throws -> String {
     try await installation.admin("POST", "/admin/1/containers", ["container": .string(container)])
-    try await installation.admin("POST", "/admin/1/users", ["name": "alice", "password": "correct horse", "givenName": "Alice"])
-    let made = try await installation.admin("POST", "/admin/1/tokens", ["container": .string(container), "environment": "development"])
+    try await installation.admin(
+      "POST", "/admin/1/users", ["name": "alice", "password": "correct horse", "givenName": "Alice"])
+    let made = try await installation.admin(
+      "POST", "/admin/1/tokens", ["container": .string(container), "environment": "development"])
     return try #require(made["apiToken"].string)
   }
 
-  private func caller(_ installation: Installation, _ apiToken: String, _ token: String? = nil) async throws -> Installation.Answer {
+  private func caller(_ installation: Installation, _ apiToken: String, _ token: String? = nil) async throws
+    -> Installation.Answer
+  {
     let url =
-      "\(installation.ready.gateway)/database/1/\(container)/development/public/users/caller?ckAPIToken=\(apiToken)" + (token.map { "&ckWebAuthToken=\($0)" } ?? "")
+      "\(installation.ready.gateway)/database/1/\(container)/development/public/users/caller?ckAPIToken=\(apiToken)"
+      + (token.map { "&ckWebAuthToken=\($0)" } ?? "")
     return try await installation.send("GET", url, headers: [("Origin", "https://app.example")])
   }
 
   private func killShare(_ installation: Installation) async throws {
     let before = try installation.now()
     #expect(kill(try #require(before.pids["share"]?.first), SIGKILL) == 0)
-    _ = try await installation.waitForReadyFile { $0.pids["share"]?.count == 1 && $0.pids["share"] != before.pids["share"] }
+    _ = try await installation.waitForReadyFile {
+      $0.pids["share"]?.count == 1 && $0.pids["share"] != before.pids["share"]
+    }
   }
 
   /// Repeats the request while the answer is "later", because a new share service needs a moment.
@@ -50,7 +57,11 @@ import Testing
 
       let form = { (password: String) in
         try await installation.send(
-          "POST", url, headers: [("Content-Type", "application/x-www-form-urlencoded"), ("Origin", installation.ready.gateway), ("Sec-Fetch-Site", "same-origin")],
+          "POST", url,
+          headers: [
+            ("Content-Type", "application/x-www-form-urlencoded"), ("Origin", installation.ready.gateway),
+            ("Sec-Fetch-Site", "same-origin"),
+          ],
           bytes: Array("name=alice&password=\(password)".utf8))
       }
       let wrong = try await form("wrong+horse")
@@ -70,7 +81,9 @@ import Testing
       let second = try #require(successors.first)
       #expect(try answers[0].json["nameComponents"]["givenName"] == "Alice")
       try await killShare(installation)
-      for token in [second, first] { #expect(try await settled { try await caller(installation, apiToken, token) }.status == 200) }
+      for token in [second, first] {
+        #expect(try await settled { try await caller(installation, apiToken, token) }.status == 200)
+      }
 
       // Ended by the operator, at once.
       try await installation.admin("POST", "/admin/1/users/alice/password", ["password": "battery staple"])
@@ -91,7 +104,8 @@ import Testing
     try await Installation.run { installation in
       _ = try await app(installation)
       let key = SigningKey()
-      let made = try await installation.admin("POST", "/admin/1/keys", ["container": .string(container), "publicKey": .string(key.publicPEM)])
+      let made = try await installation.admin(
+        "POST", "/admin/1/keys", ["container": .string(container), "publicKey": .string(key.publicPEM)])
       let keyID = try #require(made["keyID"].string)
       let path = "/database/1/\(container)/development/public/users/caller?clientId=a%2Fb"
       let formatter = ISO8601DateFormatter()
@@ -104,7 +118,9 @@ import Testing
         ]
       }
       let headers = signed()
-      let send = { (headers: [(String, String)]) in try await installation.send("GET", installation.ready.gateway + path, headers: headers) }
+      let send = { (headers: [(String, String)]) in
+        try await installation.send("GET", installation.ready.gateway + path, headers: headers)
+      }
       let answer = try await send(headers)
       #expect(answer.status == 200)
       #expect(try answer.json["userRecordName"] == made["userRecordName"])

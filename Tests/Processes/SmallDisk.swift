@@ -17,7 +17,8 @@ final class SmallDisk {
   init(at path: String, megabytes: Int) throws {
     self.path = path
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-    let mounted = try CommandLineTool.run(["-t", "tmpfs", "-o", "size=\(megabytes)m", "tmpfs", path], executable: URL(filePath: "/bin/mount"))
+    let mounted = try CommandLineTool.run(
+      ["-t", "tmpfs", "-o", "size=\(megabytes)m", "tmpfs", path], executable: URL(filePath: "/bin/mount"))
     guard mounted.code == 0 else { throw Unexpected("mount: \(mounted.problem)") }
   }
 

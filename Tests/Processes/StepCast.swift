@@ -36,7 +36,10 @@ struct StepGraph: Sendable {
   var graph: Graph {
     var graph = Graph()
     graph.objects[post] = Graph.Object(entity: "Post", attributes: ["title": .string(post), "isPinned": false])
-    for id in attachments { graph.objects[id] = Graph.Object(entity: "Attachment", attributes: ["fileName": .string(id)], toOnes: ["post": post]) }
+    for id in attachments {
+      graph.objects[id] = Graph.Object(
+        entity: "Attachment", attributes: ["fileName": .string(id)], toOnes: ["post": post])
+    }
     graph.objects[tag] = Graph.Object(entity: "Tag", attributes: ["name": .string(tag)])
     graph.pairs = [Graph.Pair(tag, post)]
     return graph
@@ -68,7 +71,8 @@ actor StepDevice {
   /// Imports all pages, repeating requests that are told to come later.
   func pull() async throws {
     while true {
-      let query = token.string.map { "?after=" + ($0.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "") } ?? ""
+      let query =
+        token.string.map { "?after=" + ($0.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "") } ?? ""
       let page = try await device.repeated("GET", "/changes\(query)")
       for change in page["changes"].elements { try graph.apply(change) }
       news += page["changes"].elements
@@ -105,7 +109,9 @@ actor StepDevice {
   }
 
   /// The zones of the graph's objects in the copy.
-  func zones(of shape: StepGraph) -> Set<String> { Set(part(shape).objects.values.map { $0.zone["zoneName"].string ?? "?" }) }
+  func zones(of shape: StepGraph) -> Set<String> {
+    Set(part(shape).objects.values.map { $0.zone["zoneName"].string ?? "?" })
+  }
 }
 
 /// The result of one attempt.
@@ -120,7 +126,10 @@ extension Device {
   func attempt(_ method: String, _ path: String, _ body: Value? = nil, requestID: String) async throws -> StepOutcome {
     let bytes = try body?.json
     // Dropped because a broken connection leaves the outcome open.
-    guard let answer = try? await user.app.installation.send(method, url + path, bearer: user.token, headers: [("X-Request-ID", requestID)], bytes: bytes) else {
+    guard
+      let answer = try? await user.app.installation.send(
+        method, url + path, bearer: user.token, headers: [("X-Request-ID", requestID)], bytes: bytes)
+    else {
       return .unanswered
     }
     if answer.status == 503 || answer.text.contains("TRY_AGAIN_LATER") { return .unanswered }
@@ -129,7 +138,9 @@ extension Device {
   }
 
   /// Repeats the same request until it is answered.
-  func repeated(_ method: String, _ path: String, _ body: Value? = nil, requestID: String = UUID().uuidString) async throws -> Value {
+  func repeated(_ method: String, _ path: String, _ body: Value? = nil, requestID: String = UUID().uuidString)
+    async throws -> Value
+  {
     for _ in 0..<1000 {
       if case .answered(let answer) = try await attempt(method, path, body, requestID: requestID) { return answer }
       try await Task.sleep(for: .milliseconds(20))
@@ -164,10 +175,15 @@ final class StepCast {
 
   init(_ installation: Installation) async throws {
     self.installation = installation
-    let app = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
-    let holders = try await installation.admin("GET", "/admin/1/shards")["shards"].elements.map { $0["worker"].string ?? "" }
+    let app = try await App(
+      installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
+    let holders = try await installation.admin("GET", "/admin/1/shards")["shards"].elements.map {
+      $0["worker"].string ?? ""
+    }
     let container = try #require(ContainerID(rawValue: app.container))
-    func shard(_ user: User) -> Int { DatabaseID(container: container, environment: .development, owner: user.recordName).shard(of: holders.count) }
+    func shard(_ user: User) -> Int {
+      DatabaseID(container: container, environment: .development, owner: user.recordName).shard(of: holders.count)
+    }
     let alice = try await app.user("alice", email: "alice@example.org")
     ownersWorker = holders[shard(alice)]
     var (found, number): (User?, Int) = (nil, 0)
@@ -190,7 +206,8 @@ final class StepCast {
   /// Makes a graph in the default zone and imports it on alice's tablet.
   func make(_ number: Int) async throws -> StepGraph {
     let shape = StepGraph(number)
-    _ = try await phone.repeated("POST", "/transactions?wait=export", Device.transactions(shape.inserts, id: UUID().uuidString))
+    _ = try await phone.repeated(
+      "POST", "/transactions?wait=export", Device.transactions(shape.inserts, id: UUID().uuidString))
     try await tablet.pull()
     try await watcher.pull()
     _ = await tablet.takeNews()
@@ -216,19 +233,34 @@ extension StepPeople {
     switch operation {
     case .share:
       let people = [(bob, "READ_WRITE"), (carol, "READ_ONLY")].map { user, permission -> Value in
-        ["type": "USER", "permission": .string(permission), "userIdentity": ["lookupInfo": ["userRecordName": .string(user.recordName)]]]
+        [
+          "type": "USER", "permission": .string(permission),
+          "userIdentity": ["lookupInfo": ["userRecordName": .string(user.recordName)]],
+        ]
       }
-      let body: Value = ["objectIDs": [.string(shape.attachments[1])], "to": nil, "title": .string(shape.post), "participants": .array(people)]
+      let body: Value = [
+        "objectIDs": [.string(shape.attachments[1])], "to": nil, "title": .string(shape.post),
+        "participants": .array(people),
+      ]
       return try await phone.attempt("POST", "/shares", body, requestID: requestID)
-    case .accept: return try await bobs.attempt("POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]], requestID: requestID)
+    case .accept:
+      return try await bobs.attempt(
+        "POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]], requestID: requestID)
     case .write:
-      return try await bobs.attempt("POST", "/transactions?wait=export", Device.transactions(shape.bobsInserts, id: requestID), requestID: requestID)
-    case .moveOut: return try await phone.attempt("POST", "/move", ["objectIDs": [.string(shape.tag)], "to": nil], requestID: requestID)
-    case .moveIn: return try await phone.attempt("POST", "/move", ["objectIDs": [.string(shape.post)], "to": zoneID], requestID: requestID)
+      return try await bobs.attempt(
+        "POST", "/transactions?wait=export", Device.transactions(shape.bobsInserts, id: requestID), requestID: requestID
+      )
+    case .moveOut:
+      return try await phone.attempt(
+        "POST", "/move", ["objectIDs": [.string(shape.tag)], "to": nil], requestID: requestID)
+    case .moveIn:
+      return try await phone.attempt(
+        "POST", "/move", ["objectIDs": [.string(shape.post)], "to": zoneID], requestID: requestID)
     case .leave: return try await bobs.attempt("POST", "/purge", ["zoneID": zoneID], requestID: requestID)
     case .stop:
       let operations: Value = [["operationType": "forceDelete", "record": ["recordName": "cloudkit.zoneshare"]]]
-      return try await alice.attempt("records/modify", ["zoneID": zoneID, "operations": operations], requestID: requestID)
+      return try await alice.attempt(
+        "records/modify", ["zoneID": zoneID, "operations": operations], requestID: requestID)
     }
   }
 }
@@ -252,12 +284,17 @@ extension StepCast {
 
 extension User {
   /// Makes one attempt of a record plane call.
-  func attempt(_ action: String, _ body: Value, in database: String = "private", requestID: String) async throws -> StepOutcome {
+  func attempt(_ action: String, _ body: Value, in database: String = "private", requestID: String) async throws
+    -> StepOutcome
+  {
     let token = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-    let url = "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
+    let url =
+      "\(app.installation.ready.gateway)/database/1/\(app.container)/development/\(database)/\(action)?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(token)"
     let bytes = try body.json
     // Dropped because a broken connection leaves the outcome open.
-    guard let answer = try? await app.installation.send("POST", url, headers: [("X-Request-ID", requestID)], bytes: bytes) else { return .unanswered }
+    guard
+      let answer = try? await app.installation.send("POST", url, headers: [("X-Request-ID", requestID)], bytes: bytes)
+    else { return .unanswered }
     if answer.status == 503 || answer.text.contains("TRY_AGAIN_LATER") { return .unanswered }
     guard answer.status == 200 else { throw Unexpected("\(action): \(answer.status) \(answer.text)") }
     return .answered(try answer.json)

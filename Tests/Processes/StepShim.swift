@@ -12,7 +12,9 @@ struct StepShim: Sendable {
   private let folder: URL
 
   /// The environment that the processes need.
-  var environment: [String: String] { ["LD_PRELOAD": folder.appending(path: "steps.so").path, "STEPS_FOLDER": folder.path] }
+  var environment: [String: String] {
+    ["LD_PRELOAD": folder.appending(path: "steps.so").path, "STEPS_FOLDER": folder.path]
+  }
 
   private static let source = """
     #define _GNU_SOURCE

@@ -15,8 +15,11 @@ struct StepSight: Hashable {
 
 extension StepCast {
   func sight(of shape: StepGraph) -> StepSight {
-    let members = shape.isShared ? [shape.bobIsIn ? bob.recordName : "", shape.carolIsIn ? carol.recordName : ""].filter { !$0.isEmpty } : []
-    return StepSight(zoneName: shape.isInside ? shape.zoneName ?? "?" : Self.home, isShared: shape.isShared, members: Set(members))
+    let members =
+      shape.isShared
+      ? [shape.bobIsIn ? bob.recordName : "", shape.carolIsIn ? carol.recordName : ""].filter { !$0.isEmpty } : []
+    return StepSight(
+      zoneName: shape.isInside ? shape.zoneName ?? "?" : Self.home, isShared: shape.isShared, members: Set(members))
   }
 
   /// The state of the graph: an imported copy, the records of both zones, and the share must agree.
@@ -29,26 +32,36 @@ extension StepCast {
     let known = [Self.home] + [shape.zoneName, zoneName == Self.home ? nil : zoneName].compactMap { $0 }.prefix(1)
     for name in known {
       let count = try await records(shape.objectIDs, in: name).count { $0["serverErrorCode"] == .null }
-      #expect(count == (name == zoneName ? shape.objectIDs.count : 0), "\(count) records in \(name), the objects in \(zoneName)")
+      #expect(
+        count == (name == zoneName ? shape.objectIDs.count : 0),
+        "\(count) records in \(name), the objects in \(zoneName)")
     }
-    let objects = try await phone.repeated("POST", "/records", ["objectIDs": .array(shape.objectIDs.map { .string($0) })])["records"].elements
-    #expect(objects.count { $0["serverErrorCode"] == .null } == shape.objectIDs.count, "the store lacks objects: \(objects)")
+    let objects = try await phone.repeated(
+      "POST", "/records", ["objectIDs": .array(shape.objectIDs.map { .string($0) })])["records"].elements
+    #expect(
+      objects.count { $0["serverErrorCode"] == .null } == shape.objectIDs.count, "the store lacks objects: \(objects)")
     guard known.count > 1 else { return StepSight(zoneName: zoneName, isShared: false, members: []) }
     let share = try await records(["cloudkit.zoneshare"], in: known[1])[0]
-    let accepted = share["participants"].elements.filter { $0["acceptanceStatus"].string == "ACCEPTED" && $0["type"].string != "OWNER" }
+    let accepted = share["participants"].elements.filter {
+      $0["acceptanceStatus"].string == "ACCEPTED" && $0["type"].string != "OWNER"
+    }
     return StepSight(
       zoneName: zoneName, isShared: share["serverErrorCode"] == .null,
       members: Set(accepted.compactMap { $0["userIdentity"]["userRecordName"].string }))
   }
 
   private func records(_ names: [String], in zone: String) async throws -> [Value] {
-    let body: Value = ["zoneID": ["zoneName": .string(zone)], "records": .array(names.map { ["recordName": .string($0)] })]
+    let body: Value = [
+      "zoneID": ["zoneName": .string(zone)], "records": .array(names.map { ["recordName": .string($0)] }),
+    ]
     return try await alice.repeated("records/lookup", body)["records"].elements
   }
 
   /// The names of the owner's zones that were made for shares.
   func shareZones() async throws -> Set<String> {
-    Set(try await alice.repeated("zones/list", [:])["zones"].elements.compactMap { $0["zoneID"]["zoneName"].string }.filter { $0 != Self.home && $0.first != "_" })
+    Set(
+      try await alice.repeated("zones/list", [:])["zones"].elements.compactMap { $0["zoneID"]["zoneName"].string }
+        .filter { $0 != Self.home && $0.first != "_" })
   }
 
   /// Waits until the share service counts this many members; no other share has any at that time.
@@ -76,7 +89,9 @@ extension StepCast {
         if isListed == isIn, part == wanted { break }
         try await Task.sleep(for: .milliseconds(25))
       }
-      #expect(isListed == isIn, "\(user.recordName == bob.recordName ? "bob" : "carol") is a member: \(isIn), has the zone: \(isListed)")
+      #expect(
+        isListed == isIn,
+        "\(user.recordName == bob.recordName ? "bob" : "carol") is a member: \(isIn), has the zone: \(isListed)")
       #expect(part == wanted, "\(user.recordName == bob.recordName ? "bob" : "carol") has another copy")
     }
   }

@@ -77,7 +77,8 @@ import Testing
 
     /// Requests an operation, and kills a process at one of its steps.
     private mutating func attempt(
-      _ operation: StepOperation, _ shape: StepGraph, _ requestID: String, killing name: String, at step: Int, _ course: Course
+      _ operation: StepOperation, _ shape: StepGraph, _ requestID: String, killing name: String, at step: Int,
+      _ course: Course
     ) async throws -> (StepOutcome, StepShim.Progress) {
       try await settle()
       try shim.arm(name, at: step)
@@ -114,7 +115,9 @@ import Testing
 
     /// Checks the state after a kill: the operation must be complete or without any effect.
     /// - Returns: true when it was complete.
-    private mutating func expectWhole(_ operation: StepOperation, _ shape: StepGraph, _ outcome: StepOutcome, _ note: Comment) async throws -> Bool {
+    private mutating func expectWhole(
+      _ operation: StepOperation, _ shape: StepGraph, _ outcome: StepOutcome, _ note: Comment
+    ) async throws -> Bool {
       try await settle()
       let before = cast.sight(of: shape)
       let seen = try await cast.look(at: shape)
@@ -142,16 +145,24 @@ import Testing
       var isDone = false
       if progress.wasKilled {
         // A guest's save is on its way to the owner as soon as the guest's shard has it.
-        if operation == .write { try await settle() } else { isDone = try await expectWhole(operation, shape, outcome, note) }
+        if operation == .write {
+          try await settle()
+        } else {
+          isDone = try await expectWhole(operation, shape, outcome, note)
+        }
         let first = outcome
         // A client that has forgotten its request makes a new one.
         let isAnew = course != .patient && operation.isRepeatable
         if isAnew { requestID = UUID().uuidString } else { isDone = false }
         outcome = try await cast.people.attempt(operation, shape, requestID: requestID)
-        if case .answered(let answer) = outcome, case .answered(let earlier) = first, !isAnew { #expect(answer["moved"] == earlier["moved"], note) }
+        if case .answered(let answer) = outcome, case .answered(let earlier) = first, !isAnew {
+          #expect(answer["moved"] == earlier["moved"], note)
+        }
       }
       let (answer, done) = try await finish(operation, shape, outcome, requestID: requestID, note)
-      if operation.isMove { #expect(Set(answer["moved"].elements.compactMap(\.string)) == Set(isDone ? [] : shape.objectIDs), note) }
+      if operation.isMove {
+        #expect(Set(answer["moved"].elements.compactMap(\.string)) == Set(isDone ? [] : shape.objectIDs), note)
+      }
       #expect(try await cast.look(at: done) == cast.sight(of: done), note)
       try await cast.expectGuests(see: cast.sight(of: done), of: done, in: done.zoneName)
       try await cast.expectIndex(cast.sight(of: done).members.count)
@@ -208,13 +219,16 @@ import Testing
         expected.pairs.formUnion(shape.graph.pairs)
       }
       #expect(try await cast.alice.device("new").importedGraph().graph == expected)
-      for guest in [cast.bob, cast.carol] { #expect(try await guest.device("new", in: "shared").importedGraph().graph == Graph()) }
+      for guest in [cast.bob, cast.carol] {
+        #expect(try await guest.device("new", in: "shared").importedGraph().graph == Graph())
+      }
     }
 
     /// Carol accepts without a kill; bob imports the graph for the later writes.
     func letCarolIn(_ shape: StepGraph) async throws -> StepGraph {
       var shape = shape
-      _ = try await cast.carols.device.repeated("POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]])
+      _ = try await cast.carols.device.repeated(
+        "POST", "/accept", ["shortGUIDs": [["value": .string(shape.shortGUID)]]])
       shape.carolIsIn = true
       try await cast.bobs.pull()
       return shape
@@ -222,18 +236,22 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(10)))
-  func `T-P01 T-P02 T-P09 T-P10 whoever is killed at whatever step, sharing, accepting, writing, moving, leaving and stopping are done wholly or not begun`() async throws
+  func
+    `T-P01 T-P02 T-P09 T-P10 whoever is killed at whatever step, sharing, accepting, writing, moving, leaving and stopping are done wholly or not begun`()
+    async throws
   {
     let folder = try Installation.makeFolder()
     defer { try? FileManager.default.removeItem(at: folder) }
     let shim = try StepShim(in: folder)
     let began = ContinuousClock.now
-    try await Installation.run(workers: 2, options: ["--restart-pause", "50"], environment: shim.environment) { installation in
+    try await Installation.run(workers: 2, options: ["--restart-pause", "50"], environment: shim.environment) {
+      installation in
       let cast = try await StepCast(installation)
       var run = Run(installation: installation, shim: shim, cast: cast, holders: try await Run.holders(installation))
       var killCounts: [StepOperation: [Victim: Int]] = [:]
       let courses: [(Victim, Course)] = [
-        (.gateway, .patient), (.ownersWorker, .patient), (.ownersWorker, .killedTwice), (.guestsWorker, .hangingUp), (.share, .patient),
+        (.gateway, .patient), (.ownersWorker, .patient), (.ownersWorker, .killedTwice), (.guestsWorker, .hangingUp),
+        (.share, .patient),
         (.notifier, .patient),
       ]
       for (victim, course) in courses {
@@ -242,7 +260,8 @@ import Testing
           var shape = try await cast.make(run.graphs.count + 1)
           for operation in StepOperation.allCases {
             if open.contains(operation) {
-              let (next, progress) = try await run.run(operation, shape, killing: run.name(of: victim), at: step, course)
+              let (next, progress) = try await run.run(
+                operation, shape, killing: run.name(of: victim), at: step, course)
               shape = next
               if progress.wasKilled {
                 killCounts[operation, default: [:]][victim, default: 0] += 1
@@ -263,7 +282,9 @@ import Testing
         "killed \(run.doneCount + run.notBegunCount) times, of which \(run.notBegunCount) before anything was done, and \(run.againCount) again, in \(began.duration(to: .now))"
       )
       for operation in StepOperation.allCases {
-        for (victim, least) in Self.leastKills(of: operation) { #expect(killCounts[operation]?[victim] ?? 0 >= least, "\(operation), \(victim)") }
+        for (victim, least) in Self.leastKills(of: operation) {
+          #expect(killCounts[operation]?[victim] ?? 0 >= least, "\(operation), \(victim)")
+        }
       }
       #expect(run.doneCount > 0 && run.notBegunCount > 0 && run.againCount > 0)
       try await run.expectEverything()

@@ -26,23 +26,34 @@ private struct Client: Sendable {
       [
         "zoneID": ["zoneName": .string(zone)],
         "operations": [
-          ["operationType": "forceUpdate", "record": ["recordName": .string(record), "recordType": "Note", "fields": ["title": ["value": .string(title)]]]]
+          [
+            "operationType": "forceUpdate",
+            "record": [
+              "recordName": .string(record), "recordType": "Note", "fields": ["title": ["value": .string(title)]],
+            ],
+          ]
         ],
       ])
     guard answer["records"][0]["serverErrorCode"] == .null else { throw Unexpected("records/modify: \(answer)") }
   }
 
   func subscribe(_ subscription: Value, database: String = "private") async throws {
-    let answer = try await call("subscriptions/modify", ["operations": [["operationType": "create", "subscription": subscription]]], database: database)
-    guard answer["subscriptions"][0]["serverErrorCode"] == .null else { throw Unexpected("subscriptions/modify: \(answer)") }
+    let answer = try await call(
+      "subscriptions/modify", ["operations": [["operationType": "create", "subscription": subscription]]],
+      database: database)
+    guard answer["subscriptions"][0]["serverErrorCode"] == .null else {
+      throw Unexpected("subscriptions/modify: \(answer)")
+    }
   }
 
   /// Calls `tokens/create`.
   /// - Returns: the courier's address.
   func courier() async throws -> String {
     let app = user.app
-    let url = "\(app.installation.ready.gateway)/device/1/\(app.container)/development/tokens/create?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(user.escapedToken)"
-    let answer = try await app.installation.send("POST", url, bytes: try (["apnsEnvironment": "development", "clientId": .string(name)] as Value).json)
+    let url =
+      "\(app.installation.ready.gateway)/device/1/\(app.container)/development/tokens/create?ckAPIToken=\(app.apiToken)&ckWebAuthToken=\(user.escapedToken)"
+    let answer = try await app.installation.send(
+      "POST", url, bytes: try (["apnsEnvironment": "development", "clientId": .string(name)] as Value).json)
     return try #require(try answer.json["webcourierURL"].string)
   }
 }
@@ -62,7 +73,9 @@ extension User {
 
   /// The notification without its identifier, which is a UUID.
   private static func content(_ notification: Value) throws -> Value {
-    guard case .object(var members) = notification, case .object(var ck)? = members["ck"] else { throw Unexpected("no notification: \(notification)") }
+    guard case .object(var members) = notification, case .object(var ck)? = members["ck"] else {
+      throw Unexpected("no notification: \(notification)")
+    }
     #expect(UUID(uuidString: ck["nid"]?.string ?? "") != nil)
     ck["nid"] = nil
     members["ck"] = .object(ck)
@@ -70,22 +83,33 @@ extension User {
   }
 
   private static let notes: Value = [
-    "subscriptionID": "notes", "subscriptionType": "query", "zoneWide": true, "firesOn": ["create", "delete"], "query": ["recordType": "Note"],
-    "notificationInfo": ["alertBody": "A note", "shouldBadge": true, "soundName": "default", "additionalFields": ["title"]],
+    "subscriptionID": "notes", "subscriptionType": "query", "zoneWide": true, "firesOn": ["create", "delete"],
+    "query": ["recordType": "Note"],
+    "notificationInfo": [
+      "alertBody": "A note", "shouldBadge": true, "soundName": "default", "additionalFields": ["title"],
+    ],
   ]
 
-  @Test(.timeLimit(.minutes(1))) func `the three kinds of subscriptions reach couriers and streams, and never the client that saved`() async throws {
+  @Test(.timeLimit(.minutes(1)))
+  func `the three kinds of subscriptions reach couriers and streams, and never the client that saved`() async throws {
     try await Installation.run { installation in
       let app = try await App(installation, model: model)
       let alice = try await app.user("alice")
       let (saver, other) = (Client(user: alice, name: "C1"), Client(user: alice, name: "C2"))
-      try await saver.call("zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": "Trips"]]]]])
+      try await saver.call(
+        "zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": "Trips"]]]]])
       try await saver.subscribe(Self.notes)
-      try await saver.subscribe(["subscriptionID": "trips", "subscriptionType": "zone", "zoneID": ["zoneName": "Trips"]])
-      try await saver.subscribe(["subscriptionID": "all", "subscriptionType": "database", "notificationInfo": ["shouldSendContentAvailable": true]])
+      try await saver.subscribe([
+        "subscriptionID": "trips", "subscriptionType": "zone", "zoneID": ["zoneName": "Trips"],
+      ])
+      try await saver.subscribe([
+        "subscriptionID": "all", "subscriptionType": "database",
+        "notificationInfo": ["shouldSendContentAvailable": true],
+      ])
       let (own, courier) = (try await saver.courier(), try await other.courier())
       let url = "\(installation.ready.notifier)/mirror/1/\(app.container)/development/pings?device=C3"
-      let stream = try await installation.client.stream(url, headers: [HTTPClient.Header("Authorization", "Bearer \(alice.token)")])
+      let stream = try await installation.client.stream(
+        url, headers: [HTTPClient.Header("Authorization", "Bearer \(alice.token)")])
       var lines = EventLines(stream)
 
       try await saver.save("n1", title: "Dunes")
@@ -96,7 +120,8 @@ extension User {
       }
       let alert: Value = ["alert": ["body": "A note"], "badge": 1, "sound": "default"]
       let told = [
-        expected(alert, "qry", "notes", ["rid": "n1", "fo": 1, "af": ["title": "Dunes"]]), expected(["content-available": 1], "fet", "trips"),
+        expected(alert, "qry", "notes", ["rid": "n1", "fo": 1, "af": ["title": "Dunes"]]),
+        expected(["content-available": 1], "fet", "trips"),
         expected(["content-available": 1], "met", "all"),
       ]
       for notification in told { #expect(try Self.content(try await Self.poll(installation, courier)) == notification) }
@@ -107,13 +132,22 @@ extension User {
       #expect(events.contains { $0["ck"]["met"]["sid"] == "com.apple.coredata.cloudkit.private.subscription" })
 
       // The saving client got no notification: its first one is for the other client's save.
-      try await other.call("records/modify", ["zoneID": ["zoneName": "Trips"], "operations": [["operationType": "forceDelete", "record": ["recordName": "n1"]]]])
+      try await other.call(
+        "records/modify",
+        [
+          "zoneID": ["zoneName": "Trips"],
+          "operations": [["operationType": "forceDelete", "record": ["recordName": "n1"]]],
+        ])
       #expect(
-        try Self.content(try await Self.poll(installation, own)) == expected(alert, "qry", "notes", ["rid": "n1", "fo": 3, "af": ["title": "Dunes"]]))
+        try Self.content(try await Self.poll(installation, own))
+          == expected(alert, "qry", "notes", ["rid": "n1", "fo": 3, "af": ["title": "Dunes"]]))
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a subscriber of the shared database hears of each of its changes once, and of the private one as ever`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a subscriber of the shared database hears of each of its changes once, and of the private one as ever`()
+    async throws
+  {
     try await Installation.run(workers: 2) { installation in
       let app = try await App(installation, model: model)
       let users = try await app.usersApart(["ann", "bea", "cid"])
@@ -141,14 +175,17 @@ extension User {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `one that fires once does so once, through saves at a time and a worker's SIGKILL`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `one that fires once does so once, through saves at a time and a worker's SIGKILL`() async throws {
     try await Installation.run { installation in
       let app = try await App(installation, model: model)
       let alice = try await app.user("alice")
       let clients = (0..<4).map { Client(user: alice, name: "C\($0)") }
-      try await clients[0].call("zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": "Trips"]]]]])
+      try await clients[0].call(
+        "zones/modify", ["operations": [["operationType": "create", "zone": ["zoneID": ["zoneName": "Trips"]]]]])
       let url = "\(installation.ready.notifier)/mirror/1/\(app.container)/development/pings?device=listener"
-      let stream = try await installation.client.stream(url, headers: [HTTPClient.Header("Authorization", "Bearer \(alice.token)")])
+      let stream = try await installation.client.stream(
+        url, headers: [HTTPClient.Header("Authorization", "Bearer \(alice.token)")])
       let heard = Mutex<[String: Int]>([:])
       let listening = Task {
         var lines = EventLines(stream)
@@ -159,7 +196,8 @@ extension User {
       let rounds = 12
       for round in 0..<rounds {
         try await clients[0].subscribe([
-          "subscriptionID": .string("once \(round)"), "subscriptionType": "query", "zoneWide": true, "firesOn": ["create"], "firesOnce": true,
+          "subscriptionID": .string("once \(round)"), "subscriptionType": "query", "zoneWide": true,
+          "firesOn": ["create"], "firesOnce": true,
           "query": ["recordType": "Note"],
         ])
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -179,7 +217,8 @@ extension User {
       #expect(listed["subscriptions"] == [])
       // Comes after everything else, so all earlier notifications have arrived by then.
       try await clients[0].subscribe([
-        "subscriptionID": "last", "subscriptionType": "query", "zoneWide": true, "firesOn": ["create"], "query": ["recordType": "Note"],
+        "subscriptionID": "last", "subscriptionType": "query", "zoneWide": true, "firesOn": ["create"],
+        "query": ["recordType": "Note"],
       ])
       var count = 0
       while heard.withLock({ $0["last"] }) == nil {
@@ -191,7 +230,8 @@ extension User {
       let counts = heard.withLock { $0 }
       for round in 0..<rounds {
         // A killed worker may lose a hint; no notification comes twice.
-        #expect((round == rounds / 2 ? 0...1 : 1...1).contains(counts["once \(round)"] ?? 0), "round \(round): \(counts)")
+        #expect(
+          (round == rounds / 2 ? 0...1 : 1...1).contains(counts["once \(round)"] ?? 0), "round \(round): \(counts)")
       }
     }
   }
@@ -214,13 +254,17 @@ extension User {
       let app = try await App(installation, model: model)
       let alice = try await app.user("alice")
       let (saver, other) = (Client(user: alice, name: "C1"), Client(user: alice, name: "C2"))
-      try await saver.subscribe(["subscriptionID": "notes", "subscriptionType": "query", "firesOn": ["create"], "query": ["recordType": "Note"]])
+      try await saver.subscribe([
+        "subscriptionID": "notes", "subscriptionType": "query", "firesOn": ["create"], "query": ["recordType": "Note"],
+      ])
       let courier = try await other.courier()
       try await saver.save("before", in: "_defaultZone")
       #expect(try await Self.poll(installation, courier)["ck"]["qry"]["rid"] == "before")
       let before = try installation.now()
       #expect(kill(try #require(before.pids["notifier"]?.first), SIGKILL) == 0)
-      _ = try await installation.waitForReadyFile { $0.pids["notifier"]?.count == 1 && $0.pids["notifier"] != before.pids["notifier"] }
+      _ = try await installation.waitForReadyFile {
+        $0.pids["notifier"]?.count == 1 && $0.pids["notifier"] != before.pids["notifier"]
+      }
       // The next poll makes the queue again; the client repeats it until it is answered, as CloudKit JS does.
       async let polled = Self.pollUntilTold(installation, courier)
       let isTold = Mutex(false)

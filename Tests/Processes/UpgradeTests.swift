@@ -33,7 +33,9 @@ struct UpgradeTests {
     let (directory, data) = (processes.folder.path + "/kept/directory", processes.folder.path + "/kept/records")
     try await processes.start("share-1", ["--data", directory, "--shards", "2"], binaries: binaries)
     try await processes.start("worker-1", ["--data", data], binaries: binaries)
-    return processes.installation(gateway: try await processes.start("gateway-1", ["--http", "127.0.0.1:0", "--assets", data + "/assets"], binaries: binaries))
+    return processes.installation(
+      gateway: try await processes.start(
+        "gateway-1", ["--http", "127.0.0.1:0", "--assets", data + "/assets"], binaries: binaries))
   }
 
   private static func tar(_ words: String...) throws {
@@ -42,10 +44,13 @@ struct UpgradeTests {
   }
 
   @Test(.timeLimit(.minutes(1)))
-  func `the earliest release's data are there, scrubbed and up to date, and its tokens and change tags stay valid`() async throws {
+  func `the earliest release's data are there, scrubbed and up to date, and its tokens and change tags stay valid`()
+    async throws
+  {
     try await SeparateProcesses.run { processes in
       try Self.tar("-xzf", Self.archive.path, "-C", processes.folder.path)
-      let facts = try JSONDecoder().decode(Facts.self, from: Data(contentsOf: processes.folder.appending(path: "kept/facts.json")))
+      let facts = try JSONDecoder().decode(
+        Facts.self, from: Data(contentsOf: processes.folder.appending(path: "kept/facts.json")))
       let installation = try await Self.start(processes)
       let app = App(installation, container: facts.container, apiToken: facts.apiToken, modelHash: facts.modelHash)
       #expect(facts.people.count == 4)
@@ -62,13 +67,19 @@ struct UpgradeTests {
     #expect(records.mapValues { $0["fields"]["CD_name"]["value"].string } == person.titles.mapValues(Optional.some))
     // The tokens bring no changes.
     #expect(try await device.changes(after: .string(person.importToken)).changes.isEmpty)
-    let feed = try await user.records("changes/zone", ["zones": [["zoneID": zone, "syncToken": .string(person.zoneToken)]]])
-    #expect(feed["zones"].elements.first?["records"].elements.isEmpty == true && feed["zones"].elements.first?["serverErrorCode"] == .null, "\(feed)")
+    let feed = try await user.records(
+      "changes/zone", ["zones": [["zoneID": zone, "syncToken": .string(person.zoneToken)]]])
+    #expect(
+      feed["zones"].elements.first?["records"].elements.isEmpty == true
+        && feed["zones"].elements.first?["serverErrorCode"] == .null, "\(feed)")
     // Later changes arrive.
     let (name, tag) = try #require(person.tags.min { $0.key < $1.key })
     let update: Value = [
       "operationType": "update",
-      "record": ["recordName": .string(name), "recordType": "CD_Tag", "recordChangeTag": .string(tag), "fields": ["CD_name": ["value": "changed"]]],
+      "record": [
+        "recordName": .string(name), "recordType": "CD_Tag", "recordChangeTag": .string(tag),
+        "fields": ["CD_name": ["value": "changed"]],
+      ],
     ]
     let changed = try await user.records("records/modify", ["zoneID": zone, "operations": [update]])
     #expect(changed["records"].elements.first?["fields"]["CD_name"]["value"] == "changed", "\(changed)")
@@ -83,7 +94,8 @@ struct UpgradeTests {
   func `the earliest release's data are recorded`() async throws {
     try await SeparateProcesses.run { processes in
       let installation = try await Self.start(processes, binaries: URL(filePath: Self.earlier ?? ""))
-      let app = try await App(installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
+      let app = try await App(
+        installation, model: Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path)
       var people: [Facts.Person] = []
       for number in 0..<4 { people.append(try await Self.make("user-\(number)", app)) }
       let facts = Facts(container: app.container, apiToken: app.apiToken, modelHash: app.modelHash, people: people)
@@ -105,7 +117,9 @@ struct UpgradeTests {
     let importToken = try #require(try await device.changes().token.string)
     let (records, token) = try await user.allRecords()
     return Facts.Person(
-      recordName: user.recordName, token: user.token, store: device.store, importToken: importToken, zoneToken: try #require(token.string),
-      titles: records.compactMapValues { $0["fields"]["CD_name"]["value"].string }, tags: records.compactMapValues { $0["recordChangeTag"].string })
+      recordName: user.recordName, token: user.token, store: device.store, importToken: importToken,
+      zoneToken: try #require(token.string),
+      titles: records.compactMapValues { $0["fields"]["CD_name"]["value"].string },
+      tags: records.compactMapValues { $0["recordChangeTag"].string })
   }
 }

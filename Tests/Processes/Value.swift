@@ -2,7 +2,8 @@
 
 import Foundation
 
-enum Value: Hashable, Sendable, Codable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral, ExpressibleByBooleanLiteral,
+enum Value: Hashable, Sendable, Codable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral,
+  ExpressibleByFloatLiteral, ExpressibleByBooleanLiteral,
   ExpressibleByNilLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral, ExpressibleByStringInterpolation
 {
   case null
@@ -19,7 +20,9 @@ enum Value: Hashable, Sendable, Codable, ExpressibleByStringLiteral, Expressible
   init(booleanLiteral value: Bool) { self = .bool(value) }
   init(nilLiteral: ()) { self = .null }
   init(arrayLiteral elements: Value...) { self = .array(elements) }
-  init(dictionaryLiteral elements: (String, Value)...) { self = .object(Dictionary(elements, uniquingKeysWith: { $1 })) }
+  init(dictionaryLiteral elements: (String, Value)...) {
+    self = .object(Dictionary(elements, uniquingKeysWith: { $1 }))
+  }
 
   init(from decoder: any Decoder) throws {
     let container = try decoder.singleValueContainer()

@@ -31,11 +31,13 @@ struct AssetWorld: Sendable {
       switch kind {
       case .inMemory:
         InMemoryRecordStore(
-          shardCount: 1, makeIncarnation: { incarnations.next() }, now: now, hasUpload: { asset in outside.uploads.withLock { $0.contains(asset) } },
+          shardCount: 1, makeIncarnation: { incarnations.next() }, now: now,
+          hasUpload: { asset in outside.uploads.withLock { $0.contains(asset) } },
           keepsPastStates: options.keepsPastStates)
       case .sqlite:
         try SQLiteRecordStore(
-          SQLiteConfiguration(directory: folder.path + "/shards", assets: assets, options: options), shardCount: 1, makeIncarnation: { incarnations.next() }, now: now)
+          SQLiteConfiguration(directory: folder.path + "/shards", assets: assets, options: options), shardCount: 1,
+          makeIncarnation: { incarnations.next() }, now: now)
       }
   }
 
@@ -59,7 +61,10 @@ struct AssetWorld: Sendable {
     return try await shard.read { try $0.asset(withHash: asset.hash) } != nil
   }
 
-  static func with(_ kind: StoreKind, options: SQLiteRecordStore.Options = .init(), _ body: (AssetWorld, any ShardStore) async throws -> Void) async throws {
+  static func with(
+    _ kind: StoreKind, options: SQLiteRecordStore.Options = .init(),
+    _ body: (AssetWorld, any ShardStore) async throws -> Void
+  ) async throws {
     let world = try AssetWorld(kind, options: options)
     let shard = try await world.store.open(shard: 0)
     do {
@@ -83,11 +88,15 @@ extension Sample {
 }
 
 struct AssetConformanceTests {
-  @Test(arguments: StoreKind.allCases) func `uses are counted as records come, change and go`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `uses are counted as records come, change and go`(_ kind: StoreKind)
+    async throws
+  {
     try await AssetWorld.with(kind) { world, shard in
       let place = try await Place(in: shard)
       let (a, b) = (try world.upload([1]), try world.upload([2]))
-      func uses() async throws -> [Int?] { try await shard.read { snapshot in try [a, b].map { try snapshot.asset(withHash: $0.hash)?.useCount } } }
+      func uses() async throws -> [Int?] {
+        try await shard.read { snapshot in try [a, b].map { try snapshot.asset(withHash: $0.hash)?.useCount } }
+      }
       _ = try await shard.write { try $0.save(Sample.note("1", assets: [a]), in: place) }
       #expect(try await uses() == [1, nil])
       _ = try await shard.write { try $0.save(Sample.note("2", assets: [a, b], others: [a, b, b]), in: place) }
@@ -99,7 +108,8 @@ struct AssetConformanceTests {
       world.pass(5)
       _ = try await shard.write { try $0.delete("1", in: place) }
       #expect(try await uses() == [0, 1])
-      #expect(try await shard.read { try $0.asset(withHash: a.hash) } == StoredAsset(asset: a, useCount: 0, orphanedAt: 1005))
+      #expect(
+        try await shard.read { try $0.asset(withHash: a.hash) } == StoredAsset(asset: a, useCount: 0, orphanedAt: 1005))
       // A tombstone becomes a record again, and one body moves an asset from one record to another.
       try await shard.write { transaction in
         try transaction.save(Sample.note("1", assets: [a]), in: place)
@@ -111,7 +121,8 @@ struct AssetConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `content that was never uploaded is refused, and nothing of its body is stored`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `content that was never uploaded is refused, and nothing of its body is stored`(_ kind: StoreKind) async throws {
     try await AssetWorld.with(kind) { world, shard in
       let place = try await Place(in: shard)
       let known = try world.upload([1])
@@ -127,12 +138,15 @@ struct AssetConformanceTests {
       #expect(try await shard.read { try $0.record(named: "1", in: place.zone) } == nil)
       #expect(try await shard.read { try $0.asset(withHash: known.hash) } == nil)
       for wrong in [Asset(hash: [], byteCount: 0), Asset(hash: Array("../../../etc/passwd".utf8), byteCount: 1)] {
-        await #expect(throws: (any Error).self) { try await shard.write { try $0.save(Sample.note("3", assets: [wrong]), in: place) } }
+        await #expect(throws: (any Error).self) {
+          try await shard.write { try $0.save(Sample.note("3", assets: [wrong]), in: place) }
+        }
       }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a record's asset can be kept and shared long after its upload is forgotten`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a record's asset can be kept and shared long after its upload is forgotten`(_ kind: StoreKind) async throws {
     try await AssetWorld.with(kind) { world, shard in
       let place = try await Place(in: shard)
       let asset = try world.upload([1, 2])
@@ -145,13 +159,17 @@ struct AssetConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `only what has been unused for long is collected, the oldest first, and can be uploaded again`(_ kind: StoreKind) async throws
+  @Test(arguments: StoreKind.allCases)
+  func `only what has been unused for long is collected, the oldest first, and can be uploaded again`(_ kind: StoreKind)
+    async throws
   {
     try await AssetWorld.with(kind) { world, shard in
       let place = try await Place(in: shard)
       let assets = try (0..<4).map { try world.upload([UInt8($0)]) }
       try await shard.write { transaction in
-        for (index, asset) in assets.enumerated() { try transaction.save(Sample.note("\(index)", assets: [asset]), in: place) }
+        for (index, asset) in assets.enumerated() {
+          try transaction.save(Sample.note("\(index)", assets: [asset]), in: place)
+        }
       }
       for name in ["2", "0", "1"] {
         world.pass(10)
@@ -160,10 +178,17 @@ struct AssetConformanceTests {
       try world.forgetUploads()
       #expect(try await shard.collectAssets(orphanedBefore: 1010, limit: 9).value == 0)
       #expect(try await shard.collectAssets(orphanedBefore: 1030, limit: 1).value == 1)
-      #expect(try await shard.read { snapshot in try assets.map { try snapshot.asset(withHash: $0.hash) != nil } } == [true, true, false, true])
+      #expect(
+        try await shard.read { snapshot in try assets.map { try snapshot.asset(withHash: $0.hash) != nil } } == [
+          true, true, false, true,
+        ])
       #expect(try await shard.collectAssets(orphanedBefore: 1031, limit: 9).value == 2)
-      for (asset, isThere) in zip(assets, [false, false, false, true]) { #expect(try await world.hasFile(asset, in: shard) == isThere) }
-      await #expect(throws: MissingAsset.self) { try await shard.write { try $0.save(Sample.note("x", assets: [assets[0]]), in: place) } }
+      for (asset, isThere) in zip(assets, [false, false, false, true]) {
+        #expect(try await world.hasFile(asset, in: shard) == isThere)
+      }
+      await #expect(throws: MissingAsset.self) {
+        try await shard.write { try $0.save(Sample.note("x", assets: [assets[0]]), in: place) }
+      }
       _ = try world.upload([0])
       _ = try await shard.write { try $0.save(Sample.note("x", assets: [assets[0]]), in: place) }
       #expect(try await world.hasFile(assets[0], in: shard))
@@ -192,7 +217,10 @@ struct AssetConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `transactions keep their assets until they are purged or their store is forgotten`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `transactions keep their assets until they are purged or their store is forgotten`(_ kind: StoreKind)
+    async throws
+  {
     try await AssetWorld.with(kind) { world, shard in
       let place = try await Place(in: shard)
       let (a, b) = (try world.upload([1]), try world.upload([2]))
@@ -203,10 +231,14 @@ struct AssetConformanceTests {
         try transaction.append(HistoryConformanceTests.transaction(2), assets: [b], to: mirror.key)
         try transaction.append(HistoryConformanceTests.transaction(3), to: mirror.key)
       }
-      func uses() async throws -> [Int?] { try await shard.read { snapshot in try [a, b].map { try snapshot.asset(withHash: $0.hash)?.useCount } } }
+      func uses() async throws -> [Int?] {
+        try await shard.read { snapshot in try [a, b].map { try snapshot.asset(withHash: $0.hash)?.useCount } }
+      }
       #expect(try await uses() == [1, 2])
       await #expect(throws: MissingAsset(missing)) {
-        try await shard.write { try $0.append(HistoryConformanceTests.transaction(4), assets: [missing], to: mirror.key) }
+        try await shard.write {
+          try $0.append(HistoryConformanceTests.transaction(4), assets: [missing], to: mirror.key)
+        }
       }
       _ = try await shard.write { try $0.purgeTransactions(of: mirror.key, through: 1) }
       #expect(try await uses() == [0, 1])
@@ -221,7 +253,9 @@ struct AssetConformanceTests {
       let place = try await Place(in: shard)
       let other = try await Place(in: shard, zone: "other")
       let asset = try world.upload(Array(repeating: 1, count: 5000))
-      func byteCount() async throws -> Int64? { try await shard.read { try $0.database(key: place.database)?.byteCount } }
+      func byteCount() async throws -> Int64? {
+        try await shard.read { try $0.database(key: place.database)?.byteCount }
+      }
       #expect(try await byteCount() == 0)
       let (first, second) = (Sample.note("1", assets: [asset], others: [asset]), Sample.note("2"))
       let expected = Int64(first.encoded().count + 10_000)
@@ -236,7 +270,9 @@ struct AssetConformanceTests {
       #expect(seen == expected + second.countedByteCount)
       #expect(try await byteCount() == seen)
       _ = try await shard.write { try $0.save(Sample.note("1", title: "longer than it was"), in: place) }
-      #expect(try await byteCount() == Sample.note("1", title: "longer than it was").countedByteCount + second.countedByteCount)
+      #expect(
+        try await byteCount() == Sample.note("1", title: "longer than it was").countedByteCount
+          + second.countedByteCount)
       _ = try await shard.write { try $0.delete("1", in: place) }
       #expect(try await byteCount() == second.countedByteCount)
       try await shard.write { try $0.deleteZone(other.zone) }

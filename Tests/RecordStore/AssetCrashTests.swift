@@ -5,7 +5,9 @@ import Testing
 /// The content of acknowledged bodies survives every end of the process or the machine.
 @Suite(.serialized)
 struct AssetCrashTests {
-  @Test func `killed in the middle of saves with content, again and again, nothing acknowledged is missing`() async throws {
+  @Test func `killed in the middle of saves with content, again and again, nothing acknowledged is missing`()
+    async throws
+  {
     let rig = try CrashRig()
     for round in 0..<4 {
       #expect(try rig.run(seed: round, acknowledged: 90 + 40 * round, usesAssets: true) == 9)
@@ -19,7 +21,10 @@ struct AssetCrashTests {
     for round in 0..<4 {
       let rig = try CrashRig()
       for cut in 0..<2 {
-        #expect(try rig.run(seed: round, acknowledged: 80 + 30 * cut, usesAssets: true, environment: library.environment(rig, names, syncsFolders: true)) == 9)
+        #expect(
+          try rig.run(
+            seed: round, acknowledged: 80 + 30 * cut, usesAssets: true,
+            environment: library.environment(rig, names, syncsFolders: true)) == 9)
         try library.cutPower(rig, seed: round * 2 + cut, mode: "all")
         _ = try names.cutPower(rig)
         #expect(try await rig.check() == CrashRig.Findings(), "round \(round), cut \(cut)")
@@ -28,7 +33,10 @@ struct AssetCrashTests {
     }
     // The control: the same test setup must notice links that were not made durable.
     let rig = try CrashRig()
-    #expect(try rig.run(seed: 9, acknowledged: 80, usesAssets: true, environment: library.environment(rig, names, syncsFolders: false)) == 9)
+    #expect(
+      try rig.run(
+        seed: 9, acknowledged: 80, usesAssets: true, environment: library.environment(rig, names, syncsFolders: false))
+        == 9)
     try library.cutPower(rig, seed: 9, mode: "all")
     #expect(try names.cutPower(rig) > 0)
     do {
@@ -39,6 +47,8 @@ struct AssetCrashTests {
   }
 
   private static func files(_ rig: CrashRig) -> [String] {
-    (FileManager.default.enumerator(atPath: rig.data + "/assets/shard-0")?.allObjects as? [String] ?? []).filter { $0.contains("/") }
+    (FileManager.default.enumerator(atPath: rig.data + "/assets/shard-0")?.allObjects as? [String] ?? []).filter {
+      $0.contains("/")
+    }
   }
 }

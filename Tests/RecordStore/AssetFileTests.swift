@@ -12,7 +12,9 @@ import Testing
 /// The file store's work besides counting uses.
 struct AssetFileTests {
   @Test(arguments: Sanitizer.few(3, of: 0..<12 as Range<UInt64>))
-  func `saves, deletions, uploads and collections in any order leave what is used, and nothing else`(_ seed: UInt64) async throws {
+  func `saves, deletions, uploads and collections in any order leave what is used, and nothing else`(_ seed: UInt64)
+    async throws
+  {
     var generator = SeededGenerator(seed: seed)
     var options = SQLiteRecordStore.Options()
     options.groupBodyLimit = 6
@@ -37,8 +39,12 @@ struct AssetFileTests {
       }
       var pending: [[PendingCommit<Int>]] = [[], []]
       for _ in 0..<Int.random(in: 1..<14, using: &generator) {
-        let (name, kind) = ("note \(Int.random(in: 0..<4, using: &generator))", Int.random(in: 0..<10, using: &generator))
-        let used = (0..<Int.random(in: 0..<3, using: &generator)).map { _ in assets[Int.random(in: 0..<5, using: &generator)] }
+        let (name, kind) = (
+          "note \(Int.random(in: 0..<4, using: &generator))", Int.random(in: 0..<10, using: &generator)
+        )
+        let used = (0..<Int.random(in: 0..<3, using: &generator)).map { _ in
+          assets[Int.random(in: 0..<5, using: &generator)]
+        }
         let cutoff = 1000 + Int64(round * 10) - Int64(Int.random(in: -1..<30, using: &generator))
         for (index, shard) in shards.enumerated() {
           let place = places[index]
@@ -52,14 +58,18 @@ struct AssetFileTests {
                 try transaction.save(Sample.note(name, assets: used), in: place)
                 throw Script.Stop()
               })
-          default: pending[index].append(shard.enqueue { Int(try $0.save(Sample.note(name, assets: used), in: place).sequence) })
+          default:
+            pending[index].append(
+              shard.enqueue { Int(try $0.save(Sample.note(name, assets: used), in: place).sequence) })
           }
         }
       }
       var outcomes: [[String]] = [[], []]
       for index in 0..<2 {
         for commit in pending[index] {
-          do { outcomes[index].append("\(try await commit.value)") } catch { outcomes[index].append("\(type(of: error))") }
+          do { outcomes[index].append("\(try await commit.value)") } catch {
+            outcomes[index].append("\(type(of: error))")
+          }
         }
       }
       try #require(outcomes[0] == outcomes[1], "seed \(seed), round \(round)")
@@ -95,7 +105,9 @@ struct AssetFileTests {
       }
       #expect(try await world.hasFile(undone, in: shard))
       #expect(try await shard.removeUnknownContent() == 1)
-      for (asset, isThere) in [(used, true), (unused, true), (undone, false)] { #expect(try await world.hasFile(asset, in: shard) == isThere) }
+      for (asset, isThere) in [(used, true), (unused, true), (undone, false)] {
+        #expect(try await world.hasFile(asset, in: shard) == isThere)
+      }
       #expect(try await shard.removeUnknownContent(after: 255) == nil)
     }
   }
@@ -110,13 +122,18 @@ struct AssetFileTests {
     let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database)
     let history = HistoryTransaction(
       transactionID: "t", timestamp: 1,
-      changes: [HistoryChange(changeType: .insert, entity: "Note", objectID: "1", attributes: [NamedValue(name: "text", value: .asset(assets[2]))])])
+      changes: [
+        HistoryChange(
+          changeType: .insert, entity: "Note", objectID: "1",
+          attributes: [NamedValue(name: "text", value: .asset(assets[2]))])
+      ])
     try await shard.write { transaction in
       try transaction.save(Sample.note("1", assets: [assets[0]], others: [assets[0], assets[1]]), in: place)
       try transaction.save(Sample.note("2", assets: [assets[1]]), in: other)
       try transaction.save(Sample.note("3", assets: [assets[0]]), in: place)
       _ = try transaction.delete("3", in: place)
-      try transaction.append(HistoryConformanceTests.transaction(1, payload: history.encoded()), assets: history.assets, to: mirror.key)
+      try transaction.append(
+        HistoryConformanceTests.transaction(1, payload: history.encoded()), assets: history.assets, to: mirror.key)
     }
     let before = try await shard.read { snapshot in
       (try snapshot.database(key: place.database), try assets.map { try snapshot.asset(withHash: $0.hash)?.useCount })
@@ -127,7 +144,8 @@ struct AssetFileTests {
     // As the first release left it: one folder of files for all shards, and no table of format 3.
     for asset in assets {
       let path = world.assets.directory + "/" + asset.unshardedPath
-      try FileManager.default.createDirectory(atPath: (path as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
+      try FileManager.default.createDirectory(
+        atPath: (path as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
       try FileManager.default.moveItem(atPath: world.assets.path(of: asset, shard: 0), toPath: path)
     }
     try FileManager.default.removeItem(atPath: world.assets.directory + "/shard-0")
@@ -141,7 +159,8 @@ struct AssetFileTests {
     try connection.checkpoint(.truncate)
     connection.close()
 
-    var file = ShardFile(SQLiteConfiguration(directory: world.folder.path + "/shards", assets: world.assets), shard: 0, shardCount: 1)
+    var file = ShardFile(
+      SQLiteConfiguration(directory: world.folder.path + "/shards", assets: world.assets), shard: 0, shardCount: 1)
     file.changes = file.changes.filter { $0.format == 1 || $0.format == FormatChange.assets.rawValue }
     shard = try await #require(world.store as? SQLiteRecordStore).open(file)
     let after = try await shard.read { snapshot in
@@ -156,13 +175,16 @@ struct AssetFileTests {
     await shard.close()
   }
 
-  @Test func `verification finds a file that is missing, shortened or altered, and counts that are wrong`() async throws {
+  @Test func `verification finds a file that is missing, shortened or altered, and counts that are wrong`() async throws
+  {
     let world = try AssetWorld(.sqlite)
     var shard = try await world.store.open(shard: 0)
     let place = try await Place(in: shard)
     let assets = try (0..<4).map { try world.upload([UInt8](repeating: UInt8($0), count: 100)) }
     try await shard.write { transaction in
-      for (index, asset) in assets.enumerated() { try transaction.save(Sample.note("\(index)", assets: [asset]), in: place) }
+      for (index, asset) in assets.enumerated() {
+        try transaction.save(Sample.note("\(index)", assets: [asset]), in: place)
+      }
     }
     // The spool's file is the same file.
     try world.forgetUploads()
@@ -175,7 +197,8 @@ struct AssetFileTests {
     await shard.close()
 
     let connection = try Connection(exclusive: world.folder.path + "/shards/shard-0.sqlite", mode: .readWrite)
-    try connection.execute("UPDATE asset SET uses = 7; UPDATE zone SET bytes = bytes + 1; UPDATE database SET bytes = bytes + 2")
+    try connection.execute(
+      "UPDATE asset SET uses = 7; UPDATE zone SET bytes = bytes + 1; UPDATE database SET bytes = bytes + 2")
     try connection.checkpoint(.truncate)
     connection.close()
     shard = try await world.store.open(shard: 0)

@@ -22,7 +22,9 @@ struct BackupTests {
   }
 
   static func open(_ data: String) async throws -> any ShardStore {
-    try await SQLiteRecordStore(SQLiteConfiguration(directory: data + "/shards", assets: AssetStore(directory: data + "/assets")), shardCount: 1).open(shard: 0)
+    try await SQLiteRecordStore(
+      SQLiteConfiguration(directory: data + "/shards", assets: AssetStore(directory: data + "/assets")), shardCount: 1
+    ).open(shard: 0)
   }
 
   /// A note with a file.
@@ -53,7 +55,8 @@ struct BackupTests {
     #expect(part.problems == [] && part.recordCount >= count && part.fileCount == count + 1)
     try backup.finish(
       BackupManifest(
-        installation: "0123456789abcdef", startedAt: 1, createdAt: 1, shardCount: 1, directoryByteCount: directory.byteCount,
+        installation: "0123456789abcdef", startedAt: 1, createdAt: 1, shardCount: 1,
+        directoryByteCount: directory.byteCount,
         directoryDigest: directory.digest, shards: [part]))
     await shard.close()
     return (names, database, place)
@@ -63,7 +66,11 @@ struct BackupTests {
     try BackupRestore(source: backup.path, data: target, gaps: gaps, now: now) { _ in }.run()
   }
 
-  @Test func `a backup that is made while others save has everything acknowledged before, and is restored with other incarnations`() async throws {
+  @Test
+  func
+    `a backup that is made while others save has everything acknowledged before, and is restored with other incarnations`()
+    async throws
+  {
     let (names, database, place) = try await back(up: 40, then: 60)
     let target = folder.path + "/restored"
     let manifest = try restore(to: target)
@@ -84,20 +91,30 @@ struct BackupTests {
     #expect(throws: StoreError.self) { try restore(to: target) }
   }
 
-  @Test(arguments: ["-1", "9223372036854775807"]) func `a manifest whose numbers can't be is none`(_ number: String) throws {
+  @Test(arguments: ["-1", "9223372036854775807"]) func `a manifest whose numbers can't be is none`(_ number: String)
+    throws
+  {
     let part = ShardCopy(
-      shard: 0, epoch: 1, databaseCount: 1, recordCount: 111, fileCount: 1, byteCount: 222, listDigest: "", neededKeys: [], problems: [])
-    let manifest = BackupManifest(installation: "0", startedAt: 1, createdAt: 2, shardCount: 1, directoryByteCount: 333, directoryDigest: "", shards: [part])
+      shard: 0, epoch: 1, databaseCount: 1, recordCount: 111, fileCount: 1, byteCount: 222, listDigest: "",
+      neededKeys: [], problems: [])
+    let manifest = BackupManifest(
+      installation: "0", startedAt: 1, createdAt: 2, shardCount: 1, directoryByteCount: 333, directoryDigest: "",
+      shards: [part])
     let text = String(decoding: manifest.encoded(), as: UTF8.self)
     #expect(BackupManifest(decoding: Array(text.utf8)) == manifest)
-    #expect(BackupManifest(decoding: Array(text.replacingOccurrences(of: #""bytes":333"#, with: #""bytes":\#(number)"#).utf8)) == nil)
+    #expect(
+      BackupManifest(decoding: Array(text.replacingOccurrences(of: #""bytes":333"#, with: #""bytes":\#(number)"#).utf8))
+        == nil)
   }
 
   @Test func `a backup with a byte that flipped anywhere is refused, and leaves no installation`() async throws {
     _ = try await back(up: 5, then: 0)
-    let files = try #require(FileManager.default.subpaths(atPath: backup.path)).filter { !$0.hasSuffix("manifest.json") }.filter {
+    let files = try #require(FileManager.default.subpaths(atPath: backup.path)).filter {
+      !$0.hasSuffix("manifest.json")
+    }.filter {
       var isFolder: ObjCBool = false
-      return FileManager.default.fileExists(atPath: backup.path + "/" + $0, isDirectory: &isFolder) && !isFolder.boolValue
+      return FileManager.default.fileExists(atPath: backup.path + "/" + $0, isDirectory: &isFolder)
+        && !isFolder.boolValue
     }.sorted()
     #expect(files.count == 8)
     for (index, file) in files.enumerated() {
@@ -110,7 +127,9 @@ struct BackupTests {
       try damaged.write(to: URL(filePath: path))
       let target = folder.path + "/restored \(index)"
       #expect(throws: StoreError.self, "\(file)") { try restore(to: target) }
-      #expect(!FileManager.default.fileExists(atPath: target + "/directory.sqlite") && !FileManager.default.fileExists(atPath: target + "/shards"))
+      #expect(
+        !FileManager.default.fileExists(atPath: target + "/directory.sqlite")
+          && !FileManager.default.fileExists(atPath: target + "/shards"))
       try whole.write(to: URL(filePath: path))
     }
     #expect(try restore(to: folder.path + "/restored").shardCount == 1)
@@ -121,7 +140,8 @@ struct BackupTests {
     let connection = try Connection(exclusive: data + "/shards/shard-0.sqlite", mode: .readOnly)
     defer { connection.close() }
     return try [
-      "SELECT seq FROM database", "SELECT value FROM meta WHERE key = 'lastEvent'", "SELECT seq FROM sqlite_sequence WHERE name = 'journal'",
+      "SELECT seq FROM database", "SELECT value FROM meta WHERE key = 'lastEvent'",
+      "SELECT seq FROM sqlite_sequence WHERE name = 'journal'",
     ].map { try #require(try connection.statement(SQL($0, $0)).first { $0.int64(0) }) }
   }
 
@@ -141,17 +161,24 @@ struct BackupTests {
     for number in try numbers(in: folder.path + "/wrong") { #expect(number > 1_000_000) }
   }
 
-  @Test func `a restored store of the shared database forwards again what it forwarded since the backup began, and a guest writes nothing twice`() async throws {
+  @Test
+  func
+    `a restored store of the shared database forwards again what it forwarded since the backup began, and a guest writes nothing twice`()
+    async throws
+  {
     let began: Int64 = 100 * ShardRenewal.forwardingTime
     let shard = try await Self.open(data)
     let place = try await Place(in: shard)
     func make(_ identifier: String, _ user: String, _ scope: DatabaseScope) async throws -> Int64 {
       try await shard.write { transaction in
         var mirror = try transaction.makeMirror(
-          identifier, in: place.database, userRecordName: user, scope: scope, modelHash: "hash", configuration: nil, deviceName: nil, createdAt: 5)
+          identifier, in: place.database, userRecordName: user, scope: scope, modelHash: "hash", configuration: nil,
+          deviceName: nil, createdAt: 5)
         for (number, at) in [began - 2 * ShardRenewal.forwardingTime, began - 1000, began + 1000].enumerated() {
           try transaction.append(
-            StoredTransaction(number: Int64(number) + 1, transactionID: Sample.uuid(number), author: nil, appendedAt: at, payload: [1]), to: mirror.key)
+            StoredTransaction(
+              number: Int64(number) + 1, transactionID: Sample.uuid(number), author: nil, appendedAt: at, payload: [1]),
+            to: mirror.key)
         }
         mirror = try #require(try transaction.mirror(key: mirror.key))
         mirror.exportedTransactionNumber = 3
@@ -175,22 +202,31 @@ struct BackupTests {
   }
 
   /// Completes a backup of the copied shards.
-  private func finish(_ parts: [ShardCopy], of count: Int = 1, startedAt: Int64 = 1, missing: [BackupManifest.Missing] = [], in backup: BackupFolder? = nil) throws {
+  private func finish(
+    _ parts: [ShardCopy], of count: Int = 1, startedAt: Int64 = 1, missing: [BackupManifest.Missing] = [],
+    in backup: BackupFolder? = nil
+  ) throws {
     let backup = backup ?? self.backup
     #expect(FileManager.default.createFile(atPath: backup.directoryFile, contents: Data([1, 2, 3])))
     let directory = try backup.digestOfDirectory()
     try backup.finish(
       BackupManifest(
-        installation: "0123456789abcdef", startedAt: startedAt, createdAt: startedAt + 1, shardCount: count, directoryByteCount: directory.byteCount,
+        installation: "0123456789abcdef", startedAt: startedAt, createdAt: startedAt + 1, shardCount: count,
+        directoryByteCount: directory.byteCount,
         directoryDigest: directory.digest, shards: parts, missing: missing))
   }
 
-  @Test func `a shard that a backup lacks is taken from an earlier one, or left empty, but not silently`() async throws {
+  @Test func `a shard that a backup lacks is taken from an earlier one, or left empty, but not silently`() async throws
+  {
     let store = try SQLiteRecordStore(SQLiteConfiguration(directory: data + "/shards", assets: assets), shardCount: 2)
     let shards = [try await store.open(shard: 0), try await store.open(shard: 1)]
     let earlier = try BackupFolder(folder.path + "/earlier")
     try earlier.begin(mark: "one")
-    try finish([try await shards[0].copy(to: BackupPlace(folder: earlier.draft)), try await shards[1].copy(to: BackupPlace(folder: earlier.draft))], of: 2, in: earlier)
+    try finish(
+      [
+        try await shards[0].copy(to: BackupPlace(folder: earlier.draft)),
+        try await shards[1].copy(to: BackupPlace(folder: earlier.draft)),
+      ], of: 2, in: earlier)
     _ = try await Place(in: shards[0])
     let missing = [BackupManifest.Missing(shard: 1, reason: "it is damaged")]
     try backup.begin(mark: "two")
@@ -206,14 +242,18 @@ struct BackupTests {
     #expect(try restore(to: folder.path + "/emptied", gaps: .empty).missing == missing)
     // Workers don't create shards that existed before.
     for target in ["filled", "emptied"] {
-      let names = try FileManager.default.contentsOfDirectory(atPath: "\(folder.path)/\(target)/shards").filter { $0.hasSuffix(".sqlite") }
+      let names = try FileManager.default.contentsOfDirectory(atPath: "\(folder.path)/\(target)/shards").filter {
+        $0.hasSuffix(".sqlite")
+      }
       #expect(names.sorted() == ["shard-0.sqlite", "shard-1.sqlite"])
     }
     // This backup lacks the shard, too.
     #expect(throws: StoreError.self) { try restore(to: folder.path + "/again", gaps: .filled(from: backup.path)) }
   }
 
-  @Test func `a worker that was given up and writes on spoils neither the shard's next copy nor the next backup`() async throws {
+  @Test func `a worker that was given up and writes on spoils neither the shard's next copy nor the next backup`()
+    async throws
+  {
     let shard = try await Self.open(data)
     _ = try await Place(in: shard)
     try backup.begin(mark: "0a")
@@ -221,7 +261,9 @@ struct BackupTests {
     func writeOn(_ attempt: String) throws {
       let orphan = try backup.draft(of: attempt)
       try FileManager.default.createDirectory(atPath: orphan + "/shards", withIntermediateDirectories: true)
-      for name in ["shards/shard-0.sqlite", "shard-0.sha256"] { try Data("half".utf8).write(to: URL(filePath: orphan + "/" + name)) }
+      for name in ["shards/shard-0.sqlite", "shard-0.sha256"] {
+        try Data("half".utf8).write(to: URL(filePath: orphan + "/" + name))
+      }
     }
     try writeOn("01")
     let part = try await shard.copy(to: BackupPlace(folder: backup.draft(of: "02")))
@@ -229,7 +271,10 @@ struct BackupTests {
     try backup.take("02", ofShard: 0)
     try writeOn("01")
     try finish([part])
-    #expect(try FileManager.default.contentsOfDirectory(atPath: backup.path).sorted() == ["directory.sqlite", "manifest.json", "shard-0.sha256", "shards"])
+    #expect(
+      try FileManager.default.contentsOfDirectory(atPath: backup.path).sorted() == [
+        "directory.sqlite", "manifest.json", "shard-0.sha256", "shards",
+      ])
     #expect(try restore(to: folder.path + "/restored").shards == [part])
     // Its later writes disturb nothing.
     try FileManager.default.removeItem(atPath: backup.path)
@@ -241,7 +286,9 @@ struct BackupTests {
 
   @Test func `a backup that was not finished is none, and makes room for the next`() async throws {
     try backup.begin(mark: "one")
-    #expect(throws: StoreError.self) { try BackupRestore(source: backup.draft, data: folder.path + "/restored") { _ in }.run() }
+    #expect(throws: StoreError.self) {
+      try BackupRestore(source: backup.draft, data: folder.path + "/restored") { _ in }.run()
+    }
     #expect(throws: StoreError.self) { try backup.check(mark: "two") }
     try backup.begin(mark: "two")
     try backup.check(mark: "two")

@@ -6,13 +6,19 @@ import Testing
 
 /// Bytes that flip in the file while it is closed.
 struct BitRotTests {
-  @Test func `a byte that flipped anywhere in the file is reported or harmless, and what is read is never another value`() async throws {
+  @Test
+  func `a byte that flipped anywhere in the file is reported or harmless, and what is read is never another value`()
+    async throws
+  {
     let rig = try DiskFaultTests.Rig(checkpointPages: 1000)
     let shard = try await rig.open()
     let place = try await Place(in: shard)
     var expected: [String: StoredRecord] = [:]
     for number in 0..<25 {
-      let stored = try await shard.write { try $0.save(Sample.note("note \(number)", title: String(repeating: "\(number) ", count: 1 + number * 40)), in: place) }
+      let stored = try await shard.write {
+        try $0.save(
+          Sample.note("note \(number)", title: String(repeating: "\(number) ", count: 1 + number * 40)), in: place)
+      }
       expected[stored.record.recordName] = stored
     }
     await shard.close()
@@ -54,7 +60,9 @@ struct BitRotTests {
       }
       await shard.close()
     }
-    print("bytes flipped in the file: \(refused) refused when opened, \(reported) reported by verification, \(harmless) in what nobody reads")
+    print(
+      "bytes flipped in the file: \(refused) refused when opened, \(reported) reported by verification, \(harmless) in what nobody reads"
+    )
     #expect(refused + reported > 3)
   }
 }

@@ -17,7 +17,9 @@ struct CheckpointTests {
     return fcntl(descriptor, getDescriptorLock, &lock) == 0 && lock.l_type != F_UNLCK
   }
 
-  @Test(arguments: 1...5) func `power may end while a file is written back, and nothing acknowledged is lost`(_ time: Int) async throws {
+  @Test(arguments: 1...5) func `power may end while a file is written back, and nothing acknowledged is lost`(
+    _ time: Int
+  ) async throws {
     let rig = try DiskFaultTests.Rig(checkpointPages: 40, isWritebackStuck: true)
     var ledger = DiskFaultTests.Ledger()
     let shard = try await rig.open()
@@ -38,7 +40,8 @@ struct CheckpointTests {
     }
   }
 
-  @Test(arguments: [false, true]) func `the log begins anew only when all of its file is synced, and beside a stuck disk when it is twice as long`(
+  @Test(arguments: [false, true])
+  func `the log begins anew only when all of its file is synced, and beside a stuck disk when it is twice as long`(
     _ isStuck: Bool
   ) async throws {
     let rig = try DiskFaultTests.Rig(checkpointPages: 60, isWritebackStuck: isStuck)
@@ -76,7 +79,8 @@ struct CheckpointTests {
     #expect(rig.disk.problems.first?.contains("shard-0.sqlite-wal went while") == true)
   }
 
-  @Test func `a file is written back while it is read and saved to, and stays locked for other processes`() async throws {
+  @Test func `a file is written back while it is read and saved to, and stays locked for other processes`() async throws
+  {
     let folder = try TemporaryFolder()
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 40
@@ -88,7 +92,9 @@ struct CheckpointTests {
         // It stays open as long as the shard: closing a file's first descriptor would drop the process's locks.
         let descriptor = open(folder.path + "/shard-\(number).sqlite", O_RDWR)
         for count in 1...60 {
-          _ = try await shard.write { try $0.save(Sample.note("\(count)", title: String(repeating: "x", count: 9000)), in: place) }
+          _ = try await shard.write {
+            try $0.save(Sample.note("\(count)", title: String(repeating: "x", count: 9000)), in: place)
+          }
           #expect(try await shard.read { try $0.counts().records } == (round == 1 ? count : 60))
         }
         #expect(shard.statistic("checkpoints_total") >= 4, "round \(round)")
@@ -120,12 +126,17 @@ struct CheckpointTests {
     writer.close()
   }
 
-  @Test func `behind a reader that needs what was committed before, a checkpoint copies without a sync, and the log goes on`() throws {
+  @Test
+  func `behind a reader that needs what was committed before, a checkpoint copies without a sync, and the log goes on`()
+    throws
+  {
     let folder = try TemporaryFolder()
     let disk = SimulatedDisk(folder.path)
     let path = folder.path + "/notes.sqlite"
     let writer = try Connection(exclusive: path, mode: .readWrite)
-    try writer.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE note(text TEXT); INSERT INTO note VALUES ('first')")
+    try writer.execute(
+      "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE note(text TEXT); INSERT INTO note VALUES ('first')"
+    )
     let reader = try Connection(exclusive: path, mode: .readOnly)
     try reader.beginReadTransaction()
     _ = try reader.statement(SQL("version", "PRAGMA user_version")).first { $0.int64(0) }

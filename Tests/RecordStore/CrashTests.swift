@@ -5,7 +5,9 @@ import Testing
 /// Acknowledged bodies survive every end of the process or the machine.
 @Suite(.serialized)
 struct CrashTests {
-  @Test func `killed in the middle of saving, again and again, no acknowledged body is lost and none is torn`() async throws {
+  @Test func `killed in the middle of saving, again and again, no acknowledged body is lost and none is torn`()
+    async throws
+  {
     let rig = try CrashRig()
     for round in 0..<6 {
       #expect(try rig.run(seed: round, acknowledged: 100 + 57 * round) == 9)
@@ -19,7 +21,9 @@ struct CrashTests {
     for (round, mode) in ["all", "torn", "all", "torn", "torn"].enumerated() {
       let rig = try CrashRig()
       for cut in 0..<2 {
-        #expect(try rig.run(seed: round, acknowledged: 150 + 40 * cut, environment: library.environment(rig, fails: [:])) == 9)
+        #expect(
+          try rig.run(seed: round, acknowledged: 150 + 40 * cut, environment: library.environment(rig, fails: [:])) == 9
+        )
         try library.cutPower(rig, seed: round * 2 + cut, mode: mode)
         #expect(try await rig.check() == CrashRig.Findings(), "round \(round), cut \(cut), \(mode)")
       }
@@ -28,7 +32,10 @@ struct CrashTests {
     var lost = 0
     for round in 0..<5 where lost == 0 {
       let rig = try CrashRig()
-      #expect(try rig.run(seed: round, acknowledged: 250, synchronous: "NORMAL", environment: library.environment(rig, fails: [:])) == 9)
+      #expect(
+        try rig.run(
+          seed: round, acknowledged: 250, synchronous: "NORMAL", environment: library.environment(rig, fails: [:])) == 9
+      )
       try library.cutPower(rig, seed: round, mode: "all")
       do {
         lost += try await rig.check().lost.count
@@ -40,19 +47,27 @@ struct CrashTests {
     #expect(lost > 0)
   }
 
-  @Test(arguments: [3, 8, 20, 41, 77]) func `after a sync that failed nothing more is acknowledged, and nothing acknowledged is lost`(_ count: Int) async throws {
+  @Test(arguments: [3, 8, 20, 41, 77])
+  func `after a sync that failed nothing more is acknowledged, and nothing acknowledged is lost`(_ count: Int)
+    async throws
+  {
     guard let library = try PowerFailure.library() else { return }
     let rig = try CrashRig()
-    let status = try rig.run(seed: count, acknowledged: 1_000_000, environment: library.environment(rig, fails: ["PF_FAIL_SYNC": "\(count)"]))
+    let status = try rig.run(
+      seed: count, acknowledged: 1_000_000, environment: library.environment(rig, fails: ["PF_FAIL_SYNC": "\(count)"]))
     #expect(status == 74)
     try library.cutPower(rig, seed: count, mode: "all")
     #expect(try await rig.check() == CrashRig.Findings())
   }
 
-  @Test(arguments: [5, 30, 90, 300]) func `after a write that failed nothing of its group is acknowledged, and nothing acknowledged is lost`(_ count: Int) async throws {
+  @Test(arguments: [5, 30, 90, 300])
+  func `after a write that failed nothing of its group is acknowledged, and nothing acknowledged is lost`(_ count: Int)
+    async throws
+  {
     guard let library = try PowerFailure.library() else { return }
     let rig = try CrashRig()
-    let status = try rig.run(seed: count, acknowledged: 1_000_000, environment: library.environment(rig, fails: ["PF_FAIL_WRITE": "\(count)"]))
+    let status = try rig.run(
+      seed: count, acknowledged: 1_000_000, environment: library.environment(rig, fails: ["PF_FAIL_WRITE": "\(count)"]))
     #expect(status == 74)
     try library.cutPower(rig, seed: count, mode: "torn")
     #expect(try await rig.check() == CrashRig.Findings())
@@ -67,11 +82,15 @@ struct PowerFailure {
 
   /// nil, with a printed reason, where something is missing.
   static func library() throws -> PowerFailure? {
-    guard let tools = CrashRig.sharedTools else { return skip("the shared tools (powerfail.c) are not beside the project") }
+    guard let tools = CrashRig.sharedTools else {
+      return skip("the shared tools (powerfail.c) are not beside the project")
+    }
     guard FileManager.default.isExecutableFile(atPath: "/usr/bin/cc") else { return skip("there is no C compiler") }
     guard FileManager.default.isExecutableFile(atPath: "/usr/bin/python3") else { return skip("there is no python3") }
     let library = PowerFailure(tools: tools, folder: try TemporaryFolder())
-    let status = try ChildProcess("cc", ["-shared", "-fPIC", "-O1", "-w", "-o", library.shim, tools + "/powerfail.c", "-ldl", "-lpthread"]).wait()
+    let status = try ChildProcess(
+      "cc", ["-shared", "-fPIC", "-O1", "-w", "-o", library.shim, tools + "/powerfail.c", "-ldl", "-lpthread"]
+    ).wait()
     return status == 0 ? library : skip("powerfail.c does not compile")
   }
 
@@ -92,7 +111,9 @@ struct PowerFailure {
   func environment(_ rig: CrashRig, fails: [String: String]) -> [String: String] {
     // A sanitizer that is preloaded into the tests is also preloaded into their child processes.
     let preloaded = [shim] + [ProcessInfo.processInfo.environment["LD_PRELOAD"]].compactMap(\.self)
-    return ["LD_PRELOAD": preloaded.joined(separator: ":"), "PF_ROOT": rig.data, "PF_LOG": rig.powerLog, "PF_NOSYNC": "1"].merging(fails) { $1 }
+    return [
+      "LD_PRELOAD": preloaded.joined(separator: ":"), "PF_ROOT": rig.data, "PF_LOG": rig.powerLog, "PF_NOSYNC": "1",
+    ].merging(fails) { $1 }
   }
 
   /// Undoes writes after each file's last sync; in mode `torn` only some of their sectors.

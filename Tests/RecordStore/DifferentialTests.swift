@@ -39,7 +39,9 @@ struct DifferentialTests {
         shards[1].write { try Script.dump($0, limit: limit) },
       ]
       for line in 0..<max(states[0].count, states[1].count) {
-        try #require(states[0].indices.contains(line) && states[1].indices.contains(line) && states[0][line] == states[1][line], "seed \(seed), round \(round)")
+        try #require(
+          states[0].indices.contains(line) && states[1].indices.contains(line) && states[0][line] == states[1][line],
+          "seed \(seed), round \(round)")
       }
       try #require(states[1] == states[2], "a transaction sees what a snapshot sees; seed \(seed), round \(round)")
       if round % 10 == 9 {

@@ -26,7 +26,9 @@ struct DiskFaultTests {
             try transaction.putOutcome([1], of: "\(number)", at: Int64(number))
           }
         }
-        for (number, commit) in zip(numbers, pending) where (try? await commit.value) != nil { acknowledged.append(number) }
+        for (number, commit) in zip(numbers, pending) where (try? await commit.value) != nil {
+          acknowledged.append(number)
+        }
       }
     }
 
@@ -39,7 +41,9 @@ struct DiskFaultTests {
         for database in try snapshot.databases(afterKey: 0, limit: 9) {
           for zone in try snapshot.zones(in: database.key, after: 0, limit: 9) {
             for stored in try snapshot.changes(in: zone.key, after: 0, limit: 1000) {
-              titles[stored.record.recordName] = stored.record.fields.string("CD_title").map { String($0.prefix { $0 != "." }) }
+              titles[stored.record.recordName] = stored.record.fields.string("CD_title").map {
+                String($0.prefix { $0 != "." })
+              }
             }
           }
         }
@@ -93,9 +97,11 @@ struct DiskFaultTests {
   static func next(_ count: Int) -> Int { count + 1 + count / 3 }
 
   @Test(arguments: SimulatedDisk.Fault.Kind.allCases, [false, true])
-  func `whichever step fails, once or for good, nothing acknowledged is lost, nothing is torn, and the shard serves again`(
-    _ kind: SimulatedDisk.Fault.Kind, isLasting: Bool
-  ) async throws {
+  func
+    `whichever step fails, once or for good, nothing acknowledged is lost, nothing is torn, and the shard serves again`(
+      _ kind: SimulatedDisk.Fault.Kind, isLasting: Bool
+    ) async throws
+  {
     var count = 1
     var hasFailed = true
     while hasFailed {
@@ -103,7 +109,8 @@ struct DiskFaultTests {
       var ledger = Ledger()
       let isFull = kind != .sync && count % 5 == 0
       rig.disk.set(
-        SimulatedDisk.Fault(kind: kind, count: count, isLasting: isLasting, writeError: isFull ? SQLITE_FULL : SQLITE_IOERR | 3 << 8))
+        SimulatedDisk.Fault(
+          kind: kind, count: count, isLasting: isLasting, writeError: isFull ? SQLITE_FULL : SQLITE_IOERR | 3 << 8))
       // Dropped because a shard that can't be opened has acknowledged nothing.
       try? await rig.run(&ledger, count: 12, powerCut: count % 2 == 0, seed: count % 4 == 0 ? UInt64(count) : nil)
       hasFailed = rig.disk.hasFailed
@@ -119,7 +126,8 @@ struct DiskFaultTests {
     #expect(count > 2)
   }
 
-  @Test func `a log that ends anywhere opens to what was committed up to there, and takes commits again`() async throws {
+  @Test func `a log that ends anywhere opens to what was committed up to there, and takes commits again`() async throws
+  {
     let rig = try Rig(checkpointPages: 1000)
     var ledger = Ledger()
     let shard = try await rig.open()
@@ -134,17 +142,21 @@ struct DiskFaultTests {
     var present = 0
     var cuts = [0, 1, 31, 32]
     // Cuts in a frame's header, between header and page, in the page, and behind it, for one frame after the other.
-    for (index, end) in stride(from: 32 + frame, through: end, by: 2 * frame).enumerated() { cuts.append(end - [frame - 5, frame - 24, 700, 0][index % 4]) }
+    for (index, end) in stride(from: 32 + frame, through: end, by: 2 * frame).enumerated() {
+      cuts.append(end - [frame - 5, frame - 24, 700, 0][index % 4])
+    }
     // Behind the last frame, and in the zeros prepared for the next ones.
     cuts += [end, end + 10, end + frame + 30, log.count]
     for (index, cut) in cuts.enumerated() {
       for isGarbage in index % 5 == 0 ? [false, true] : [false] {
         var contents = whole
         // A file system may leave nothing behind the cut, or the sectors' earlier content.
-        contents[path] = Array(log[..<cut]) + (isGarbage ? (cut..<max(cut, end)).map { UInt8(truncatingIfNeeded: $0 &* 31) } : [])
+        contents[path] =
+          Array(log[..<cut]) + (isGarbage ? (cut..<max(cut, end)).map { UInt8(truncatingIfNeeded: $0 &* 31) } : [])
         try rig.disk.restart(with: contents)
         let shard = try await rig.open()
-        let found = try await shard.read { snapshot in try (0..<12).filter { try snapshot.outcome(of: "\($0)") != nil } }
+        let found = try await shard.read { snapshot in try (0..<12).filter { try snapshot.outcome(of: "\($0)") != nil }
+        }
         #expect(found == Array(0..<found.count) && found.count >= (isGarbage ? 0 : present), "cut at \(cut)")
         if !isGarbage { present = found.count }
         var rest = Ledger()
@@ -166,7 +178,9 @@ struct DiskFaultTests {
   }
 
   /// Only damage in the last commit looks the same as a power cut during its write.
-  @Test func `a log with a flipped byte is refused, or has everything that was acknowledged but the last commit`() async throws {
+  @Test func `a log with a flipped byte is refused, or has everything that was acknowledged but the last commit`()
+    async throws
+  {
     let rig = try Rig(checkpointPages: 1000)
     var ledger = Ledger()
     let shard = try await rig.open()
@@ -178,14 +192,19 @@ struct DiskFaultTests {
     let frame = 24 + 4096
     var (refusals, losses) = (0, 0)
     // In the log's header, in frames' headers, and in their pages.
-    let places = [0, 9, 17, 25] + stride(from: 32, to: Self.end(ofFramesIn: log, frame), by: frame).enumerated().map { $1 + [5, 13, 18, 200, 4000][$0 % 5] }
+    let places =
+      [0, 9, 17, 25]
+      + stride(from: 32, to: Self.end(ofFramesIn: log, frame), by: frame).enumerated().map {
+        $1 + [5, 13, 18, 200, 4000][$0 % 5]
+      }
     for place in places {
       var contents = whole
       contents[path]?[place] ^= 0x10
       try rig.disk.restart(with: contents)
       do {
         let shard = try await rig.open()
-        let found = try await shard.read { snapshot in try (0..<12).filter { try snapshot.outcome(of: "\($0)") != nil } }
+        let found = try await shard.read { snapshot in try (0..<12).filter { try snapshot.outcome(of: "\($0)") != nil }
+        }
         await shard.close()
         // Each commit has two bodies.
         #expect(found.count >= 10 && found == Array(0..<found.count), "flipped at \(place)")
@@ -197,7 +216,10 @@ struct DiskFaultTests {
     #expect(refusals + losses == places.count && refusals > losses)
   }
 
-  @Test func `after a sync of the log that failed the shard acknowledges nothing and shows nothing until it is opened anew`() async throws {
+  @Test
+  func `after a sync of the log that failed the shard acknowledges nothing and shows nothing until it is opened anew`()
+    async throws
+  {
     let rig = try Rig(checkpointPages: 1000)
     let shard = try await rig.open()
     var ledger = Ledger()

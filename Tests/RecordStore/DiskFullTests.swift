@@ -7,14 +7,16 @@ import Testing
 /// A full disk: a small file system in memory where the tests may mount one.
 @Suite(.serialized)
 struct DiskFullTests {
-  @Test func `a full disk refuses writes whole, serves reads, and takes writes again when there is space`() async throws {
+  @Test func `a full disk refuses writes whole, serves reads, and takes writes again when there is space`() async throws
+  {
     let folder = try TemporaryFolder()
     guard try Self.mount(folder.path) else { return print("skipped: no file system can be mounted here (not root?)") }
     defer { Self.unmount(folder.path) }
     let ballast = folder.path + "/ballast"
     var options = SQLiteRecordStore.Options()
     options.checkpointPages = 100
-    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path + "/data", options: options), shardCount: 1)
+    let store = try SQLiteRecordStore(
+      SQLiteConfiguration(directory: folder.path + "/data", options: options), shardCount: 1)
     let shard = try await store.open(shard: 0)
     let place = try await Place(in: shard)
     #expect(FileManager.default.createFile(atPath: ballast, contents: Data(count: 4 << 20)))
@@ -25,7 +27,9 @@ struct DiskFullTests {
       let number = acknowledged.count
       // Bodies of one group fail together, each completely or not at all.
       let pending = (0..<3).map { index in
-        shard.enqueue { try $0.save(Sample.note("\(number + index)", title: String(repeating: "x", count: 2000)), in: place) }
+        shard.enqueue {
+          try $0.save(Sample.note("\(number + index)", title: String(repeating: "x", count: 2000)), in: place)
+        }
       }
       for commit in pending {
         do {
@@ -40,15 +44,23 @@ struct DiskFullTests {
       return
     }
     #expect(acknowledged.count > 100)
-    func state() async throws -> [StoredRecord] { try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 10_000) } }
+    func state() async throws -> [StoredRecord] {
+      try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 10_000) }
+    }
     #expect(try await state() == acknowledged)
     #expect(try await shard.read { try $0.zone(key: place.zone)?.sequence } == acknowledged.last?.sequence)
     // The disk is still full, and the data are still there.
-    await #expect(throws: StoreError.self) { try await shard.write { try $0.save(Sample.note("big", title: String(repeating: "x", count: 500_000)), in: place) } }
+    await #expect(throws: StoreError.self) {
+      try await shard.write {
+        try $0.save(Sample.note("big", title: String(repeating: "x", count: 500_000)), in: place)
+      }
+    }
     #expect(try await state() == acknowledged)
 
     try Self.empty(ballast)
-    let after = try await shard.write { try $0.save(Sample.note("after", title: String(repeating: "x", count: 500_000)), in: place) }
+    let after = try await shard.write {
+      try $0.save(Sample.note("after", title: String(repeating: "x", count: 500_000)), in: place)
+    }
     #expect(try await state() == acknowledged + [after])
     #expect(try await #require(shard as? SQLiteShardStore).verify().problems == [])
     await shard.close()
@@ -77,7 +89,10 @@ struct DiskFullTests {
     await shard.close()
   }
 
-  @Test(arguments: [false, true]) func `content that finds no space leaves nothing, streamed or not, and is taken when there is some`(isStreamed: Bool) async throws {
+  @Test(arguments: [false, true])
+  func `content that finds no space leaves nothing, streamed or not, and is taken when there is some`(isStreamed: Bool)
+    async throws
+  {
     let folder = try TemporaryFolder()
     guard try Self.mount(folder.path) else { return print("skipped: no file system can be mounted here (not root?)") }
     defer { Self.unmount(folder.path) }
@@ -125,7 +140,9 @@ struct DiskFullTests {
   }
 
   /// Mounts a file system of 8 MB; false where that is not allowed.
-  private static func mount(_ path: String) throws -> Bool { try execute("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", path]) }
+  private static func mount(_ path: String) throws -> Bool {
+    try execute("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", path])
+  }
   private static func unmount(_ path: String) { _ = try? execute("umount", ["-l", path]) }
 
   private static func execute(_ program: String, _ arguments: [String]) throws -> Bool {

@@ -17,8 +17,13 @@ struct GrowthTests {
   private func figures(of kind: String, _ count: Int, in folder: TemporaryFolder) throws -> [String: Double] {
     let output = "\(folder.path)/\(kind)-\(count).json"
     let process = try ChildProcess(
-      "/bin/sh", ["-c", #"exec "$0" grow "$1" "$2" "$3" 0.05 2 > "$4""#, CrashRig.tool, "\(folder.path)/data", kind, "\(count)", output])
-    try #require(process.wait() == 0, "\(String(decoding: FileManager.default.contents(atPath: output) ?? Data(), as: UTF8.self))")
+      "/bin/sh",
+      [
+        "-c", #"exec "$0" grow "$1" "$2" "$3" 0.05 2 > "$4""#, CrashRig.tool, "\(folder.path)/data", kind, "\(count)",
+        output,
+      ])
+    try #require(
+      process.wait() == 0, "\(String(decoding: FileManager.default.contents(atPath: output) ?? Data(), as: UTF8.self))")
     let json = try JSONSerialization.jsonObject(with: Data(contentsOf: URL(filePath: output))) as? [String: Any]
     return try #require(json).compactMapValues { $0 as? Double }
   }

@@ -3,26 +3,35 @@ import Records
 import Testing
 
 struct HistoryConformanceTests {
-  static func makeMirror(in shard: any ShardStore, _ identifier: String = "phone", database: Int64) async throws -> StoredMirror {
+  static func makeMirror(in shard: any ShardStore, _ identifier: String = "phone", database: Int64) async throws
+    -> StoredMirror
+  {
     try await shard.write {
       try $0.makeMirror(
-        identifier, in: database, userRecordName: "ada", scope: .private, modelHash: "hash", configuration: nil, deviceName: "Ada's phone", createdAt: 5)
+        identifier, in: database, userRecordName: "ada", scope: .private, modelHash: "hash", configuration: nil,
+        deviceName: "Ada's phone", createdAt: 5)
     }
   }
 
   static func transaction(_ number: Int64, id: String? = nil, payload: [UInt8] = [1, 2, 3]) -> StoredTransaction {
     StoredTransaction(
-      number: number, transactionID: id ?? Sample.uuid(Int(number)), author: number % 2 == 0 ? nil : "app", appendedAt: 1000 + number, payload: payload)
+      number: number, transactionID: id ?? Sample.uuid(Int(number)), author: number % 2 == 0 ? nil : "app",
+      appendedAt: 1000 + number, payload: payload)
   }
 
-  @Test(arguments: StoreKind.allCases) func `a mirror is made once, found by identifier and key, and stores what varies`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a mirror is made once, found by identifier and key, and stores what varies`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       var mirror = try await Self.makeMirror(in: shard, database: place.database)
-      #expect(mirror.lastTransactionNumber == 0 && mirror.exportedTransactionNumber == 0 && mirror.purgedTransactionNumber == 0)
+      #expect(
+        mirror.lastTransactionNumber == 0 && mirror.exportedTransactionNumber == 0
+          && mirror.purgedTransactionNumber == 0)
       #expect(try await shard.read { try $0.mirror("phone", in: place.database) } == mirror)
       #expect(try await shard.read { try $0.mirror("phone", in: 99) } == nil)
-      await #expect(throws: ContradictingWrite.self) { _ = try await Self.makeMirror(in: shard, database: place.database) }
+      await #expect(throws: ContradictingWrite.self) {
+        _ = try await Self.makeMirror(in: shard, database: place.database)
+      }
       await #expect(throws: ContradictingWrite.self) { _ = try await Self.makeMirror(in: shard, "other", database: 99) }
       mirror.userRecordName = "bob"
       mirror.scope = .shared
@@ -43,11 +52,15 @@ struct HistoryConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `mirrors are listed by key, and those that wait for an export on their own`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `mirrors are listed by key, and those that wait for an export on their own`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       var keys: [Int64] = []
-      for identifier in ["a", "b", "c"] { keys.append(try await Self.makeMirror(in: shard, identifier, database: place.database).key) }
+      for identifier in ["a", "b", "c"] {
+        keys.append(try await Self.makeMirror(in: shard, identifier, database: place.database).key)
+      }
       try await shard.write { [keys] in
         try $0.append(Self.transaction(1), to: keys[0])
         try $0.append(Self.transaction(1), to: keys[2])
@@ -68,7 +81,9 @@ struct HistoryConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `history is appended in order, read in pages and found by id`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `history is appended in order, read in pages and found by id`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await Self.makeMirror(in: shard, database: place.database).key
@@ -81,7 +96,8 @@ struct HistoryConformanceTests {
       }
       try await shard.read { (snapshot) throws in
         #expect(try snapshot.mirror(key: mirror)?.lastTransactionNumber == 5)
-        #expect(try snapshot.transactions(of: mirror, after: 0, limit: 2) == [Self.transaction(1), Self.transaction(2)])
+        #expect(
+          try snapshot.transactions(of: mirror, after: 0, limit: 2) == [Self.transaction(1), Self.transaction(2)])
         #expect(try snapshot.transactions(of: mirror, after: 4, limit: 9) == [Self.transaction(5)])
         #expect(try snapshot.transactions(of: mirror, after: 5, limit: 9) == [])
         #expect(try snapshot.transactions(of: mirror, after: -7, limit: 9).count == 5)
@@ -93,21 +109,31 @@ struct HistoryConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a transaction out of order or with a used id is refused`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a transaction out of order or with a used id is refused`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await Self.makeMirror(in: shard, database: place.database).key
       try await shard.write { try $0.append(Self.transaction(1), to: mirror) }
-      for wrong in [Self.transaction(1, id: "new"), Self.transaction(3), Self.transaction(0), Self.transaction(2, id: Sample.uuid(1))] {
+      for wrong in [
+        Self.transaction(1, id: "new"), Self.transaction(3), Self.transaction(0),
+        Self.transaction(2, id: Sample.uuid(1)),
+      ] {
         await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.append(wrong, to: mirror) } }
       }
-      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.append(Self.transaction(1), to: 99) } }
+      await #expect(throws: ContradictingWrite.self) {
+        try await shard.write { try $0.append(Self.transaction(1), to: 99) }
+      }
       #expect(try await shard.read { try $0.mirror(key: mirror)?.lastTransactionNumber } == 1)
       try await shard.write { try $0.append(Self.transaction(2), to: mirror) }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `purging deletes transactions up to a number, remembers it, and touches no neighbour`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `purging deletes transactions up to a number, remembers it, and touches no neighbour`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await Self.makeMirror(in: shard, database: place.database).key
@@ -126,11 +152,15 @@ struct HistoryConformanceTests {
       #expect(try await shard.read { try $0.mirror(key: mirror)?.purgedTransactionNumber } == 5)
       #expect(try await shard.read { try $0.transactions(of: other, after: 0, limit: 9).count } == 5)
       try await shard.write { try $0.append(Self.transaction(6), to: mirror) }
-      await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.purgeTransactions(of: 99, through: 1) } }
+      await #expect(throws: ContradictingWrite.self) {
+        _ = try await shard.write { try $0.purgeTransactions(of: 99, through: 1) }
+      }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `consumers are their store's, replaced by name, and go with it`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `consumers are their store's, replaced by name, and go with it`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await Self.makeMirror(in: shard, database: place.database).key
@@ -142,7 +172,9 @@ struct HistoryConformanceTests {
         try $0.put(StoredConsumer(name: "widget", transactionNumber: 9, seenAt: 9), of: other)
         #expect(try $0.consumers(of: mirror).map(\.name) == ["Zebra", "widget", "é"])
       }
-      #expect(try await shard.read { try $0.consumers(of: mirror) }[1] == StoredConsumer(name: "widget", transactionNumber: 4, seenAt: 40))
+      #expect(
+        try await shard.read { try $0.consumers(of: mirror) }[1]
+          == StoredConsumer(name: "widget", transactionNumber: 4, seenAt: 40))
       try await shard.write {
         try $0.deleteConsumer(named: "widget", of: mirror)
         try $0.deleteConsumer(named: "nobody", of: mirror)
@@ -157,7 +189,8 @@ struct HistoryConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a moment has its place in a store's history, also where the clock went back`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a moment has its place in a store's history, also where the clock went back`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await Self.makeMirror(in: shard, database: place.database).key
@@ -166,11 +199,14 @@ struct HistoryConformanceTests {
         for (index, time) in times.enumerated() {
           let number = Int64(index) + 1
           try $0.append(
-            StoredTransaction(number: number, transactionID: "\(number)", author: nil, appendedAt: time, payload: Array(repeating: 7, count: 9000)), to: mirror)
+            StoredTransaction(
+              number: number, transactionID: "\(number)", author: nil, appendedAt: time,
+              payload: Array(repeating: 7, count: 9000)), to: mirror)
         }
       }
       for (time, number) in [(0, 1), (10, 1), (11, 2), (30, 2), (31, 5), (40, 5), (41, nil)] as [(Int64, Int64?)] {
-        #expect(try await shard.read { try $0.firstTransaction(of: mirror, appendedAtOrAfter: time) } == number, "\(time)")
+        #expect(
+          try await shard.read { try $0.firstTransaction(of: mirror, appendedAtOrAfter: time) } == number, "\(time)")
       }
       #expect(try await shard.write { try $0.purgeTransactions(of: mirror, through: 2) } == 2)
       #expect(try await shard.read { try $0.firstTransaction(of: mirror, appendedAtOrAfter: 0) } == 3)
@@ -178,7 +214,9 @@ struct HistoryConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `events are numbered across their database, filtered by kind, and numbered anew when they end`(_ kind: StoreKind) async throws
+  @Test(arguments: StoreKind.allCases)
+  func `events are numbered across their database, filtered by kind, and numbered anew when they end`(_ kind: StoreKind)
+    async throws
   {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
@@ -186,7 +224,8 @@ struct HistoryConformanceTests {
       let other = try await Self.makeMirror(in: shard, "tablet", database: place.database).key
       let numbers = try await shard.write { transaction in
         try [
-          transaction.put(StoredEvent(identifier: "1", kind: .setup, startedAt: 1, endedAt: 2, succeeded: true), of: mirror),
+          transaction.put(
+            StoredEvent(identifier: "1", kind: .setup, startedAt: 1, endedAt: 2, succeeded: true), of: mirror),
           transaction.put(StoredEvent(identifier: "2", kind: .export, startedAt: 3), of: mirror),
           transaction.put(StoredEvent(identifier: "3", kind: .export, startedAt: 4), of: other),
           transaction.put(StoredEvent(identifier: "4", kind: .import, startedAt: 5), of: mirror),
@@ -194,7 +233,8 @@ struct HistoryConformanceTests {
       }
       #expect(numbers == [1, 2, 3, 4])
       var ended = StoredEvent(
-        number: 2, identifier: "2", kind: .export, startedAt: 3, endedAt: 9, succeeded: false, errorJSON: Array("{}".utf8), savedCount: 3, deletedCount: 4)
+        number: 2, identifier: "2", kind: .export, startedAt: 3, endedAt: 9, succeeded: false,
+        errorJSON: Array("{}".utf8), savedCount: 3, deletedCount: 4)
       let end = ended
       #expect(try await shard.write { try $0.put(end, of: mirror) } == 5)
       ended.number = 5
@@ -204,7 +244,9 @@ struct HistoryConformanceTests {
         #expect(try snapshot.events(of: mirror, after: 0, kind: nil, limit: 2).map(\.identifier) == ["1", "4"])
         #expect(try snapshot.events(of: mirror, after: 1, kind: .export, limit: 9) == [known])
         #expect(try snapshot.events(of: other, after: 0, kind: .export, limit: 9).map(\.number) == [3])
-        #expect(try snapshot.events(of: mirror, after: 4, kind: nil, limit: 9) == [known], "who has read the start reads the end")
+        #expect(
+          try snapshot.events(of: mirror, after: 4, kind: nil, limit: 9) == [known],
+          "who has read the start reads the end")
         #expect(try snapshot.events(of: mirror, after: 5, kind: nil, limit: 9) == [])
         #expect(try snapshot.latestEvent(of: mirror, kind: .export) == known)
         #expect(try snapshot.latestEvent(of: other, kind: .export)?.identifier == "3")
@@ -214,21 +256,30 @@ struct HistoryConformanceTests {
       await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(known, of: other) } }
       await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(end, of: mirror) } }
       await #expect(throws: ContradictingWrite.self) {
-        _ = try await shard.write { try $0.put(StoredEvent(number: 9, identifier: "", kind: .setup, startedAt: 0), of: mirror) }
+        _ = try await shard.write {
+          try $0.put(StoredEvent(number: 9, identifier: "", kind: .setup, startedAt: 0), of: mirror)
+        }
       }
-      await #expect(throws: ContradictingWrite.self) { _ = try await shard.write { try $0.put(StoredEvent(identifier: "", kind: .setup, startedAt: 0), of: 99) } }
-      #expect(try await shard.write { try $0.put(StoredEvent(identifier: "5", kind: .setup, startedAt: 0), of: mirror) } == 6)
+      await #expect(throws: ContradictingWrite.self) {
+        _ = try await shard.write { try $0.put(StoredEvent(identifier: "", kind: .setup, startedAt: 0), of: 99) }
+      }
+      #expect(
+        try await shard.write { try $0.put(StoredEvent(identifier: "5", kind: .setup, startedAt: 0), of: mirror) } == 6)
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `events that an earlier owner left open are found, and the present owner's are not among them`(_ kind: StoreKind) async throws
+  @Test(arguments: StoreKind.allCases)
+  func `events that an earlier owner left open are found, and the present owner's are not among them`(_ kind: StoreKind)
+    async throws
   {
     let world = try World(kind)
     let first = try await world.store.open(shard: 0)
     let place = try await Place(in: first)
     let mirror = try await Self.makeMirror(in: first, database: place.database).key
     func put(_ identifier: String, endedAt: Int64?, in shard: any ShardStore) async throws -> Int64 {
-      try await shard.write { try $0.put(StoredEvent(identifier: identifier, kind: .export, startedAt: 1, endedAt: endedAt), of: mirror) }
+      try await shard.write {
+        try $0.put(StoredEvent(identifier: identifier, kind: .export, startedAt: 1, endedAt: endedAt), of: mirror)
+      }
     }
     for (identifier, endedAt) in [("ended", 2), ("open", nil), ("also open", nil)] as [(String, Int64?)] {
       _ = try await put(identifier, endedAt: endedAt, in: first)
@@ -238,7 +289,9 @@ struct HistoryConformanceTests {
 
     let second = try await world.store.open(shard: 0)
     _ = try await put("own", endedAt: nil, in: second)
-    let found = try await second.write { try $0.abandonedEvents(limit: 9).map { [$0.event.identifier, String($0.mirror)] } }
+    let found = try await second.write {
+      try $0.abandonedEvents(limit: 9).map { [$0.event.identifier, String($0.mirror)] }
+    }
     #expect(found == [["open", String(mirror)], ["also open", String(mirror)]])
     #expect(try await second.write { try $0.abandonedEvents(limit: 1).count } == 1)
     try await second.write { transaction in
@@ -252,7 +305,9 @@ struct HistoryConformanceTests {
     await second.close()
   }
 
-  @Test(arguments: StoreKind.allCases) func `outcomes of one millisecond are all kept, also by successive owners`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `outcomes of one millisecond are all kept, also by successive owners`(
+    _ kind: StoreKind
+  ) async throws {
     let world = try World(kind)
     for owner in 0..<3 {
       let shard = try await world.store.open(shard: 0)
@@ -263,22 +318,30 @@ struct HistoryConformanceTests {
     }
     let shard = try await world.store.open(shard: 0)
     for owner in 0..<3 {
-      for number in 0..<5 { #expect(try await shard.read { try $0.outcome(of: "\(owner) \(number)") } == [UInt8(number)]) }
+      for number in 0..<5 {
+        #expect(try await shard.read { try $0.outcome(of: "\(owner) \(number)") } == [UInt8(number)])
+      }
     }
     #expect(try await shard.write { try $0.forgetOutcomes(before: 7, limit: 99) } == 0)
     #expect(try await shard.write { try $0.forgetOutcomes(before: 8, limit: 99) } == 15)
     await shard.close()
   }
 
-  @Test(arguments: StoreKind.allCases) func `old events go, but for the newest of each kind`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `old events go, but for the newest of each kind`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await Self.makeMirror(in: shard, database: place.database).key
       let other = try await Self.makeMirror(in: shard, "tablet", database: place.database).key
       try await shard.write { transaction in
         _ = try transaction.put(StoredEvent(identifier: "other", kind: .export, startedAt: 0), of: other)
-        for number in 2...3 { _ = try transaction.put(StoredEvent(identifier: "\(number)", kind: .setup, startedAt: 0), of: mirror) }
-        for number in 4...3000 { _ = try transaction.put(StoredEvent(identifier: "\(number)", kind: .export, startedAt: 0), of: mirror) }
+        for number in 2...3 {
+          _ = try transaction.put(StoredEvent(identifier: "\(number)", kind: .setup, startedAt: 0), of: mirror)
+        }
+        for number in 4...3000 {
+          _ = try transaction.put(StoredEvent(identifier: "\(number)", kind: .export, startedAt: 0), of: mirror)
+        }
       }
       let events = try await shard.read { try $0.events(of: mirror, after: 0, kind: nil, limit: 5000) }
       #expect(events.first?.number == 3)
@@ -286,50 +349,6 @@ struct HistoryConformanceTests {
       #expect(events.dropFirst().map(\.number) == Array(3000 - Int64(events.count) + 2...3000))
       #expect(try await shard.read { try $0.latestEvent(of: mirror, kind: .setup)?.identifier } == "3")
       #expect(try await shard.read { try $0.events(of: other, after: 0, kind: nil, limit: 9).count } == 1)
-    }
-  }
-
-  @Test(arguments: StoreKind.allCases) func `forgetting a mirror forgets its history and events, and its numbers are not used again`(_ kind: StoreKind) async throws {
-    try await withShard(kind) { shard in
-      let place = try await Place(in: shard)
-      let mirror = try await Self.makeMirror(in: shard, database: place.database)
-      try await shard.write {
-        try $0.append(Self.transaction(1), to: mirror.key)
-        _ = try $0.put(StoredEvent(identifier: "1", kind: .setup, startedAt: 1), of: mirror.key)
-      }
-      try await shard.write { try $0.deleteMirror(mirror.key) }
-      try await shard.read { (snapshot) throws in
-        #expect(try snapshot.mirror("phone", in: place.database) == nil)
-        #expect(try snapshot.transactions(of: mirror.key, after: 0, limit: 9) == [])
-        #expect(try snapshot.transaction(withID: Sample.uuid(1), of: mirror.key) == nil)
-        #expect(try snapshot.events(of: mirror.key, after: 0, kind: nil, limit: 9) == [])
-      }
-      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.deleteMirror(mirror.key) } }
-      let again = try await Self.makeMirror(in: shard, database: place.database)
-      #expect(again.key > mirror.key)
-      #expect(again.incarnation != mirror.incarnation)
-      #expect(try await shard.write { try $0.put(StoredEvent(identifier: "2", kind: .setup, startedAt: 1), of: again.key) } == 2)
-    }
-  }
-
-  @Test(arguments: StoreKind.allCases) func `an outcome is remembered under its key until it is forgotten, the oldest first`(_ kind: StoreKind) async throws {
-    try await withShard(kind) { shard in
-      #expect(try await shard.read { try $0.outcome(of: "a") } == nil)
-      let keys = ["a", Sample.uuid(1), Sample.uuid(1).lowercased(), "é", ""]
-      try await shard.write {
-        for (index, key) in keys.enumerated() { try $0.putOutcome(Array(repeating: 1, count: index), of: key, at: 100 - Int64(index)) }
-      }
-      for (index, key) in keys.enumerated() { #expect(try await shard.read { try $0.outcome(of: key) } == Array(repeating: 1, count: index)) }
-      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.putOutcome([9], of: "a", at: 500) } }
-      #expect(try await shard.write { try $0.forgetOutcomes(before: 96, limit: 9) } == 0)
-      #expect(try await shard.write { try $0.forgetOutcomes(before: 100, limit: 3) } == 3)
-      #expect(try await shard.read { try $0.outcome(of: "") } == nil)
-      #expect(try await shard.read { try $0.outcome(of: Sample.uuid(1)) } == [1])
-      #expect(try await shard.write { try $0.forgetOutcomes(before: 100, limit: 3) } == 1)
-      #expect(try await shard.write { try $0.forgetOutcomes(before: .max, limit: 0) } == 0)
-      #expect(try await shard.write { try $0.forgetOutcomes(before: .max, limit: 9) } == 1)
-      // A forgotten key is free again.
-      try await shard.write { try $0.putOutcome([2], of: "a", at: 1) }
     }
   }
 }

@@ -10,19 +10,27 @@ struct IndexConformanceTests {
   static let words = FieldIndex(recordType: "CD_Note", key: .field("CD_title"), kind: .words)
 
   /// Names and keys of all entries.
-  static func names(_ shard: any ShardStore, _ index: StoredIndex, in place: Place, isDescending: Bool = false) async throws -> [String] {
+  static func names(_ shard: any ShardStore, _ index: StoredIndex, in place: Place, isDescending: Bool = false)
+    async throws -> [String]
+  {
     try await shard.read { snapshot in
       try snapshot.indexedRecords(
-        IndexScan(index: index.key, zone: place.zone, range: IndexRange(lower: [], upper: [0xff]), isDescending: isDescending), limit: 10_000)
+        IndexScan(
+          index: index.key, zone: place.zone, range: IndexRange(lower: [], upper: [0xff]), isDescending: isDescending),
+        limit: 10_000)
     }.map(\.stored.record.recordName)
   }
 
-  @Test(arguments: StoreKind.allCases) func `an index has what was there before it, and follows every change`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an index has what was there before it, and follows every change`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let elsewhere = try await Place(in: shard, zone: "other")
       try await shard.write { transaction in
-        for (name, title) in [("a", "mango"), ("b", "apple"), ("c", "mango"), ("d", "zebra")] { try transaction.save(Sample.note(name, title: title), in: place) }
+        for (name, title) in [("a", "mango"), ("b", "apple"), ("c", "mango"), ("d", "zebra")] {
+          try transaction.save(Sample.note(name, title: title), in: place)
+        }
         try transaction.save(Sample.note("tag", type: "CD_Tag", title: "banana"), in: place)
         try transaction.save(Sample.note("far", title: "banana"), in: elsewhere)
         try transaction.delete("d", in: place)
@@ -61,12 +69,18 @@ struct IndexConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a record has an entry for each word, and a page begins where the last one ended`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a record has an entry for each word, and a page begins where the last one ended`(_ kind: StoreKind) async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let index = try await shard.write { try $0.makeIndex(Self.words, in: place.database) }
       try await shard.write { transaction in
-        for number in 0..<20 { try transaction.save(Sample.note(number % 2 == 0 ? "\(number)" : Sample.uuid(number), title: "Red \(number % 3) red!"), in: place) }
+        for number in 0..<20 {
+          try transaction.save(
+            Sample.note(number % 2 == 0 ? "\(number)" : Sample.uuid(number), title: "Red \(number % 3) red!"), in: place
+          )
+        }
       }
       try await shard.settleIndexes()
       let range = IndexRange(key: Array("red".utf8))
@@ -76,16 +90,22 @@ struct IndexConformanceTests {
         var scan = IndexScan(index: index.key, zone: place.zone, range: range, isDescending: isDescending)
         var names: [String] = []
         while let last = try await shard.read({ [scan] in try $0.indexedRecords(scan, limit: 3) }).last {
-          names += try await shard.read { [scan] in try $0.indexedRecords(scan, limit: 3) }.map(\.stored.record.recordName)
+          names += try await shard.read { [scan] in try $0.indexedRecords(scan, limit: 3) }.map(
+            \.stored.record.recordName)
           scan.after = IndexPosition(key: last.key, recordName: last.stored.record.recordName)
         }
-        let sorted = (0..<20).map { $0 % 2 == 0 ? "\($0)" : Sample.uuid($0) }.sorted { RecordNameOrder.precedes($0, $1) }
+        let sorted = (0..<20).map { $0 % 2 == 0 ? "\($0)" : Sample.uuid($0) }.sorted {
+          RecordNameOrder.precedes($0, $1)
+        }
         #expect(names == (isDescending ? sorted.reversed() : sorted))
       }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a body that fails leaves no index and no entry, and a deleted zone loses its entries`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a body that fails leaves no index and no entry, and a deleted zone loses its entries`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       struct Stop: Error {}
       let place = try await Place(in: shard)
@@ -111,7 +131,9 @@ struct IndexConformanceTests {
       #expect(try await Self.names(shard, index, in: place) == [])
       let again = try await Place(in: shard)
       #expect(try await Self.names(shard, index, in: again) == [])
-      await #expect(throws: ContradictingWrite.self) { try await shard.write { _ = try $0.makeIndex(Self.titles, in: 99) } }
+      await #expect(throws: ContradictingWrite.self) {
+        try await shard.write { _ = try $0.makeIndex(Self.titles, in: 99) }
+      }
     }
   }
 }

@@ -17,7 +17,9 @@ struct IndexFillTests {
     options.indexSliceNameLimit = 100
     options.indexSliceTime = .seconds(60)
     options.idleIndexSliceTime = .seconds(60)
-    let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, options: options), shardCount: 1).open(shard: 0)
+    let shard = try await SQLiteRecordStore(
+      SQLiteConfiguration(directory: folder.path, options: options), shardCount: 1
+    ).open(shard: 0)
     let place = try await Place(in: shard)
     try await shard.write { transaction in
       for number in 0..<3000 { try transaction.save(Sample.note(Sample.uuid(number), type: "CD_Other"), in: place) }
@@ -37,7 +39,9 @@ struct IndexFillTests {
     options.indexSliceByteLimit = 200_000
     options.indexSliceTime = .seconds(60)
     options.idleIndexSliceTime = .seconds(60)
-    let shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, options: options), shardCount: 1).open(shard: 0)
+    let shard = try await SQLiteRecordStore(
+      SQLiteConfiguration(directory: folder.path, options: options), shardCount: 1
+    ).open(shard: 0)
     let place = try await Place(in: shard)
     let text = String(repeating: "x", count: 100_000)
     try await shard.write { transaction in
@@ -58,17 +62,27 @@ struct IndexFillTests {
     let folder = try TemporaryFolder()
     var shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
     let place = try await Place(in: shard)
-    try await shard.write { transaction in for number in 0..<10 { try transaction.save(Sample.note("n\(number)", title: "the title of \(number)"), in: place) } }
+    try await shard.write { transaction in
+      for number in 0..<10 {
+        try transaction.save(Sample.note("n\(number)", title: "the title of \(number)"), in: place)
+      }
+    }
     await shard.close()
     let path = folder.path + "/shard-0.sqlite"
     let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
     try StoredFormatTests.flip(path, at: try #require(bytes.range(of: Data("the title of 4".utf8))).lowerBound + 2)
 
     let problems = Mutex<[String]>([])
-    shard = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1, report: { problem in problems.withLock { $0.append(problem) } }).open(
+    shard = try await SQLiteRecordStore(
+      SQLiteConfiguration(directory: folder.path), shardCount: 1,
+      report: { problem in problems.withLock { $0.append(problem) } }
+    ).open(
       shard: 0)
     let indexes = try await shard.write { transaction in
-      try [FieldIndex.Kind.value, .words].map { try transaction.makeIndex(FieldIndex(recordType: "CD_Note", key: .field("CD_title"), kind: $0), in: place.database) }
+      try [FieldIndex.Kind.value, .words].map {
+        try transaction.makeIndex(
+          FieldIndex(recordType: "CD_Note", key: .field("CD_title"), kind: $0), in: place.database)
+      }
     }
     try await shard.settleIndexes()
     #expect(try await IndexMaintenanceTests.count(shard, indexes[0].key, in: place.zone) == 9)

@@ -5,23 +5,32 @@ import Records
 import Testing
 
 struct JournalConformanceTests {
-  static func conflict(_ database: Int64, _ name: String, state: Int = 1, user: String = "ada", at: Int64 = 10) -> StoredConflict {
+  static func conflict(_ database: Int64, _ name: String, state: Int = 1, user: String = "ada", at: Int64 = 10)
+    -> StoredConflict
+  {
     StoredConflict(
-      databaseKey: database, zoneName: "notes", recordName: name, entity: "Note", kind: 2, state: state, userRecordName: user, deviceID: "phone", at: at)
+      databaseKey: database, zoneName: "notes", recordName: name, entity: "Note", kind: 2, state: state,
+      userRecordName: user, deviceID: "phone", at: at)
   }
 
-  @Test(arguments: StoreKind.allCases) func `conflicts are numbered, listed by object, state and user, and settled`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `conflicts are numbered, listed by object, state and user, and settled`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let numbers = try await shard.write { transaction in
-        try [(Sample.uuid(1), 0, "ada"), ("b", 1, "ada"), (Sample.uuid(1), 1, "bob"), ("b", 0, "bob")].enumerated().map { index, row in
-          try transaction.appendConflict(Self.conflict(place.database, row.0, state: row.1, user: row.2), content: [UInt8(index)], assets: [])
+        try [(Sample.uuid(1), 0, "ada"), ("b", 1, "ada"), (Sample.uuid(1), 1, "bob"), ("b", 0, "bob")].enumerated().map
+        { index, row in
+          try transaction.appendConflict(
+            Self.conflict(place.database, row.0, state: row.1, user: row.2), content: [UInt8(index)], assets: [])
         }
       }
       #expect(numbers == numbers.sorted() && Set(numbers).count == 4)
       try await shard.read { (snapshot) throws in
         func found(_ filter: ConflictFilter, after number: Int64 = 0, limit: Int = 9) throws -> [Int] {
-          try snapshot.conflicts(in: place.database, afterNumber: number, filter, limit: limit).compactMap { numbers.firstIndex(of: $0.number) }
+          try snapshot.conflicts(in: place.database, afterNumber: number, filter, limit: limit).compactMap {
+            numbers.firstIndex(of: $0.number)
+          }
         }
         #expect(try found(ConflictFilter()) == [0, 1, 2, 3])
         #expect(try found(ConflictFilter(), after: numbers[1], limit: 1) == [2])
@@ -32,8 +41,11 @@ struct JournalConformanceTests {
         #expect(try snapshot.openConflictCount(in: place.database, of: nil) == 2)
         #expect(try snapshot.openConflictCount(in: place.database, of: "ada") == 1)
         #expect(try snapshot.openConflictCount(in: place.database + 1, of: nil) == 0)
-        #expect(try snapshot.conflict(99, in: place.database) == nil && snapshot.conflictContent(99, in: place.database) == nil)
-        #expect(try snapshot.conflict(numbers[0], in: place.database + 1) == nil, "a number says nothing to another database")
+        #expect(
+          try snapshot.conflict(99, in: place.database) == nil
+            && snapshot.conflictContent(99, in: place.database) == nil)
+        #expect(
+          try snapshot.conflict(numbers[0], in: place.database + 1) == nil, "a number says nothing to another database")
       }
       try await shard.write { try $0.settleConflict(numbers[0], in: place.database, as: 2, at: 77) }
       try await shard.read { (snapshot) throws in
@@ -41,7 +53,9 @@ struct JournalConformanceTests {
         #expect(settled.state == 2 && settled.settledAt == 77)
         #expect(try snapshot.openConflictCount(in: place.database, of: nil) == 1)
       }
-      await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.settleConflict(99, in: place.database, as: 2, at: 1) } }
+      await #expect(throws: ContradictingWrite.self) {
+        try await shard.write { try $0.settleConflict(99, in: place.database, as: 2, at: 1) }
+      }
       await #expect(throws: ContradictingWrite.self) {
         try await shard.write { _ = try $0.appendConflict(Self.conflict(999, "b"), content: [], assets: []) }
       }
@@ -49,12 +63,16 @@ struct JournalConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `old conflicts go, whatever waits for a decision stays, and no number is used again`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `old conflicts go, whatever waits for a decision stays, and no number is used again`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       try await shard.write { transaction in
         for (at, state) in [(10, 1), (30, 1), (5, 0), (20, 2)] as [(Int64, Int)] {
-          _ = try transaction.appendConflict(Self.conflict(place.database, "b", state: state, at: at), content: [], assets: [])
+          _ = try transaction.appendConflict(
+            Self.conflict(place.database, "b", state: state, at: at), content: [], assets: [])
         }
       }
       #expect(try await shard.read { try $0.oldestConflict() } == 10)
@@ -63,13 +81,20 @@ struct JournalConformanceTests {
       #expect(try await shard.write { try $0.forgetConflicts(before: 99, limit: 0) } == 0)
       #expect(try await shard.write { try $0.forgetConflicts(before: 99, limit: 9) } == 1)
       #expect(try await shard.read { try $0.oldestConflict() } == nil)
-      #expect(try await shard.read { try $0.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: 9).map(\.number) } == [3])
-      #expect(try await shard.write { try $0.appendConflict(Self.conflict(place.database, "b"), content: [], assets: []) } == 5)
+      #expect(
+        try await shard.read {
+          try $0.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: 9).map(\.number)
+        } == [3])
+      #expect(
+        try await shard.write { try $0.appendConflict(Self.conflict(place.database, "b"), content: [], assets: []) }
+          == 5)
       if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a user has so many conflicts and no more, and nobody else's go for his`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a user has so many conflicts and no more, and nobody else's go for his`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let (kept, surplus) = (StoredConflict.keptCount, 20)
@@ -82,27 +107,40 @@ struct JournalConformanceTests {
         }
       }
       try await shard.read { (snapshot) throws in
-        let left = try snapshot.conflicts(in: place.database, afterNumber: 0, ConflictFilter(userRecordName: "ada"), limit: .max)
+        let left = try snapshot.conflicts(
+          in: place.database, afterNumber: 0, ConflictFilter(userRecordName: "ada"), limit: .max)
         #expect(left.count == kept && left.filter { $0.state == 0 }.count == 3 && left.filter { $0.state == 3 }.isEmpty)
-        #expect(try snapshot.conflicts(in: place.database, afterNumber: 0, ConflictFilter(userRecordName: "bob"), limit: 9).count == 1)
-        #expect(try snapshot.conflictUse(in: place.database, of: "ada") == ConflictUse(count: kept, byteCount: Int64(kept), evictedCount: surplus))
+        #expect(
+          try snapshot.conflicts(in: place.database, afterNumber: 0, ConflictFilter(userRecordName: "bob"), limit: 9)
+            .count == 1)
+        #expect(
+          try snapshot.conflictUse(in: place.database, of: "ada")
+            == ConflictUse(count: kept, byteCount: Int64(kept), evictedCount: surplus))
         #expect(try snapshot.evictedConflictCount() == surplus)
       }
       if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `assets count, and one entry that is too large alone takes no other user's with it`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `assets count, and one entry that is too large alone takes no other user's with it`(_ kind: StoreKind)
+    async throws
+  {
     try await AssetWorld.with(kind) { world, shard in
       let place = try await Place(in: shard)
       let assets = try (0..<3).map { try world.upload([UInt8](repeating: UInt8($0), count: 150_000_000)) }
       try await shard.write { transaction in
         _ = try transaction.appendConflict(Self.conflict(place.database, "a", user: "bob"), content: [1], assets: [])
-        for asset in assets { _ = try transaction.appendConflict(Self.conflict(place.database, "b"), content: [1], assets: [asset]) }
+        for asset in assets {
+          _ = try transaction.appendConflict(Self.conflict(place.database, "b"), content: [1], assets: [asset])
+        }
       }
       #expect(try await shard.read { try $0.conflictUse(in: place.database, of: "ada").count } == 1)
       #expect(try await shard.read { try $0.conflictUse(in: place.database, of: "bob").count } == 1)
-      #expect(try await shard.read { snapshot in try assets.map { try snapshot.asset(withHash: $0.hash)?.useCount } } == [0, 0, 1])
+      #expect(
+        try await shard.read { snapshot in try assets.map { try snapshot.asset(withHash: $0.hash)?.useCount } } == [
+          0, 0, 1,
+        ])
     }
   }
 
@@ -112,22 +150,30 @@ struct JournalConformanceTests {
       try await shard.write { transaction in
         for zone in ["notes", "other"] {
           let conflict = StoredConflict(
-            databaseKey: place.database, zoneName: zone, recordName: "b", entity: "Note", kind: 1, state: 1, userRecordName: "ada", deviceID: "", at: 1)
+            databaseKey: place.database, zoneName: zone, recordName: "b", entity: "Note", kind: 1, state: 1,
+            userRecordName: "ada", deviceID: "", at: 1)
           _ = try transaction.appendConflict(conflict, content: [1], assets: [])
         }
         try transaction.deleteConflicts(of: place.database, inZone: "notes")
       }
-      #expect(try await shard.read { try $0.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: 9).map(\.zoneName) } == ["other"])
+      #expect(
+        try await shard.read {
+          try $0.conflicts(in: place.database, afterNumber: 0, ConflictFilter(), limit: 9).map(\.zoneName)
+        } == ["other"])
       if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a journal keeps the assets of what was lost, and goes when its database begins anew`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a journal keeps the assets of what was lost, and goes when its database begins anew`(_ kind: StoreKind)
+    async throws
+  {
     try await AssetWorld.with(kind) { world, shard in
       let place = try await Place(in: shard)
       let (first, second) = (try world.upload([1]), try world.upload([2]))
       try await shard.write { transaction in
-        _ = try transaction.appendConflict(Self.conflict(place.database, "b", at: 1), content: [1], assets: [first, second, first])
+        _ = try transaction.appendConflict(
+          Self.conflict(place.database, "b", at: 1), content: [1], assets: [first, second, first])
         _ = try transaction.appendConflict(Self.conflict(place.database, "c", at: 5), content: [1], assets: [second])
       }
       func uses() async throws -> [Int?] {

@@ -47,10 +47,16 @@ struct LogFileTests {
     #expect(try notes(reader()).count == 29)
   }
 
-  @Test func `a log grows by stretches, into which commits go without making the file longer, and begins anew in what it has`() throws {
+  @Test
+  func
+    `a log grows by stretches, into which commits go without making the file longer, and begins anew in what it has`()
+    throws
+  {
     let writer = try writer()
     let put = try writer.statement(Self.put)
-    func length() throws -> Int { try #require(FileManager.default.attributesOfItem(atPath: folder.path + "/notes.sqlite-wal")[.size] as? Int) }
+    func length() throws -> Int {
+      try #require(FileManager.default.attributesOfItem(atPath: folder.path + "/notes.sqlite-wal")[.size] as? Int)
+    }
     var lengths: [Int] = []
     func commit(_ count: Int) throws {
       for key in 0..<count {
@@ -61,7 +67,9 @@ struct LogFileTests {
     try commit(400)
     let frames = writer.logPageCount
     #expect(lengths == lengths.sorted() && Set(lengths).count < 12)
-    #expect(lengths.allSatisfy { $0 >= 512 * 1024 } && lengths[399] > frames * 4120 && lengths[399] < frames * 4120 + 1024 * 1024)
+    #expect(
+      lengths.allSatisfy { $0 >= 512 * 1024 } && lengths[399] > frames * 4120
+        && lengths[399] < frames * 4120 + 1024 * 1024)
     try writer.checkpoint(.passive)
     lengths = []
     try commit(400)
@@ -70,8 +78,10 @@ struct LogFileTests {
     #expect(try notes(Connection(exclusive: folder.path + "/notes.sqlite", mode: .readWrite)).count == 10)
   }
 
-  @Test(arguments: ["FULL", "NORMAL"]) func `a transaction larger than the cache is invisible until it is committed, and wholly there then`(_ synchronous: String) throws
-  {
+  @Test(arguments: ["FULL", "NORMAL"])
+  func `a transaction larger than the cache is invisible until it is committed, and wholly there then`(
+    _ synchronous: String
+  ) throws {
     let (writer, reader) = (try writer(synchronous: synchronous), try reader())
     let put = try writer.statement(Self.put)
     try writer.beginImmediateTransaction()
@@ -98,7 +108,10 @@ struct LogFileTests {
     #expect(try again.statement(SQL("check", "PRAGMA integrity_check")).all { $0.text(0) } == ["ok"])
   }
 
-  @Test(arguments: 1...6) func `random commits, rollbacks and checkpoints leave what a dictionary says, also after reopening`(_ seed: Int) throws {
+  @Test(arguments: 1...6)
+  func `random commits, rollbacks and checkpoints leave what a dictionary says, also after reopening`(_ seed: Int)
+    throws
+  {
     var random = SeededGenerator(seed: UInt64(seed))
     var writer = try writer(synchronous: seed % 2 == 0 ? "FULL" : "NORMAL")
     var oracle: [Int64: String] = [:]

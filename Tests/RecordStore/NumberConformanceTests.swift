@@ -6,28 +6,42 @@ import Testing
 
 /// Numbers that clients see belong to their database, not to the shard that several databases share.
 struct NumberConformanceTests {
-  @Test(arguments: StoreKind.allCases) func `nobody learns from numbers of events and conflicts how busy other databases are`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `nobody learns from numbers of events and conflicts how busy other databases are`(_ kind: StoreKind) async throws
+  {
     try await withShard(kind) { shard in
       for owner in ["ada", "bob"] {
         let database = try await shard.write { try $0.makeDatabase(Sample.database(owner)).key }
         let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: database).key
         for number: Int64 in 1...3 {
-          #expect(try await shard.write { try $0.put(StoredEvent(identifier: "e", kind: .setup, startedAt: 1), of: mirror) } == number)
-          #expect(try await shard.write { try $0.appendConflict(JournalConformanceTests.conflict(database, "b"), content: [UInt8(number)], assets: []) } == number)
+          #expect(
+            try await shard.write { try $0.put(StoredEvent(identifier: "e", kind: .setup, startedAt: 1), of: mirror) }
+              == number)
+          #expect(
+            try await shard.write {
+              try $0.appendConflict(
+                JournalConformanceTests.conflict(database, "b"), content: [UInt8(number)], assets: [])
+            } == number)
           #expect(try await shard.read { try $0.conflictContent(number, in: database) } == [UInt8(number)])
         }
         // A store that is made again continues its database's numbers.
         try await shard.write { try $0.deleteMirror(mirror) }
         let again = try await HistoryConformanceTests.makeMirror(in: shard, database: database).key
-        #expect(try await shard.write { try $0.put(StoredEvent(identifier: "e", kind: .setup, startedAt: 1), of: again) } == 4)
+        #expect(
+          try await shard.write { try $0.put(StoredEvent(identifier: "e", kind: .setup, startedAt: 1), of: again) } == 4
+        )
       }
-      #expect(try await shard.write { try $0.forgetConflicts(before: 11, limit: 4) } == 4, "entries are told apart by their database")
+      #expect(
+        try await shard.write { try $0.forgetConflicts(before: 11, limit: 4) } == 4,
+        "entries are told apart by their database")
       #expect(try await shard.write { try $0.forgetConflicts(before: 11, limit: 4) } == 2)
       if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }
 
-  @Test func `numbers of a shard from before databases had their own stay, and later ones are beyond all of them`() async throws {
+  @Test func `numbers of a shard from before databases had their own stay, and later ones are beyond all of them`()
+    async throws
+  {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
     var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
@@ -40,12 +54,17 @@ struct NumberConformanceTests {
       INSERT INTO journal_use VALUES (1, 'ada', 1, 1, 0);
       """)
     try old.statement(
-      SQL("insert", "INSERT INTO journal VALUES (40, 1, 'notes', 0, 'b', 'Note', 2, 1, 'ada', 'phone', 10, NULL, 1, ?1, x'07')")
+      SQL(
+        "insert",
+        "INSERT INTO journal VALUES (40, 1, 'notes', 0, 'b', 'Note', 2, 1, 'ada', 'phone', 10, NULL, 1, ?1, x'07')")
     ).binding(conflict.checksum([7])).run()
     old.close()
     let shard = try #require(try await store.open(shard: 0) as? SQLiteShardStore)
     #expect(try await shard.read { try $0.conflictContent(40, in: 1) } == [7])
-    #expect(try await shard.read { try $0.conflicts(in: 1, afterNumber: 39, ConflictFilter(), limit: 9).map(\.number) } == [40])
+    #expect(
+      try await shard.read { try $0.conflicts(in: 1, afterNumber: 39, ConflictFilter(), limit: 9).map(\.number) } == [
+        40
+      ])
     #expect(try await shard.write { try $0.appendConflict(conflict, content: [8], assets: []) } == 41)
     #expect(try await shard.verify().problems == [])
     await shard.close()
@@ -69,7 +88,8 @@ struct NumberConformanceTests {
       try ShardRenewal(shard: 0, startedAt: 0, now: 1_800_000_000_000 + restore * 86_400_000).run(at: path)
       let shard = try await store.open(shard: 0)
       let restored = try #require(try await shard.read { try $0.database(key: place.database) })
-      #expect(restored.sequence > 1 << 50 && restored.stepCount(through: restored.sequence) == before.sequence + restore - 1)
+      #expect(
+        restored.sequence > 1 << 50 && restored.stepCount(through: restored.sequence) == before.sequence + restore - 1)
       _ = try await shard.write { try $0.save(Sample.note("\(restore)"), in: place) }
       let after = try #require(try await shard.read { try $0.database(key: place.database) })
       #expect(after.stepCount(through: after.sequence) == before.sequence + restore)

@@ -48,7 +48,9 @@ struct ParentUpgradeTests {
       try transaction.save(Self.child("pointing", of: top), in: place, references: [pointer])
       try transaction.save(Self.child("sealed", of: "pointing", isEncrypted: true), in: place)
       try transaction.save(Self.child("alone", of: nil), in: place, references: [pointer])
-      try transaction.save(Self.child("known", of: "pointing"), in: place, references: [OutgoingReference(field: ReservedName.parentReference, target: "pointing")])
+      try transaction.save(
+        Self.child("known", of: "pointing"), in: place,
+        references: [OutgoingReference(field: ReservedName.parentReference, target: "pointing")])
       try transaction.save(Self.child("gone", of: top), in: place)
       try transaction.delete("gone", in: place)
       try transaction.save(Self.child("elsewhere", of: top), in: other)
@@ -57,17 +59,27 @@ struct ParentUpgradeTests {
     #expect(try await old.read { try $0.children(of: top, in: place.zone, limit: 9999) } == [])
     await old.close()
     try Self.age(folder)
-    await #expect(throws: StoreError.self, "what is sealed can't be told from what is not there") { _ = try await Self.store(folder, KeyRing()).open(shard: 0) }
+    await #expect(throws: StoreError.self, "what is sealed can't be told from what is not there") {
+      _ = try await Self.store(folder, KeyRing()).open(shard: 0)
+    }
     #expect(try StoredFormatTests.meta("format", in: folder) == 20)
 
     for _ in 0..<2 {
       let shard = try await store.open(shard: 0)
       let children = try await shard.read { try $0.children(of: top, in: place.zone, limit: 9999) }
-      #expect(children.count == 1102 && children.contains("pointing") && children.contains("gone"), "chains go over what was deleted")
-      #expect(try await shard.read { try $0.children(of: "pointing", in: place.zone, limit: 9) } == ["known", "sealed"])
+      #expect(
+        children.count == 1102 && children.contains("pointing") && children.contains("gone"),
+        "chains go over what was deleted")
+      #expect(
+        try await shard.read { try $0.children(of: "pointing", in: place.zone, limit: 9) } == ["known", "sealed"])
       #expect(try await shard.read { try $0.children(of: top, in: other.zone, limit: 9) } == ["elsewhere"])
-      #expect(try await shard.read { try $0.sources(boundTo: top, by: .deleteSelf, in: place.zone, limit: 9) } == ["alone", "pointing"])
-      #expect(try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 9999) } == before, "records and their tags are what they were")
+      #expect(
+        try await shard.read { try $0.sources(boundTo: top, by: .deleteSelf, in: place.zone, limit: 9) } == [
+          "alone", "pointing",
+        ])
+      #expect(
+        try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 9999) } == before,
+        "records and their tags are what they were")
       #expect(try await #require(shard as? SQLiteShardStore).verify().problems == [])
       await shard.close()
       // Once more, over the existing rows.
@@ -84,12 +96,17 @@ struct ParentUpgradeTests {
     await shard.close()
   }
 
-  @Test func `a damaged record holds the upgrade up no more than others, and where nothing has a parent nothing changes`() async throws {
+  @Test
+  func `a damaged record holds the upgrade up no more than others, and where nothing has a parent nothing changes`()
+    async throws
+  {
     let folder = try TemporaryFolder()
     let store = try Self.store(folder)
     let old = try await store.open(shard: 0)
     let place = try await Place(in: old)
-    try await old.write { transaction in for name in ["a", "b"] { try transaction.save(Self.child(name, of: "top"), in: place) } }
+    try await old.write { transaction in
+      for name in ["a", "b"] { try transaction.save(Self.child(name, of: "top"), in: place) }
+    }
     let plain = try await Place(in: old, zone: "plain")
     _ = try await old.write { try $0.save(Self.child("c", of: nil), in: plain) }
     await old.close()

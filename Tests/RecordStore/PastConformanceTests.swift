@@ -12,7 +12,9 @@ struct PastConformanceTests {
     return options
   }
 
-  @Test(arguments: StoreKind.allCases) func `a record is known as it was at every sequence since its zone was made`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a record is known as it was at every sequence since its zone was made`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind, options: Self.keeping) { shard in
       let place = try await Place(in: shard)
       var expected: [Int64: String?] = [:]
@@ -22,16 +24,22 @@ struct PastConformanceTests {
           switch step {
           case 4, 9: _ = try transaction.delete("a", in: place)
           case 5, 6: try transaction.save(Sample.note("b", title: "b \(step)"), in: place)
-          default: try transaction.save(Sample.note("a", type: step == 8 ? "CD_Tag" : "CD_Note", title: "a \(step)"), in: place)
+          default:
+            try transaction.save(
+              Sample.note("a", type: step == 8 ? "CD_Tag" : "CD_Note", title: "a \(step)"), in: place)
           }
         }
         let present = try await shard.read { try $0.record(named: "a", in: place.zone) }
-        expected[step] = present.flatMap { $0.isDeleted ? nil : $0.record.recordType + ($0.record.fields.string("CD_title") ?? "") }
+        expected[step] = present.flatMap {
+          $0.isDeleted ? nil : $0.record.recordType + ($0.record.fields.string("CD_title") ?? "")
+        }
       }
       try await shard.read { [expected] (snapshot) throws in
         for (sequence, title) in expected {
           let state = try snapshot.state(of: "a", in: place.zone, at: sequence)
-          let found = state.flatMap { $0.isDeleted ? nil : $0.record.recordType + ($0.record.fields.string("CD_title") ?? "") }
+          let found = state.flatMap {
+            $0.isDeleted ? nil : $0.record.recordType + ($0.record.fields.string("CD_title") ?? "")
+          }
           #expect(found == title, "at \(sequence)")
         }
         #expect(try snapshot.state(of: "a", in: place.zone, at: 1) == nil)
@@ -42,7 +50,9 @@ struct PastConformanceTests {
         #expect(try snapshot.states(of: "a", in: place.zone, limit: 2).map(\.sequence) == [2, 3])
         #expect(try snapshot.pastStates(of: "a", in: place.zone, after: 9, limit: 1).map(\.until) == [10])
         #expect(try snapshot.horizon(of: place.zone) == 1 && snapshot.horizon(of: 99) == nil)
-        #expect(try snapshot.firstReplacement(in: place.zone, after: 999) == 3 && snapshot.firstReplacement(in: place.zone, after: 1000) == nil)
+        #expect(
+          try snapshot.firstReplacement(in: place.zone, after: 999) == 3
+            && snapshot.firstReplacement(in: place.zone, after: 1000) == nil)
         #expect(try snapshot.oldestReplacement() == 1000)
         #expect(try snapshot.records(in: place.zone, afterName: nil, limit: 9).map(\.record.recordName) == ["a", "b"])
         #expect(try snapshot.records(in: place.zone, afterName: "a", limit: 9).map(\.record.recordName) == ["b"])
@@ -51,7 +61,9 @@ struct PastConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `forgotten states raise the horizon, the oldest first`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `forgotten states raise the horizon, the oldest first`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind, options: Self.keeping) { shard in
       let place = try await Place(in: shard)
       let other = try await Place(in: shard, zone: "other")
@@ -71,7 +83,10 @@ struct PastConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a store that keeps no past raises horizons, and a zone takes its past along when it goes`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a store that keeps no past raises horizons, and a zone takes its past along when it goes`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       _ = try await shard.write { try $0.save(Sample.note("a"), in: place) }
@@ -101,11 +116,15 @@ struct PastConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `content stays for as long as a past state has it`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `content stays for as long as a past state has it`(_ kind: StoreKind)
+    async throws
+  {
     try await AssetWorld.with(kind, options: Self.keeping) { world, shard in
       let place = try await Place(in: shard)
       let (a, b) = (try world.upload([1]), try world.upload([2]))
-      func uses() async throws -> [Int?] { try await shard.read { snapshot in try [a, b].map { try snapshot.asset(withHash: $0.hash)?.useCount } } }
+      func uses() async throws -> [Int?] {
+        try await shard.read { snapshot in try [a, b].map { try snapshot.asset(withHash: $0.hash)?.useCount } }
+      }
       _ = try await shard.write { try $0.save(Sample.note("1", assets: [a], others: [a]), in: place) }
       _ = try await shard.write { try $0.save(Sample.note("1", assets: [a]), in: place) }
       #expect(try await uses() == [3, nil])
@@ -124,7 +143,9 @@ struct PastConformanceTests {
       #expect(try await uses() == [1, 2])
       #expect(try await shard.write { try $0.forgetPast(replacedBefore: 1010, limit: 9) } == 2)
       #expect(try await uses() == [1, 1])
-      #expect(try await shard.read { try $0.database(key: place.database)?.byteCount } == byteCount, "the past is on nobody's quota")
+      #expect(
+        try await shard.read { try $0.database(key: place.database)?.byteCount } == byteCount,
+        "the past is on nobody's quota")
       _ = try await shard.write { try $0.delete("1", in: place) }
       _ = try await shard.write { try $0.forgetPast(replacedBefore: .max, limit: 9) }
       #expect(try await uses() == [0, 0])

@@ -7,7 +7,10 @@ import Testing
 @testable import RecordStore
 
 @Suite struct `Objects in other zones` {
-  @Test(arguments: StoreKind.allCases) func `an object is noted in its zone when its record is made, and when it is assigned, until the zone is gone`(_ kind: StoreKind)
+  @Test(arguments: StoreKind.allCases)
+  func `an object is noted in its zone when its record is made, and when it is assigned, until the zone is gone`(
+    _ kind: StoreKind
+  )
     async throws
   {
     try await withShard(kind) { shard in
@@ -17,11 +20,14 @@ import Testing
       #expect(try await shard.read { try $0.database(key: place.database)?.placementState } == .empty)
       try await shard.write { transaction in
         for zone in [ReservedName.privateMirrorZone, ReservedName.defaultZone] {
-          let home = Place(database: place.database, zone: try transaction.makeZone(named: zone, in: place.database).key)
+          let home = Place(
+            database: place.database, zone: try transaction.makeZone(named: zone, in: place.database).key)
           try transaction.save(Sample.note("at home"), in: home)
         }
         try transaction.save(Sample.note("other", type: "Note"), in: place)
-        #expect(try transaction.database(key: place.database)?.hasPlacements == false, "neither a default zone's objects nor records that are none")
+        #expect(
+          try transaction.database(key: place.database)?.hasPlacements == false,
+          "neither a default zone's objects nor records that are none")
         try transaction.save(Sample.note(Sample.uuid(1)), in: place)
         try transaction.save(Sample.note(Sample.uuid(1)), in: second)
         try transaction.save(Sample.note("gone"), in: place)
@@ -29,8 +35,13 @@ import Testing
         try transaction.place("to come", in: second.zone)
         try transaction.place("to come", in: second.zone)
         #expect(try transaction.database(key: place.database)?.hasPlacements == true)
-        #expect(try transaction.placements(of: Sample.uuid(1), in: place.database).map(\.zone) == [place.zone, second.zone].sorted())
-        #expect(try transaction.placements(of: "to come", in: place.database) == [StoredPlacement(zone: second.zone, isAssigned: true)])
+        #expect(
+          try transaction.placements(of: Sample.uuid(1), in: place.database).map(\.zone)
+            == [place.zone, second.zone].sorted())
+        #expect(
+          try transaction.placements(of: "to come", in: place.database) == [
+            StoredPlacement(zone: second.zone, isAssigned: true)
+          ])
         // A plain record becomes an object's record.
         try transaction.save(Sample.note("other"), in: place)
       }
@@ -51,7 +62,12 @@ import Testing
         }
       }
       #expect(
-        try await shard.write { [try $0.database(key: bob.database)?.placementState != .untracked, try !$0.placements(of: "x", in: bob.database).isEmpty] } == [
+        try await shard.write {
+          [
+            try $0.database(key: bob.database)?.placementState != .untracked,
+            try !$0.placements(of: "x", in: bob.database).isEmpty,
+          ]
+        } == [
           false, false,
         ])
       // An object is assigned to one zone at a time, which may be a default one. A withdrawn assignment is forgotten,
@@ -62,22 +78,31 @@ import Testing
         try transaction.place("gone", in: home)
         #expect(try transaction.placements(of: "gone", in: place.database).filter(\.isAssigned).map(\.zone) == [home])
         try transaction.settlePlacement(of: "gone", in: place.database)
-        #expect(try transaction.placements(of: "gone", in: place.database).map(\.zone) == [place.zone, second.zone].sorted())
+        #expect(
+          try transaction.placements(of: "gone", in: place.database).map(\.zone) == [place.zone, second.zone].sorted())
         try transaction.settlePlacement(of: "to come", in: place.database)
         #expect(try transaction.placements(of: "to come", in: place.database) == [])
         try transaction.place("to come", in: second.zone)
         try transaction.save(Sample.note("to come"), in: second)
-        #expect(try transaction.placements(of: "to come", in: place.database) == [StoredPlacement(zone: second.zone, isAssigned: false)])
+        #expect(
+          try transaction.placements(of: "to come", in: place.database) == [
+            StoredPlacement(zone: second.zone, isAssigned: false)
+          ])
       }
       // A deleted zone keeps its placements for stores that have not heard of the deletion, and so does its successor.
       try await shard.write { try $0.deleteZone(second.zone) }
-      #expect(try await shard.read { try $0.placements(of: "to come", in: place.database).map(\.zone) } == [second.zone])
+      #expect(
+        try await shard.read { try $0.placements(of: "to come", in: place.database).map(\.zone) } == [second.zone])
       await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.place("x", in: second.zone) } }
       let again = try await Place(in: shard, zone: "Work")
-      #expect(try await shard.read { try $0.placements(of: "to come", in: place.database).map(\.zone) } == [again.zone] && again.zone != second.zone)
+      #expect(
+        try await shard.read { try $0.placements(of: "to come", in: place.database).map(\.zone) } == [again.zone]
+          && again.zone != second.zone)
       if let store = shard as? SQLiteShardStore {
         // Swept after later commits.
-        while try await store.read({ try ($0 as? SQLiteSnapshot)?.isDoomed(second.zone) }) == true { try await shard.write { _ in } }
+        while try await store.read({ try ($0 as? SQLiteSnapshot)?.isDoomed(second.zone) }) == true {
+          try await shard.write { _ in }
+        }
         #expect(try await store.verify().problems == [])
       }
       // A restarted database has neither placements nor a store that needs them.
@@ -111,7 +136,10 @@ import Testing
       let shard = try await store.open(shard: 0)
       try await shard.read { (snapshot) throws in
         #expect(try [1, 2, 3].map { try snapshot.database(key: $0)?.placementState } == [.noted, .empty, .untracked])
-        #expect(try ["a", "b", "c", "d", "e"].map { try snapshot.placements(of: $0, in: 1).map(\.zone) } == [[3], [], [], [3], []])
+        #expect(
+          try ["a", "b", "c", "d", "e"].map { try snapshot.placements(of: $0, in: 1).map(\.zone) } == [
+            [3], [], [], [3], [],
+          ])
         #expect(try ["f", "g"].allSatisfy { try snapshot.placements(of: $0, in: 2).isEmpty })
         #expect(try snapshot.placements(of: "h", in: 3).isEmpty, "nobody asks in a database without a store")
       }

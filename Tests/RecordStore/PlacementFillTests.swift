@@ -30,10 +30,14 @@ enum FillRig {
 }
 
 @Suite struct `Objects that were there before the first store` {
-  @Test(arguments: StoreKind.allCases) func `nothing is noted before the first store, and all of it is known with it`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `nothing is noted before the first store, and all of it is known with it`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind, options: Slices.options) { shard in
       let place = try await Place(in: shard, zone: "Trips")
-      let (ended, other) = (try await Place(in: shard, zone: "Ended"), try await Place(in: shard, zone: "Trips", owner: "bob"))
+      let (ended, other) = (
+        try await Place(in: shard, zone: "Ended"), try await Place(in: shard, zone: "Trips", owner: "bob")
+      )
       let names = ["a", Sample.uuid(1), "tombstone", "no object", "ended", "nobody"]
       try await shard.write { transaction in
         for place in [place, other] {
@@ -54,20 +58,28 @@ enum FillRig {
       #expect(
         try await shard.write { transaction in
           _ = try transaction.makeMirror(
-            "phone", in: place.database, userRecordName: "ada", scope: .private, modelHash: "", configuration: nil, deviceName: nil, createdAt: 5)
-          return try transaction.database(key: place.database)?.hasPlacements == true ? try FillRig.zones(of: names, in: place.database, transaction) : []
+            "phone", in: place.database, userRecordName: "ada", scope: .private, modelHash: "", configuration: nil,
+            deviceName: nil, createdAt: 5)
+          return try transaction.database(key: place.database)?.hasPlacements == true
+            ? try FillRig.zones(of: names, in: place.database, transaction) : []
         } == expected)
       #expect(try await shard.read { try FillRig.zones(of: names, in: place.database, $0) } == expected)
       try await shard.settleIndexes()
       #expect(try await shard.read { try FillRig.zones(of: names, in: place.database, $0) } == expected)
-      #expect(try await shard.read { (snapshot) throws in try [place, other].map { try snapshot.database(key: $0.database)?.placementState } } == [.noted, .untracked])
+      #expect(
+        try await shard.read { (snapshot) throws in
+          try [place, other].map { try snapshot.database(key: $0.database)?.placementState }
+        } == [.noted, .untracked])
       // A second store changes nothing. In a database whose other zones have no objects, nothing is looked up.
       _ = try await HistoryConformanceTests.makeMirror(in: shard, "laptop", database: place.database)
       let eve = try await Place(in: shard, zone: "Trips", owner: "eve")
       try await shard.write { _ = try $0.save(Sample.note("n", type: "Note"), in: eve) }
       _ = try await HistoryConformanceTests.makeMirror(in: shard, "phone", database: eve.database)
       try await shard.settleIndexes()
-      #expect(try await shard.read { (snapshot) throws in try [place, eve].map { try snapshot.database(key: $0.database)?.placementState } } == [.noted, .empty])
+      #expect(
+        try await shard.read { (snapshot) throws in
+          try [place, eve].map { try snapshot.database(key: $0.database)?.placementState }
+        } == [.noted, .empty])
       if let store = shard as? SQLiteShardStore {
         #expect(try await store.verify().problems == [])
         #expect(store.statistic("placed_records_total") == 3)
@@ -75,7 +87,11 @@ enum FillRig {
     }
   }
 
-  @Test func `a file without stores has no row of an object, and one with a store gets them a slice a commit, also by the next owner`() async throws {
+  @Test
+  func
+    `a file without stores has no row of an object, and one with a store gets them a slice a commit, also by the next owner`()
+    async throws
+  {
     let world = try World(.sqlite, shardCount: 1, options: Slices.options)
     var shard = try await world.store.open(shard: 0)
     let place = try await Place(in: shard, zone: "Trips")
@@ -89,7 +105,8 @@ enum FillRig {
     struct Refused: Error {}
     let refused = shard.enqueue { transaction in
       _ = try transaction.makeMirror(
-        "x", in: place.database, userRecordName: "ada", scope: .private, modelHash: "", configuration: nil, deviceName: nil, createdAt: 5)
+        "x", in: place.database, userRecordName: "ada", scope: .private, modelHash: "", configuration: nil,
+        deviceName: nil, createdAt: 5)
       throw Refused()
     }
     await #expect(throws: Refused.self) { try await refused.value }
@@ -121,10 +138,14 @@ enum FillRig {
     await shard.close()
   }
 
-  @Test func `changes during the filling of a database are newer, and zones that end meanwhile are remembered`() async throws {
+  @Test func `changes during the filling of a database are newer, and zones that end meanwhile are remembered`()
+    async throws
+  {
     let world = try World(.sqlite, shardCount: 1, options: Slices.options)
     let shard = try await world.store.open(shard: 0)
-    let places = try await [Place(in: shard, zone: "Ends"), Place(in: shard, zone: "Begins again"), Place(in: shard, zone: "Stays")]
+    let places = try await [
+      Place(in: shard, zone: "Ends"), Place(in: shard, zone: "Begins again"), Place(in: shard, zone: "Stays"),
+    ]
     try await shard.write { transaction in
       for place in places {
         for number in 0..<200 { try transaction.save(Sample.note(Sample.uuid(number)), in: place) }
@@ -134,7 +155,8 @@ enum FillRig {
     let names = [Sample.uuid(0), Sample.uuid(199)]
     let again: Int64 = try await shard.write { transaction in
       _ = try transaction.makeMirror(
-        "phone", in: database, userRecordName: "ada", scope: .private, modelHash: "", configuration: nil, deviceName: nil, createdAt: 5)
+        "phone", in: database, userRecordName: "ada", scope: .private, modelHash: "", configuration: nil,
+        deviceName: nil, createdAt: 5)
       try transaction.deleteZone(places[0].zone)
       try transaction.deleteZone(places[1].zone)
       let again = try transaction.makeZone(named: "Begins again", in: database)
@@ -142,14 +164,21 @@ enum FillRig {
       try transaction.place(Sample.uuid(199), in: places[2].zone)
       try transaction.delete(Sample.uuid(0), in: places[2])
       #expect(try transaction.database(key: database)?.placementState == .filling)
-      #expect(try FillRig.zones(of: names, in: database, transaction) == names.map { _ in [places[0].zone, places[2].zone, again.key] })
+      #expect(
+        try FillRig.zones(of: names, in: database, transaction)
+          == names.map { _ in [places[0].zone, places[2].zone, again.key] })
       return again.key
     }
     for isSettled in [false, true] {
       if isSettled { try await shard.settleIndexes() }
       try await shard.read { (snapshot) throws in
-        #expect(try FillRig.zones(of: names, in: database, snapshot) == names.map { _ in [places[0].zone, places[2].zone, again] })
-        #expect(try snapshot.placements(of: Sample.uuid(199), in: database).filter(\.isAssigned).map(\.zone) == [places[2].zone])
+        #expect(
+          try FillRig.zones(of: names, in: database, snapshot)
+            == names.map { _ in [places[0].zone, places[2].zone, again] })
+        #expect(
+          try snapshot.placements(of: Sample.uuid(199), in: database).filter(\.isAssigned).map(\.zone) == [
+            places[2].zone
+          ])
         #expect(try snapshot.placements(of: "new", in: database) == [StoredPlacement(zone: again, isAssigned: false)])
       }
     }
@@ -163,7 +192,8 @@ enum FillRig {
     try await shard.write { transaction in
       for number in 0..<200 { try transaction.save(Sample.note(Sample.uuid(number)), in: eve) }
       _ = try transaction.makeMirror(
-        "phone", in: eve.database, userRecordName: "eve", scope: .private, modelHash: "", configuration: nil, deviceName: nil, createdAt: 5)
+        "phone", in: eve.database, userRecordName: "eve", scope: .private, modelHash: "", configuration: nil,
+        deviceName: nil, createdAt: 5)
       _ = try transaction.restart(eve.database, generation: 1)
     }
     #expect(try await shard.read { try $0.database(key: eve.database)?.placementState } == .untracked)
@@ -190,7 +220,8 @@ enum FillRig {
     connection.close()
     let shard = try await StoredFormatTests.store(folder).open(shard: 0)
     try await shard.read { (snapshot) throws in
-      #expect(try (1...4).map { try snapshot.database(key: $0)?.placementState } == [.noted, .empty, .untracked, .untracked])
+      #expect(
+        try (1...4).map { try snapshot.database(key: $0)?.placementState } == [.noted, .empty, .untracked, .untracked])
       #expect(try snapshot.placements(of: "b", in: 1) == [StoredPlacement(zone: 5, isAssigned: true)])
     }
     await shard.close()
@@ -206,11 +237,13 @@ enum FillRig {
     try await shard.write { _ = try $0.save(Sample.note("a"), in: place) }
     await shard.close()
     for (damage, problem) in [
-      ("DELETE FROM placement", "where its database does not look"), ("UPDATE database SET placed = 2", "of a database without placements"),
+      ("DELETE FROM placement", "where its database does not look"),
+      ("UPDATE database SET placed = 2", "of a database without placements"),
       ("UPDATE database SET placed = 0", "a store has no placements"),
     ] {
       try StoredFormatTests.execute(
-        "UPDATE database SET placed = 1; INSERT OR IGNORE INTO placement(database, name, zone) SELECT z.database, 'a', z.id FROM zone z", in: folder)
+        "UPDATE database SET placed = 1; INSERT OR IGNORE INTO placement(database, name, zone) SELECT z.database, 'a', z.id FROM zone z",
+        in: folder)
       try StoredFormatTests.execute(damage, in: folder)
       shard = try await store.open(shard: 0)
       let problems = try await #require(shard as? SQLiteShardStore).verify().problems

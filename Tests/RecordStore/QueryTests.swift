@@ -48,7 +48,8 @@ struct QueryTests {
 
   @Test func `SQLite takes every statement in a shard's newest format`() throws {
     let folder = try TemporaryFolder()
-    let connection = try ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1).takeOver().connection
+    let connection = try ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1).takeOver()
+      .connection
     defer { connection.close() }
     for query in Self.all { #expect(throws: Never.self, "\(query.sql.name)") { try connection.prepare(query.sql) } }
   }

@@ -4,7 +4,9 @@ import Records
 import Testing
 
 struct RecordConformanceTests {
-  @Test(arguments: StoreKind.allCases) func `a record comes back as it was stored, origin and others included`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a record comes back as it was stored, origin and others included`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       var record = Sample.note(Sample.uuid(1))
@@ -23,7 +25,10 @@ struct RecordConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a tombstone keeps type, stamps and what its writer left, and points to its parent`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a tombstone keeps type, stamps and what its writer left, and points to its parent`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       try await shard.write { _ = try $0.save(Sample.note("1", type: "CD_Tag"), in: place) }
@@ -34,7 +39,10 @@ struct RecordConformanceTests {
         stored.record.fields = ["CD_entityName": .string("Tag")]
         // A tombstone's references are dropped, whatever the caller passes. The parent is kept, so that records below
         // the tombstone are still found below its parent.
-        let references = [OutgoingReference(field: "CD_a", target: "b"), OutgoingReference(field: ReservedName.parentReference, target: "p")]
+        let references = [
+          OutgoingReference(field: "CD_a", target: "b"),
+          OutgoingReference(field: ReservedName.parentReference, target: "p"),
+        ]
         try transaction.put(stored, in: place.zone, references: references, isNew: false)
       }
       let tombstone = try #require(try await shard.read { try $0.record(named: "1", in: place.zone) })
@@ -49,7 +57,9 @@ struct RecordConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `changes page by sequence, each record once with its latest state`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `changes page by sequence, each record once with its latest state`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       try await shard.write { transaction in
@@ -76,12 +86,17 @@ struct RecordConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `records of a type come in the order of their names, whatever form these are kept in`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `records of a type come in the order of their names, whatever form these are kept in`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let names = [
-        "0", "6F0C2E61", "6F0C2E61-4B7D-4C5E-8E1B-00000000000", Sample.uuid(0), Sample.uuid(0) + "0", Sample.uuid(9), Sample.uuid(10),
-        Sample.uuid(11).lowercased(), "6F0C2E61-4B7D-4C5E-8E1B-00000000000G", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", "zebra", "00000000-0000-0000-0000-000000000000",
+        "0", "6F0C2E61", "6F0C2E61-4B7D-4C5E-8E1B-00000000000", Sample.uuid(0), Sample.uuid(0) + "0", Sample.uuid(9),
+        Sample.uuid(10),
+        Sample.uuid(11).lowercased(), "6F0C2E61-4B7D-4C5E-8E1B-00000000000G", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
+        "zebra", "00000000-0000-0000-0000-000000000000",
         "", "-", "é", "A",
       ]
       try await shard.write { transaction in
@@ -94,7 +109,9 @@ struct RecordConformanceTests {
       for limit in [1, 3, 100] {
         var found: [String] = []
         while true {
-          let page = try await shard.read { [last = found.last] in try $0.records(ofType: "CD_Note", in: place.zone, afterName: last, limit: limit) }
+          let page = try await shard.read { [last = found.last] in
+            try $0.records(ofType: "CD_Note", in: place.zone, afterName: last, limit: limit)
+          }
           if page.isEmpty { break }
           found += page.map(\.record.recordName)
         }
@@ -102,15 +119,22 @@ struct RecordConformanceTests {
       }
       for after in ["5", "6F0C2E61-4", "6F0C2E61-4B7D-4C5E-8E1B-00000000000A ", "G", "~", Sample.uuid(5)] {
         let expected = sorted.filter { RecordNameOrder.precedes(after, $0) }
-        let found = try await shard.read { try $0.records(ofType: "CD_Note", in: place.zone, afterName: after, limit: 100) }
+        let found = try await shard.read {
+          try $0.records(ofType: "CD_Note", in: place.zone, afterName: after, limit: 100)
+        }
         #expect(found.map(\.record.recordName) == expected, "after \(after)")
       }
-      #expect(try await shard.read { try $0.records(ofType: "CD_Tag", in: place.zone, afterName: nil, limit: 9) }.map(\.record.recordName) == ["other"])
-      #expect(try await shard.read { try $0.records(ofType: "CD_None", in: place.zone, afterName: nil, limit: 9) } == [])
+      #expect(
+        try await shard.read { try $0.records(ofType: "CD_Tag", in: place.zone, afterName: nil, limit: 9) }.map(
+          \.record.recordName) == ["other"])
+      #expect(
+        try await shard.read { try $0.records(ofType: "CD_None", in: place.zone, afterName: nil, limit: 9) } == [])
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a write that contradicts what is stored is refused and leaves nothing`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a write that contradicts what is stored is refused and leaves nothing`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let stored = try await shard.write { try $0.save(Sample.note("1"), in: place) }
@@ -129,13 +153,17 @@ struct RecordConformanceTests {
       }
       await refused { transaction in
         try transaction.put(
-          StoredRecord(record: Sample.note("2"), isDeleted: false, sequence: stored.sequence, origin: 0, sequenceOfOthers: 0), in: place.zone, references: [],
+          StoredRecord(
+            record: Sample.note("2"), isDeleted: false, sequence: stored.sequence, origin: 0, sequenceOfOthers: 0),
+          in: place.zone, references: [],
           isNew: true)
       }
       for sequence: Int64 in [0, -1, 99] {
         await refused { transaction in
           try transaction.put(
-            StoredRecord(record: Sample.note("2"), isDeleted: false, sequence: sequence, origin: 0, sequenceOfOthers: 0), in: place.zone, references: [],
+            StoredRecord(
+              record: Sample.note("2"), isDeleted: false, sequence: sequence, origin: 0, sequenceOfOthers: 0),
+            in: place.zone, references: [],
             isNew: true)
         }
       }
@@ -145,7 +173,9 @@ struct RecordConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a body that goes on past a refused write fails all the same`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a body that goes on past a refused write fails all the same`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       await #expect(throws: ContradictingWrite.self) {

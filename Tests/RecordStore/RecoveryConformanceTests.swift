@@ -23,13 +23,19 @@ import Testing
     return state
   }
 
-  private static func unimported(_ mirror: Int64, _ name: String, zone: Int64 = 5, due: Int64 = 9, attempts: Int = 1) -> StoredUnimported {
+  private static func unimported(_ mirror: Int64, _ name: String, zone: Int64 = 5, due: Int64 = 9, attempts: Int = 1)
+    -> StoredUnimported
+  {
     StoredUnimported(
-      mirror: mirror, zone: zone, name: name, entity: "Note", code: "INTERNAL_ERROR", reason: "r", sequence: 4, firstAt: 1, lastAt: 2, attempts: attempts,
+      mirror: mirror, zone: zone, name: name, entity: "Note", code: "INTERNAL_ERROR", reason: "r", sequence: 4,
+      firstAt: 1, lastAt: 2, attempts: attempts,
       dueAt: due)
   }
 
-  @Test(arguments: StoreKind.allCases) func `a store's state, its zones on hold and what its imports left out are kept until it is forgotten`(_ kind: StoreKind)
+  @Test(arguments: StoreKind.allCases)
+  func `a store's state, its zones on hold and what its imports left out are kept until it is forgotten`(
+    _ kind: StoreKind
+  )
     async throws
   {
     try await withShard(kind) { shard in
@@ -61,14 +67,18 @@ import Testing
         try transaction.putUnimported(Self.unimported(mirror, "x", due: 5, attempts: 2))
       }
       try await shard.read { (snapshot) throws in
-        #expect(try snapshot.unimported(of: mirror, afterKey: 0, limit: 9).map { "\($0.name)\($0.zone) \($0.attempts)" } == ["x5 2", "y5 1", "x6 1"])
+        #expect(
+          try snapshot.unimported(of: mirror, afterKey: 0, limit: 9).map { "\($0.name)\($0.zone) \($0.attempts)" } == [
+            "x5 2", "y5 1", "x6 1",
+          ])
         #expect(try snapshot.unimported(of: mirror, dueBy: 4, limit: 9).map { "\($0.name)\($0.zone)" } == ["y5", "x6"])
         #expect(try snapshot.unimported(of: mirror, dueBy: 9, limit: 1).map(\.name) == ["y"])
       }
       try await shard.write { try $0.removeUnimported("x", in: 6, of: mirror) }
       #expect(try await shard.read { try $0.unimported(of: mirror, afterKey: 1, limit: 9).map(\.name) } == ["y"])
       for body: @Sendable (any ShardTransaction) throws -> Void in [
-        { try $0.put(Self.state(1), of: 99) }, { try $0.put(decided, of: 99) }, { try $0.putUnimported(Self.unimported(99, "x")) }, { _ = try $0.resetMirror(99) },
+        { try $0.put(Self.state(1), of: 99) }, { try $0.put(decided, of: 99) },
+        { try $0.putUnimported(Self.unimported(99, "x")) }, { _ = try $0.resetMirror(99) },
       ] {
         await #expect(throws: ContradictingWrite.self) { try await shard.write(body) }
       }
@@ -76,12 +86,16 @@ import Testing
       try await shard.write { try $0.deleteMirror(mirror) }
       try await shard.read { (snapshot) throws in
         #expect(try snapshot.syncState(of: mirror) == StoredSyncState())
-        #expect(try snapshot.zoneHolds(of: mirror).isEmpty && snapshot.unimported(of: mirror, afterKey: 0, limit: 9).isEmpty)
+        #expect(
+          try snapshot.zoneHolds(of: mirror).isEmpty && snapshot.unimported(of: mirror, afterKey: 0, limit: 9).isEmpty)
       }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a store that begins anew keeps its key and what it has told, and none of its history`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a store that begins anew keeps its key and what it has told, and none of its history`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       var mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database)
@@ -90,9 +104,12 @@ import Testing
       let changed = mirror
       try await shard.write { transaction in
         try transaction.update(changed)
-        for number: Int64 in 1...3 { try transaction.append(HistoryConformanceTests.transaction(number), to: changed.key) }
+        for number: Int64 in 1...3 {
+          try transaction.append(HistoryConformanceTests.transaction(number), to: changed.key)
+        }
         try transaction.put(StoredConsumer(name: "widget", transactionNumber: 1, seenAt: 1), of: changed.key)
-        _ = try transaction.put(StoredEvent(identifier: "e", kind: .setup, startedAt: 1, endedAt: 2, succeeded: true), of: changed.key)
+        _ = try transaction.put(
+          StoredEvent(identifier: "e", kind: .setup, startedAt: 1, endedAt: 2, succeeded: true), of: changed.key)
         try transaction.put(Self.state(1), of: changed.key)
       }
       #expect(try await shard.read { try $0.mirror(key: changed.key)?.importedSequence } == 5)
@@ -102,7 +119,8 @@ import Testing
         #expect(row == fresh && row.incarnation != changed.incarnation && row.importedSequence == 0 && row.lease == 2)
         #expect([row.lastTransactionNumber, row.exportedTransactionNumber, row.purgedTransactionNumber] == [3, 3, 3])
         #expect(try snapshot.mirror(changed.identifier, in: place.database) == fresh)
-        #expect(try snapshot.transactions(of: row.key, after: 0, limit: 9).isEmpty && snapshot.consumers(of: row.key).isEmpty)
+        #expect(
+          try snapshot.transactions(of: row.key, after: 0, limit: 9).isEmpty && snapshot.consumers(of: row.key).isEmpty)
         #expect(try snapshot.events(of: row.key, after: 0, kind: nil, limit: 9).map(\.identifier) == ["e"])
         #expect(try snapshot.syncState(of: row.key) == Self.state(1))
       }
@@ -110,7 +128,8 @@ import Testing
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a zone remembers why one of its name ended last, also when it was made again`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a zone remembers why one of its name ended last, also when it was made again`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let made = try await shard.write { transaction in
@@ -121,7 +140,9 @@ import Testing
         return try transaction.makeZone(named: ended.zoneName, in: place.database)
       }
       #expect(made.end == .purged && made.endSequence == made.sequence - 1)
-      _ = try await shard.write { try $0.save(Sample.note("a", title: "t"), in: Place(database: place.database, zone: made.key)) }
+      _ = try await shard.write {
+        try $0.save(Sample.note("a", title: "t"), in: Place(database: place.database, zone: made.key))
+      }
       #expect(try await shard.read { try $0.zone(key: made.key)?.endSequence } == made.endSequence)
       try await shard.write { try $0.deleteZone(made.key, as: .encryptedDataReset) }
       #expect(try await shard.read { try $0.zone(key: made.key)?.end } == .encryptedDataReset)
@@ -137,12 +158,18 @@ import Testing
     try StoredFormatTests.execute("UPDATE record SET sum = sum + 1 WHERE name = 'b'", in: folder)
     let again = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder.path), shardCount: 1).open(shard: 0)
     let changes = try await again.read { try $0.readableChanges(in: place.zone, after: 0, limit: 9) }
-    #expect(changes.records.map(\.record.recordName) == ["a", "c"] && changes.damaged.map(\.recordName) == ["b"] && changes.rowCount == 3)
-    await #expect(throws: StoreError.self) { try await again.read { try $0.changes(in: place.zone, after: 0, limit: 9) } }
+    #expect(
+      changes.records.map(\.record.recordName) == ["a", "c"] && changes.damaged.map(\.recordName) == ["b"]
+        && changes.rowCount == 3)
+    await #expect(throws: StoreError.self) {
+      try await again.read { try $0.changes(in: place.zone, after: 0, limit: 9) }
+    }
     await again.close()
   }
 
-  @Test func `a file of the format before takes stores' states when it is opened, and its zones never ended`() async throws {
+  @Test func `a file of the format before takes stores' states when it is opened, and its zones never ended`()
+    async throws
+  {
     let folder = try TemporaryFolder()
     var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     earlier.changes = FormatChangeStep.all.filter { $0.format < FormatChange.recovery.rawValue }

@@ -15,12 +15,15 @@ struct ReferenceUpgradeTests {
   }
 
   /// A record with reference fields, and the fields and targets that earlier releases stored for it.
-  private static func source(_ name: String, _ fields: [(name: String, value: FieldValue)]) -> (record: Record, references: [OutgoingReference]) {
+  private static func source(_ name: String, _ fields: [(name: String, value: FieldValue)]) -> (
+    record: Record, references: [OutgoingReference]
+  ) {
     var record = Sample.note(name)
     var references: [OutgoingReference] = []
     for field in fields {
       record.fields[field.name] = Field(field.value)
-      let values: [FieldValue] = if case .list(element: .reference, let values) = field.value { values } else { [field.value] }
+      let values: [FieldValue] =
+        if case .list(element: .reference, let values) = field.value { values } else { [field.value] }
       for case .reference(let reference) in values where reference.zoneID == nil {
         let outgoing = OutgoingReference(field: field.name, target: reference.recordName)
         if !references.contains(outgoing) { references.append(outgoing) }
@@ -29,26 +32,49 @@ struct ReferenceUpgradeTests {
     return (record, references)
   }
 
-  private static func pointer(_ target: String, _ action: Reference.Action) -> FieldValue { .reference(Reference(recordName: target, action: action)) }
+  private static func pointer(_ target: String, _ action: Reference.Action) -> FieldValue {
+    .reference(Reference(recordName: target, action: action))
+  }
 
-  @Test func `references that were stored without their actions bind from the moment the file is brought up to date`() async throws {
+  @Test func `references that were stored without their actions bind from the moment the file is brought up to date`()
+    async throws
+  {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
     let old = try await store.open(shard: 0)
     let place = try await Place(in: old)
     let doomed = try await Place(in: old, zone: "doomed")
     let parent = Sample.uuid(1)
-    let child = Self.source("child", [("parent", Self.pointer(parent, .deleteSelf)), ("plain", Self.pointer("x", .none))])
+    let child = Self.source(
+      "child", [("parent", Self.pointer(parent, .deleteSelf)), ("plain", Self.pointer("x", .none))])
     let guarded = Self.source("guarded", [("keeps", Self.pointer(parent, .validate))])
     let both = Self.source(
-      "both", [("list", .list(element: .reference, [Self.pointer(parent, .none), Self.pointer(parent, .deleteSelf), Self.pointer("x", .validate)]))])
+      "both",
+      [
+        (
+          "list",
+          .list(
+            element: .reference,
+            [Self.pointer(parent, .none), Self.pointer(parent, .deleteSelf), Self.pointer("x", .validate)])
+        )
+      ])
     var relationship = Sample.note("relationship")
     relationship.fields["CD_parent"] = Field(.string(parent))
     let (elsewhere, byName) = (
-      Self.source("elsewhere", [("parent", .reference(Reference(recordName: parent, action: .deleteSelf, zoneID: Zone.ID(zoneName: "z", ownerName: "o"))))]), relationship
+      Self.source(
+        "elsewhere",
+        [
+          (
+            "parent",
+            .reference(
+              Reference(recordName: parent, action: .deleteSelf, zoneID: Zone.ID(zoneName: "z", ownerName: "o")))
+          )
+        ]), relationship
     )
     try await old.write { transaction in
-      for (record, references) in [child, guarded, both, elsewhere] { try transaction.save(record, in: place, references: references) }
+      for (record, references) in [child, guarded, both, elsewhere] {
+        try transaction.save(record, in: place, references: references)
+      }
       try transaction.save(byName, in: place, references: [OutgoingReference(field: "CD_parent", target: parent)])
       try transaction.save(child.record, in: doomed, references: child.references)
       try transaction.save(Self.source("gone", [("parent", Self.pointer(parent, .deleteSelf))]).record, in: place)
@@ -60,13 +86,18 @@ struct ReferenceUpgradeTests {
 
     let shard = try await store.open(Self.again(in: folder))
     #expect(try StoredFormatTests.meta("bindsReferences", in: folder) == 1)
-    #expect(try await shard.read { try $0.sources(boundTo: parent, by: .deleteSelf, in: place.zone, limit: 9) } == ["both", "child"])
-    #expect(try await shard.read { try $0.sources(boundTo: parent, by: .validate, in: place.zone, limit: 9) } == ["guarded"])
+    #expect(
+      try await shard.read { try $0.sources(boundTo: parent, by: .deleteSelf, in: place.zone, limit: 9) } == [
+        "both", "child",
+      ])
+    #expect(
+      try await shard.read { try $0.sources(boundTo: parent, by: .validate, in: place.zone, limit: 9) } == ["guarded"])
     #expect(try await shard.read { try $0.sources(boundTo: "x", by: .validate, in: place.zone, limit: 9) } == ["both"])
     let pointers = try await shard.read { try $0.references(to: parent, in: place.zone) }
     #expect(
       pointers.map { "\($0.source).\($0.field) \($0.action)" }.sorted() == [
-        "both.list deleteSelf", "both.list none", "child.parent deleteSelf", "guarded.keeps validate", "relationship.CD_parent none",
+        "both.list deleteSelf", "both.list none", "child.parent deleteSelf", "guarded.keeps validate",
+        "relationship.CD_parent none",
       ])
     #expect(try await shard.read { try $0.record(named: "child", in: place.zone)?.record } == child.record)
     #expect(try await shard.verify().problems == [])
@@ -74,14 +105,20 @@ struct ReferenceUpgradeTests {
     let current = both.record
     try await shard.write { transaction in
       try transaction.save(Sample.note("child"), in: place)
-      try transaction.save(current, in: place, references: [OutgoingReference(field: "list", target: parent, action: .deleteSelf)])
+      try transaction.save(
+        current, in: place, references: [OutgoingReference(field: "list", target: parent, action: .deleteSelf)])
     }
-    #expect(try await shard.read { try $0.sources(boundTo: parent, by: .deleteSelf, in: place.zone, limit: 9) } == ["both"])
+    #expect(
+      try await shard.read { try $0.sources(boundTo: parent, by: .deleteSelf, in: place.zone, limit: 9) } == ["both"])
     #expect(try await shard.verify().problems == [])
     await shard.close()
   }
 
-  @Test func `a file whose references bind nothing stays as it was, and a damaged record holds the upgrade up no more than others`() async throws {
+  @Test
+  func
+    `a file whose references bind nothing stays as it was, and a damaged record holds the upgrade up no more than others`()
+    async throws
+  {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
     let old = try await store.open(shard: 0)
@@ -123,8 +160,13 @@ struct ReferenceUpgradeTests {
       INSERT OR REPLACE INTO meta(key, value) VALUES ('lastKey', 2);
       """)
     try connection.statement(
-      SQL("old", "INSERT INTO record(id, zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (3, 2, 'child', 1, 1, 0, 0, 0, ?1, ?2, ?3)")
-    ).binding(data.withUnsafeBytes { header.checksum(name: "child", references: references, data: $0) }, references, data).run()
+      SQL(
+        "old",
+        "INSERT INTO record(id, zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (3, 2, 'child', 1, 1, 0, 0, 0, ?1, ?2, ?3)"
+      )
+    ).binding(
+      data.withUnsafeBytes { header.checksum(name: "child", references: references, data: $0) }, references, data
+    ).run()
     connection.close()
     let shard = try await StoredFormatTests.store(folder).open(shard: 0)
     #expect(try await shard.read { try $0.record(named: "child", in: 2)?.record } == child)

@@ -7,9 +7,14 @@ import Testing
 @testable import RecordStore
 
 struct RestartConformanceTests {
-  @Test(arguments: StoreKind.allCases) func `a database that begins anew has no zone, store, subscription or token of its past`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a database that begins anew has no zone, store, subscription or token of its past`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
-      let (place, second, other) = (try await Place(in: shard), try await Place(in: shard, zone: "more"), try await Place(in: shard, owner: "bob"))
+      let (place, second, other) = (
+        try await Place(in: shard), try await Place(in: shard, zone: "more"), try await Place(in: shard, owner: "bob")
+      )
       let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database)
       let kept = try await HistoryConformanceTests.makeMirror(in: shard, "bob's phone", database: other.database)
       try await shard.write { transaction in
@@ -26,7 +31,9 @@ struct RestartConformanceTests {
       let deleted = try await shard.write { try $0.restart(place.database, generation: 4) }
       #expect(deleted.map(\.zoneName) == ["notes"] && deleted.allSatisfy(\.isDeleted))
       let after = try #require(try await shard.read { try $0.database(key: place.database) })
-      #expect(after.generation == 4 && after.incarnation != before.incarnation && after.sequence > before.sequence && after.byteCount == 0)
+      #expect(
+        after.generation == 4 && after.incarnation != before.incarnation && after.sequence > before.sequence
+          && after.byteCount == 0)
       #expect(after.subscriptionEdition != before.subscriptionEdition)
       #expect(try await shard.read { try $0.zones(in: place.database, after: 0, limit: 9).allSatisfy(\.isDeleted) })
       #expect(try await shard.read { try $0.record(named: "n", in: place.zone) } == nil)
@@ -53,7 +60,9 @@ struct RestartConformanceTests {
     var file = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
     file.changes = file.changes.filter { $0.format < FormatChange.generations.rawValue }
     let connection = try file.takeOver().connection
-    try connection.execute("INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (7, 'iCloud.org.example.notes', 'development', 'ada', 5, 0)")
+    try connection.execute(
+      "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (7, 'iCloud.org.example.notes', 'development', 'ada', 5, 0)"
+    )
     connection.close()
     for generation: Int64 in [0, 2] {
       let shard = try await store.open(shard: 0)

@@ -22,9 +22,12 @@ struct SQLiteStoreTests {
     try await withShard(.sqlite, options: options) { shard in
       let place = try await Place(in: shard)
       let gate = await Gate(.sqlite, in: shard)
-      let pending = (0..<6).map { number in shard.enqueue { try $0.save(Sample.note("\(number)"), in: place).sequence } }
+      let pending = (0..<6).map { number in shard.enqueue { try $0.save(Sample.note("\(number)"), in: place).sequence }
+      }
       #expect(shard.statistic("queue_length") == 4)
-      for commit in pending.suffix(2) { await #expect(throws: StoreError.overloaded(shard: 0)) { try await commit.value } }
+      for commit in pending.suffix(2) {
+        await #expect(throws: StoreError.overloaded(shard: 0)) { try await commit.value }
+      }
       try await gate.open()
       for commit in pending.prefix(4) { #expect(try await commit.value > 1) }
       #expect(shard.statistic("overloads_total") == 2)
@@ -33,7 +36,9 @@ struct SQLiteStoreTests {
     }
   }
 
-  @Test func `how many writes a commit took, how long it and its sync took, and how long the file is can be read`() async throws {
+  @Test func `how many writes a commit took, how long it and its sync took, and how long the file is can be read`()
+    async throws
+  {
     try await withShard(.sqlite) { shard in
       let place = try await Place(in: shard)
       func count(_ name: String) -> (values: UInt64, sum: Double) {
@@ -42,7 +47,8 @@ struct SQLiteStoreTests {
       }
       let before = (count("commit_bodies"), count("sync_duration_seconds"))
       let gate = await Gate(.sqlite, in: shard)
-      let pending = (0..<7).map { number in shard.enqueue { try $0.save(Sample.note("\(number)"), in: place).sequence } }
+      let pending = (0..<7).map { number in shard.enqueue { try $0.save(Sample.note("\(number)"), in: place).sequence }
+      }
       try await gate.open()
       for commit in pending { _ = try await commit.value }
       let bodies = count("commit_bodies")
@@ -58,9 +64,12 @@ struct SQLiteStoreTests {
 
   @Test(
     arguments: [
-      ("1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF\n2: POSIX  ADVISORY  WRITE 5 08:01:131 0 EOF\n", 4711), ("1: POSIX  ADVISORY  WRITE 4711 08:01:131 0 EOF\n", nil),
-      ("1: FLOCK  ADVISORY  WRITE 4711 08:01:1310 0 EOF\n", nil), ("1: -> FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF\n", nil),
-      ("1: FLOCK  ADVISORY  WRITE 0 08:01:131 0 EOF\n", nil), ("1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF\n", nil), ("", nil),
+      ("1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF\n2: POSIX  ADVISORY  WRITE 5 08:01:131 0 EOF\n", 4711),
+      ("1: POSIX  ADVISORY  WRITE 4711 08:01:131 0 EOF\n", nil),
+      ("1: FLOCK  ADVISORY  WRITE 4711 08:01:1310 0 EOF\n", nil),
+      ("1: -> FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF\n", nil),
+      ("1: FLOCK  ADVISORY  WRITE 0 08:01:131 0 EOF\n", nil), ("1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF\n", nil),
+      ("", nil),
     ] as [(String, Int32?)])
   func `the holder of a lock is found among the kernel's locks`(locks: String, pid: Int32?) {
     #expect(ShardLock.holder(ofFile: ShardLock.name(device: 0x801, inode: 131), in: locks) == pid)
@@ -74,7 +83,9 @@ struct SQLiteStoreTests {
       for _ in 0..<500 where !missing.isEmpty {
         for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task") {
           // Dropped because a thread may end during the look.
-          guard let name = try? String(contentsOfFile: "/proc/self/task/\(thread)/comm", encoding: .utf8) else { continue }
+          guard let name = try? String(contentsOfFile: "/proc/self/task/\(thread)/comm", encoding: .utf8) else {
+            continue
+          }
           missing.remove(name.trimmingCharacters(in: .newlines))
         }
         try await Task.sleep(for: .milliseconds(10))
@@ -138,7 +149,9 @@ struct SQLiteStoreTests {
   }
 
   /// A read that looks at the database until the test lets it end.
-  private func endlessRead(_ shard: any ShardStore, _ zone: Int64, runs: Counter, until mayEnd: Flag) async throws -> Int {
+  private func endlessRead(_ shard: any ShardStore, _ zone: Int64, runs: Counter, until mayEnd: Flag) async throws
+    -> Int
+  {
     try await shard.read { snapshot in
       runs.increment()
       while !mayEnd.isRaised { _ = try snapshot.records(ofType: "Note", in: zone, afterName: nil, limit: 100) }
@@ -193,7 +206,9 @@ struct SQLiteStoreTests {
       var number = 0
       while runs.count < 2 {
         number += 1
-        _ = try await shard.write { [number] in try $0.save(Sample.note("\(number % 10)", title: String(repeating: "x", count: 100_000)), in: place) }
+        _ = try await shard.write { [number] in
+          try $0.save(Sample.note("\(number % 10)", title: String(repeating: "x", count: 100_000)), in: place)
+        }
       }
       mayEnd.raise()
       let count = try await long
@@ -211,7 +226,9 @@ struct SQLiteStoreTests {
     try await withShard(.sqlite, options: options) { shard in
       let place = try await Place(in: shard)
       for number in 0..<100 { _ = try await shard.write { try $0.save(Sample.note("\(number)"), in: place) } }
-      await #expect(throws: StoreError.tooSlow(shard: 0)) { try await endlessRead(shard, place.zone, runs: Counter(), until: Flag()) }
+      await #expect(throws: StoreError.tooSlow(shard: 0)) {
+        try await endlessRead(shard, place.zone, runs: Counter(), until: Flag())
+      }
       #expect(shard.statistic("reads_given_up_total") == 1)
       #expect(try await shard.read { try $0.counts().records } == 100)
     }
@@ -233,7 +250,11 @@ struct SQLiteStoreTests {
     let world = try World(.sqlite, options: options)
     let shard = try await world.store.open(shard: 0)
     let place = try await Place(in: shard)
-    for number in 0..<400 { _ = try await shard.write { try $0.save(Sample.note("\(number % 20)", title: String(repeating: "x", count: 3000)), in: place) } }
+    for number in 0..<400 {
+      _ = try await shard.write {
+        try $0.save(Sample.note("\(number % 20)", title: String(repeating: "x", count: 3000)), in: place)
+      }
+    }
     #expect(shard.statistic("checkpoints_total") >= 5)
     #expect(shard.statistic("checkpoints_exclusive_total") == 0)
     #expect(shard.statistic("wal_bytes") < 150 * 4120)
@@ -269,7 +290,9 @@ struct SQLiteStoreTests {
       // More than half of the 40 pages after which a checkpoint is due.
       func save() async throws {
         number += 1
-        _ = try await shard.write { [number] in try $0.save(Sample.note("\(number)", title: String(repeating: "x", count: 100_000)), in: place) }
+        _ = try await shard.write { [number] in
+          try $0.save(Sample.note("\(number)", title: String(repeating: "x", count: 100_000)), in: place)
+        }
       }
       while shard.statistic("wal_bytes") < 300 * 4120 { try await save() }
       #expect(try await shard.read { try $0.counts().records } == number)
@@ -312,7 +335,9 @@ struct SQLiteStoreTests {
         var number = 0
         while shard.statistic("checkpoints_exclusive_total") < before + 2 {
           number += 1
-          _ = try await shard.write { [number] in try $0.save(Sample.note("\(number)", title: String(repeating: "x", count: 100_000)), in: place) }
+          _ = try await shard.write { [number] in
+            try $0.save(Sample.note("\(number)", title: String(repeating: "x", count: 100_000)), in: place)
+          }
           #expect(shard.statistic("wal_bytes") < 300 * 4120)
         }
         group.cancelAll()
@@ -330,7 +355,8 @@ struct SQLiteStoreTests {
     let place = try await Place(in: shard)
     try await shard.write { transaction in
       for number in 0..<100 {
-        try transaction.save(Sample.note(Sample.uuid(number)), in: place, references: [OutgoingReference(field: "CD_a", target: "b")])
+        try transaction.save(
+          Sample.note(Sample.uuid(number)), in: place, references: [OutgoingReference(field: "CD_a", target: "b")])
       }
     }
     try await shard.write { try $0.deleteZone(place.zone) }

@@ -11,12 +11,15 @@ import Testing
 struct SealingTests {
   static let secret = "an-open-secret-0123456789"
 
-  static func keys(_ digits: String...) throws -> KeyRing { try KeyRing(parsing: digits.map { String(repeating: $0, count: 64) }.joined(separator: "\n")) }
+  static func keys(_ digits: String...) throws -> KeyRing {
+    try KeyRing(parsing: digits.map { String(repeating: $0, count: 64) }.joined(separator: "\n"))
+  }
 
   private static func store(_ folder: TemporaryFolder, _ keys: KeyRing) throws -> SQLiteRecordStore {
     var options = SQLiteRecordStore.Options()
     options.keepsPastStates = true
-    return try SQLiteRecordStore(SQLiteConfiguration(directory: folder.path, keys: keys, options: options), shardCount: 1)
+    return try SQLiteRecordStore(
+      SQLiteConfiguration(directory: folder.path, keys: keys, options: options), shardCount: 1)
   }
 
   private static func note(_ name: String, _ secret: String) -> Record {
@@ -32,25 +35,37 @@ struct SealingTests {
   }
 
   /// Writes a secret to every place that may hold one.
-  private static func fill(_ shard: any ShardStore, _ place: Place, _ mirror: Int64, _ secret: String, number: Int64) async throws {
+  private static func fill(_ shard: any ShardStore, _ place: Place, _ mirror: Int64, _ secret: String, number: Int64)
+    async throws
+  {
     try await shard.write { transaction in
       let payload = Array("\(secret) in history".utf8)
       try transaction.append(
-        StoredTransaction(number: number, transactionID: "t\(number)", author: "app", appendedAt: 1, payload: payload, isEncrypted: true), assets: [], to: mirror)
-      try transaction.putQuarantined(QuarantineConformanceTests.object(mirror, "q\(number)"), changes: Array("\(secret) held back".utf8), assets: [])
-      _ = try transaction.appendConflict(JournalConformanceTests.conflict(place.database, "c\(number)"), content: Array("\(secret) lost".utf8), assets: [])
+        StoredTransaction(
+          number: number, transactionID: "t\(number)", author: "app", appendedAt: 1, payload: payload, isEncrypted: true
+        ), assets: [], to: mirror)
+      try transaction.putQuarantined(
+        QuarantineConformanceTests.object(mirror, "q\(number)"), changes: Array("\(secret) held back".utf8), assets: [])
+      _ = try transaction.appendConflict(
+        JournalConformanceTests.conflict(place.database, "c\(number)"), content: Array("\(secret) lost".utf8),
+        assets: [])
       // The same name twice, so that the first save becomes a past state.
       for step in 0..<2 { try transaction.save(Self.note("a", "\(secret) \(number) \(step)"), in: place) }
     }
   }
 
-  private static func check(_ shard: any ShardStore, _ place: Place, _ mirror: Int64, through number: Int64) async throws {
+  private static func check(_ shard: any ShardStore, _ place: Place, _ mirror: Int64, through number: Int64)
+    async throws
+  {
     try await shard.read { (snapshot) throws in
-      #expect(try snapshot.record(named: "a", in: place.zone)?.record.fields["CD_secret"] == Field(.string("\(secret) \(number) 1"), isEncrypted: true))
+      #expect(
+        try snapshot.record(named: "a", in: place.zone)?.record.fields["CD_secret"]
+          == Field(.string("\(secret) \(number) 1"), isEncrypted: true))
       let states = try snapshot.states(of: "a", in: place.zone).map { $0.record.fields.string("CD_secret") }
       #expect(states == (1...number).flatMap { ["\(secret) \($0) 0", "\(secret) \($0) 1"] })
       let history = try snapshot.transactions(of: mirror, after: 0, limit: 99, byteLimit: 1 << 20)
-      #expect(history.map { String(decoding: $0.payload, as: UTF8.self) } == (1...number).map { _ in "\(secret) in history" })
+      #expect(
+        history.map { String(decoding: $0.payload, as: UTF8.self) } == (1...number).map { _ in "\(secret) in history" })
       let all = history.allSatisfy { $0.isEncrypted }
       #expect(all)
       for held in try snapshot.quarantined(of: mirror, afterKey: 0, limit: 99) {
@@ -63,7 +78,11 @@ struct SealingTests {
     if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
   }
 
-  @Test func `T-M22 encrypted values are in no file of the shard, whichever table holds them, and are read with every key of theirs`() async throws {
+  @Test
+  func
+    `T-M22 encrypted values are in no file of the shard, whichever table holds them, and are read with every key of theirs`()
+    async throws
+  {
     let folder = try TemporaryFolder()
     var shard = try await Self.store(folder, try Self.keys("1")).open(shard: 0)
     let place = try await Place(in: shard)
@@ -101,16 +120,22 @@ struct SealingTests {
     let place = try await Place(in: shard)
     let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database).key
     let isMissingKey = { (error: any Error) in if case StoreError.missingKey = error { true } else { false } }
-    await #expect(performing: { try await shard.write { try $0.save(Self.note("a", "x"), in: place) } }, throws: isMissingKey)
+    await #expect(
+      performing: { try await shard.write { try $0.save(Self.note("a", "x"), in: place) } }, throws: isMissingKey)
     await #expect(
       performing: {
         try await shard.write {
-          try $0.append(StoredTransaction(number: 1, transactionID: "t", author: nil, appendedAt: 1, payload: [1], isEncrypted: true), assets: [], to: mirror)
+          try $0.append(
+            StoredTransaction(
+              number: 1, transactionID: "t", author: nil, appendedAt: 1, payload: [1], isEncrypted: true), assets: [],
+            to: mirror)
         }
       }, throws: isMissingKey)
     try await shard.write { transaction in
       try transaction.save(Sample.note("b", title: "in clear"), in: place)
-      try transaction.append(StoredTransaction(number: 1, transactionID: "t", author: nil, appendedAt: 1, payload: [1]), assets: [], to: mirror)
+      try transaction.append(
+        StoredTransaction(number: 1, transactionID: "t", author: nil, appendedAt: 1, payload: [1]), assets: [],
+        to: mirror)
     }
     #expect(try await shard.read { try $0.counts().records } == 1)
     await shard.close()
@@ -118,7 +143,8 @@ struct SealingTests {
     await (try Self.store(folder, KeyRing()).open(shard: 0)).close()
   }
 
-  @Test func `a failed write leaves no need for the key behind, and others' writes in the same commit do`() async throws {
+  @Test func `a failed write leaves no need for the key behind, and others' writes in the same commit do`() async throws
+  {
     let folder = try TemporaryFolder()
     var shard = try await Self.store(folder, try Self.keys("1")).open(shard: 0)
     let place = try await Place(in: shard)
@@ -155,7 +181,8 @@ struct SealingTests {
     let connection = try Connection(exclusive: folder.path + "/shard-0.sqlite", mode: .readWrite)
     let type = try #require(try connection.statement(SQL("type", "SELECT type FROM record")).first { $0.int64(0) })
     let data = record.encoded()
-    let header = RecordRowHeader(zone: place.zone, sequence: stored.sequence, type: type, isDeleted: false, origin: 0, sequenceOfOthers: 0)
+    let header = RecordRowHeader(
+      zone: place.zone, sequence: stored.sequence, type: type, isDeleted: false, origin: 0, sequenceOfOthers: 0)
     let sum = data.withUnsafeBytes { header.checksum(name: "a", references: [], data: $0) }
     try connection.statement(SQL("plain", "UPDATE record SET data = ?1, sum = ?2")).binding(data, sum).run()
     try connection.execute("DELETE FROM sealing_key")
@@ -168,7 +195,9 @@ struct SealingTests {
     if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     _ = try await shard.write { try $0.save(Self.note("a", "another"), in: place) }
     let blob = try await shard.read { snapshot in
-      try (snapshot as? SQLiteSnapshot)?.session.connection.statement(SQL("blob", "SELECT data FROM record")).first { $0.withBytes(0, KeyRing.isSealed) }
+      try (snapshot as? SQLiteSnapshot)?.session.connection.statement(SQL("blob", "SELECT data FROM record")).first {
+        $0.withBytes(0, KeyRing.isSealed)
+      }
     }
     #expect(blob == true)
     await shard.close()

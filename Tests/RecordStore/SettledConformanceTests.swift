@@ -8,7 +8,9 @@ import Testing
 /// Transactions whose history was deleted.
 struct SettledConformanceTests {
   private static func append(_ numbers: ClosedRange<Int64>, to mirror: Int64, in shard: any ShardStore) async throws {
-    try await shard.write { for number in numbers { try $0.append(HistoryConformanceTests.transaction(number), to: mirror) } }
+    try await shard.write {
+      for number in numbers { try $0.append(HistoryConformanceTests.transaction(number), to: mirror) }
+    }
   }
 
   private static func number(_ id: Int64, of mirror: Int64, in shard: any ShardStore) async throws -> Int64? {
@@ -18,7 +20,9 @@ struct SettledConformanceTests {
   }
 
   @Test(arguments: StoreKind.allCases)
-  func `purged and reset transactions are known by their identifiers, and those of other stores are not`(_ kind: StoreKind) async throws {
+  func `purged and reset transactions are known by their identifiers, and those of other stores are not`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database).key
@@ -28,8 +32,12 @@ struct SettledConformanceTests {
       for id: Int64 in 1...4 {
         #expect(try await Self.number(id, of: mirror, in: shard) == id)
         #expect(try await Self.number(id, of: other, in: shard) == nil)
-        #expect(try await shard.read { try $0.keptTransactionNumber(of: Sample.uuid(Int(id)), in: mirror) } == (id > 2 ? id : nil))
-        #expect(try await shard.read { try $0.settledTransaction(withID: Sample.uuid(Int(id)), of: mirror)?.appendedAt } == (id > 2 ? nil : 1000 + id))
+        #expect(
+          try await shard.read { try $0.keptTransactionNumber(of: Sample.uuid(Int(id)), in: mirror) }
+            == (id > 2 ? id : nil))
+        #expect(
+          try await shard.read { try $0.settledTransaction(withID: Sample.uuid(Int(id)), of: mirror)?.appendedAt }
+            == (id > 2 ? nil : 1000 + id))
       }
       await #expect(throws: ContradictingWrite.self) {
         try await shard.write { try $0.append(HistoryConformanceTests.transaction(5, id: Sample.uuid(1)), to: mirror) }
@@ -43,13 +51,16 @@ struct SettledConformanceTests {
   }
 
   @Test(arguments: StoreKind.allCases)
-  func `a store that is removed and made again knows its transactions, for its user alone, and numbers on`(_ kind: StoreKind) async throws {
+  func `a store that is removed and made again knows its transactions, for its user alone, and numbers on`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       func make(_ user: String) async throws -> StoredMirror {
         try await shard.write {
           try $0.makeMirror(
-            "phone", in: place.database, userRecordName: user, scope: .private, modelHash: "hash", configuration: nil, deviceName: nil, createdAt: 5)
+            "phone", in: place.database, userRecordName: user, scope: .private, modelHash: "hash", configuration: nil,
+            deviceName: nil, createdAt: 5)
         }
       }
       var mirror = try await make("ada")
@@ -62,7 +73,9 @@ struct SettledConformanceTests {
         #expect(try await Self.number(1, of: others.key, in: shard) == nil)
         try await shard.write { try $0.deleteMirror(others.key) }
         mirror = try await make("ada")
-        #expect(mirror.key != key && mirror.lastTransactionNumber == round * 2 + 2 && mirror.purgedTransactionNumber == round * 2 + 2)
+        #expect(
+          mirror.key != key && mirror.lastTransactionNumber == round * 2 + 2
+            && mirror.purgedTransactionNumber == round * 2 + 2)
         #expect(mirror.exportedTransactionNumber == round * 2 + 2)
         for id in 1...(round * 2 + 2) { #expect(try await Self.number(id, of: mirror.key, in: shard) == id) }
       }
@@ -80,7 +93,9 @@ struct SettledConformanceTests {
   }
 
   @Test(arguments: StoreKind.allCases)
-  func `old transactions are forgotten in slices, and the store's row knows when the last of them was saved`(_ kind: StoreKind) async throws {
+  func `old transactions are forgotten in slices, and the store's row knows when the last of them was saved`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database).key
@@ -106,15 +121,18 @@ struct SettledConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a store of a shared database knows which objects a purged transaction changed`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a store of a shared database knows which objects a purged transaction changed`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await shard.write {
         try $0.makeMirror(
-          "guest", in: place.database, userRecordName: "bob", scope: .shared, modelHash: "hash", configuration: nil, deviceName: nil, createdAt: 5)
+          "guest", in: place.database, userRecordName: "bob", scope: .shared, modelHash: "hash", configuration: nil,
+          deviceName: nil, createdAt: 5)
       }
       let saved = HistoryTransaction(
-        transactionID: "T", timestamp: 1, changes: ["X", "Y"].map { HistoryChange(changeType: .insert, entity: "Note", objectID: $0) })
+        transactionID: "T", timestamp: 1,
+        changes: ["X", "Y"].map { HistoryChange(changeType: .insert, entity: "Note", objectID: $0) })
       try await shard.write {
         try $0.append(HistoryConformanceTests.transaction(1, id: "T", payload: saved.encoded()), to: mirror.key)
         try $0.append(HistoryConformanceTests.transaction(2, id: "U", payload: [1]), to: mirror.key)
@@ -122,7 +140,9 @@ struct SettledConformanceTests {
       }
       let settled = try #require(try await shard.read { try $0.settledTransaction(withID: "T", of: mirror.key) })
       #expect(settled.changed("X") && settled.changed("Y") && !settled.changed("Z"))
-      #expect(try await shard.read { try $0.settledTransaction(withID: "U", of: mirror.key)?.changed("Z") } == true, "what can't be read is taken to be all of it")
+      #expect(
+        try await shard.read { try $0.settledTransaction(withID: "U", of: mirror.key)?.changed("Z") } == true,
+        "what can't be read is taken to be all of it")
       if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }
@@ -132,7 +152,9 @@ struct SettledConformanceTests {
       let place = try await Place(in: shard)
       let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database).key
       let count = SettledTransaction.keptCount
-      for start in stride(from: 1, through: count, by: 20_000) { try await Self.append(start...(start + 19_999), to: mirror, in: shard) }
+      for start in stride(from: 1, through: count, by: 20_000) {
+        try await Self.append(start...(start + 19_999), to: mirror, in: shard)
+      }
       func forgotten() -> Double? { shard.statistics.first { $0.name == "transactions_forgotten_total" }?.value }
       _ = try await shard.write { try $0.purgeTransactions(of: mirror, through: count) }
       #expect(try await Self.number(1, of: mirror, in: shard) == 1 && forgotten() == 0)
@@ -144,23 +166,35 @@ struct SettledConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a database remembers no more than so many removed stores`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a database remembers no more than so many removed stores`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       for number in 0...SettledTransaction.formerStoreCount {
-        let mirror = try await HistoryConformanceTests.makeMirror(in: shard, "store \(number)", database: place.database).key
+        let mirror = try await HistoryConformanceTests.makeMirror(
+          in: shard, "store \(number)", database: place.database
+        ).key
         try await shard.write {
           try $0.append(HistoryConformanceTests.transaction(1), to: mirror)
           try $0.deleteMirror(mirror)
         }
       }
-      #expect(try await HistoryConformanceTests.makeMirror(in: shard, "store 1", database: place.database).lastTransactionNumber == 1)
-      #expect(try await HistoryConformanceTests.makeMirror(in: shard, "store 0", database: place.database).lastTransactionNumber == 0)
+      #expect(
+        try await HistoryConformanceTests.makeMirror(in: shard, "store 1", database: place.database)
+          .lastTransactionNumber == 1)
+      #expect(
+        try await HistoryConformanceTests.makeMirror(in: shard, "store 0", database: place.database)
+          .lastTransactionNumber == 0)
       if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }
 
-  @Test func `a shard from before settled transactions learns of those that are purged from its upgrade on, and scrub tells when they are not all there`() async throws {
+  @Test
+  func
+    `a shard from before settled transactions learns of those that are purged from its upgrade on, and scrub tells when they are not all there`()
+    async throws
+  {
     let folder = try TemporaryFolder()
     let store = try StoredFormatTests.store(folder)
     var earlier = ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1)
@@ -185,7 +219,8 @@ struct SettledConformanceTests {
     #expect(try await shard.verify().problems == [])
     // Event numbers continue beyond all that the shard gave out.
     #expect(try await shard.read { try $0.events(of: 2, after: 6, kind: nil, limit: 9).map(\.number) } == [7])
-    #expect(try await shard.write { try $0.put(StoredEvent(identifier: "after", kind: .export, startedAt: 9), of: 2) } == 10)
+    #expect(
+      try await shard.write { try $0.put(StoredEvent(identifier: "after", kind: .export, startedAt: 9), of: 2) } == 10)
     await shard.close()
     try StoredFormatTests.execute("DELETE FROM settled", in: folder)
     let again = try #require(try await store.open(shard: 0) as? SQLiteShardStore)

@@ -22,7 +22,10 @@ import Testing
     #expect(pacing.patience(at: start) == nil)
   }
 
-  @Test func `after a save a slice waits until saves have had four times as long as the slice before it, and then for nobody`() {
+  @Test
+  func
+    `after a save a slice waits until saves have had four times as long as the slice before it, and then for nobody`()
+  {
     var pacing = SlicePacing()
     pacing.note(from: start, to: after(3))
     pacing.noteSave()

@@ -16,7 +16,9 @@ import Testing
     func count(before name: String) -> Int? { all.firstIndex(of: name) }
   }
 
-  @Test func `a save waits for one of a thousand that another user queued before it, and each user's keep their order`() async throws {
+  @Test func `a save waits for one of a thousand that another user queued before it, and each user's keep their order`()
+    async throws
+  {
     try await withShard(.sqlite) { shard in
       let order = Order()
       let gate = await Gate(.sqlite, in: shard)
@@ -30,7 +32,9 @@ import Testing
     }
   }
 
-  @Test func `a save that comes while a crowd of large ones is being written waits for the group under way only`() async throws {
+  @Test func `a save that comes while a crowd of large ones is being written waits for the group under way only`()
+    async throws
+  {
     var options = SQLiteRecordStore.Options()
     options.groupRecordLimit = 10
     try await withShard(.sqlite, options: options) { shard in
@@ -63,7 +67,9 @@ import Testing
       let flood = (0..<5).map { _ in shard.turns(of: "flood").enqueue { _ in } }
       let quiet = (0..<3).map { _ in shard.turns(of: "quiet").enqueue { _ in } }
       let server = (0..<5).map { _ in shard.enqueue { _ in } }
-      for commit in flood.suffix(2) { await #expect(throws: StoreError.overloaded(shard: 0)) { try await commit.value } }
+      for commit in flood.suffix(2) {
+        await #expect(throws: StoreError.overloaded(shard: 0)) { try await commit.value }
+      }
       #expect(shard.statistic("overloads_total") == 2)
       try await gate.open()
       for commit in flood.prefix(3) + quiet + server { try await commit.value }
@@ -74,7 +80,10 @@ import Testing
     try await withShard(.sqlite) { shard in
       let before = shard.statistic("commits_total")
       let gate = await Gate(.sqlite, in: shard)
-      let pending = [shard.turns(of: "a").enqueue { _ in 0 }, shard.collectAssets(orphanedBefore: 0, limit: 1), shard.turns(of: "b").enqueue { _ in 0 }]
+      let pending = [
+        shard.turns(of: "a").enqueue { _ in 0 }, shard.collectAssets(orphanedBefore: 0, limit: 1),
+        shard.turns(of: "b").enqueue { _ in 0 },
+      ]
       try await gate.open()
       for commit in pending { _ = try await commit.value }
       // One commit for the gate, then one each.

@@ -45,10 +45,13 @@ struct WholeReadTests {
 
   /// Writes about 250 pages.
   private static func save(_ shard: any ShardStore, _ place: Place) async throws {
-    _ = try await shard.write { try $0.save(Sample.note("one", title: String(repeating: "x", count: 1_000_000)), in: place) }
+    _ = try await shard.write {
+      try $0.save(Sample.note("one", title: String(repeating: "x", count: 1_000_000)), in: place)
+    }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a read of the whole shard that was cut short twice comes to its end, however much is written`() async throws {
+  @Test(.timeLimit(.minutes(2)))
+  func `a read of the whole shard that was cut short twice comes to its end, however much is written`() async throws {
     try await withShard(.sqlite, options: Self.options()) { shard in
       let place = try await Place(in: shard)
       let progress = Progress()
@@ -65,7 +68,8 @@ struct WholeReadTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a log that grows and grows ends such a read at last, and says why`() async throws {
+  @Test(.timeLimit(.minutes(2))) func `a log that grows and grows ends such a read at last, and says why`() async throws
+  {
     try await withShard(.sqlite, options: Self.options()) { shard in
       let place = try await Place(in: shard)
       let progress = Progress()

@@ -25,7 +25,9 @@ struct WritebackTests {
   init() throws {
     folder = try TemporaryFolder()
     try Data(count: 4 * Self.stretch).write(to: URL(filePath: folder.path + "/file"))
-    writeback = try Writeback(folder.path + "/file", on: WritebackThread(shardCount: 1)) { [disk] _, start, _ in disk.write(start) }
+    writeback = try Writeback(folder.path + "/file", on: WritebackThread(shardCount: 1)) { [disk] _, start, _ in
+      disk.write(start)
+    }
   }
 
   private var starts: [Int] { disk.starts.withLock { $0.map { $0 / Self.stretch } } }

@@ -12,7 +12,9 @@ struct WriterConformanceTests {
     var number = 0
   }
 
-  @Test(arguments: StoreKind.allCases) func `a body that throws leaves nothing of anything behind`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a body that throws leaves nothing of anything behind`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let mirror = try await HistoryConformanceTests.makeMirror(in: shard, database: place.database)
@@ -23,10 +25,12 @@ struct WriterConformanceTests {
         try await shard.read { snapshot in
           [
             "\(try snapshot.counts())", "\(try snapshot.changes(in: place.zone, after: 0, limit: 99))",
-            "\(try snapshot.zones(in: place.database, after: 0, limit: 99))", "\(String(describing: try snapshot.database(key: place.database)))",
+            "\(try snapshot.zones(in: place.database, after: 0, limit: 99))",
+            "\(String(describing: try snapshot.database(key: place.database)))",
             "\(try snapshot.references(to: "y", in: place.zone))", "\(try snapshot.mirrors(afterKey: 0, limit: 99))",
             "\(try snapshot.transactions(of: mirror.key, after: 0, limit: 99))",
-            "\(try snapshot.events(of: mirror.key, after: 0, kind: nil, limit: 99))", "\(String(describing: try snapshot.outcome(of: "key")))",
+            "\(try snapshot.events(of: mirror.key, after: 0, kind: nil, limit: 99))",
+            "\(String(describing: try snapshot.outcome(of: "key")))",
             "\(String(describing: try snapshot.database(Sample.database("new"))))",
           ]
         }
@@ -40,7 +44,8 @@ struct WriterConformanceTests {
           let other = try transaction.makeDatabase(Sample.database("new"))
           let zone = try transaction.makeZone(named: "new", in: other.key)
           try transaction.save(Sample.note("new", type: "CD_New"), in: Place(database: other.key, zone: zone.key))
-          try transaction.save(Sample.note("kept", title: "changed"), in: place, references: [OutgoingReference(field: "z", target: "y")])
+          try transaction.save(
+            Sample.note("kept", title: "changed"), in: place, references: [OutgoingReference(field: "z", target: "y")])
           try transaction.save(Sample.note("more"), in: place)
           try transaction.append(HistoryConformanceTests.transaction(1), to: mirror.key)
           _ = try transaction.put(StoredEvent(identifier: "1", kind: .setup, startedAt: 1), of: mirror.key)
@@ -63,11 +68,16 @@ struct WriterConformanceTests {
       #expect(try await shard.write { try $0.nextSequence(in: place.database) } == 3)
       try await shard.write { _ = try $0.save(Sample.note("new", type: "CD_New"), in: place) }
       #expect(try await shard.read { try $0.record(named: "new", in: place.zone)?.record.recordType } == "CD_New")
-      #expect(try await shard.read { try $0.record(named: "kept", in: place.zone)?.record.fields.string("CD_title") } == "a title")
+      #expect(
+        try await shard.read { try $0.record(named: "kept", in: place.zone)?.record.fields.string("CD_title") }
+          == "a title")
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `bodies run in the order they were queued, and neighbours don't notice one that throws`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `bodies run in the order they were queued, and neighbours don't notice one that throws`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let gate = await Gate(kind, in: shard)
@@ -95,15 +105,20 @@ struct WriterConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a body sees what earlier bodies of its group wrote`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a body sees what earlier bodies of its group wrote`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let gate = await Gate(kind, in: shard)
-      let first = shard.enqueue { try $0.save(Sample.note("1"), in: place, references: [OutgoingReference(field: "a", target: "b")]) }
+      let first = shard.enqueue {
+        try $0.save(Sample.note("1"), in: place, references: [OutgoingReference(field: "a", target: "b")])
+      }
       let second = shard.enqueue { transaction in
         try (
           transaction.record(named: "1", in: place.zone), transaction.changes(in: place.zone, after: 0, limit: 9),
-          transaction.references(to: "b", in: place.zone), transaction.zone(named: "notes", in: place.database)?.sequence
+          transaction.references(to: "b", in: place.zone),
+          transaction.zone(named: "notes", in: place.database)?.sequence
         )
       }
       try await gate.open()
@@ -116,7 +131,8 @@ struct WriterConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a read holds every commit acknowledged before it, and one state throughout`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a read holds every commit acknowledged before it, and one state throughout`(_ kind: StoreKind) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -144,14 +160,18 @@ struct WriterConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `an error of a read's body reaches its caller`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an error of a read's body reaches its caller`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { (shard) async throws in
       await #expect(throws: Stop(number: 3)) { _ = try await shard.read { _ -> Int in throw Stop(number: 3) } }
       #expect(try await shard.read { try $0.counts().records } == 0)
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `everything is there after closing and opening again, at the next epoch`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `everything is there after closing and opening again, at the next epoch`(
+    _ kind: StoreKind
+  ) async throws {
     let world = try World(kind)
     var shard = try await world.store.open(shard: 1)
     #expect(shard.shard == 1)
@@ -191,7 +211,10 @@ struct WriterConformanceTests {
     await shard.close()
   }
 
-  @Test(arguments: StoreKind.allCases) func `a shard is opened by one at a time; who waits gets it next, or gives up when cancelled`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a shard is opened by one at a time; who waits gets it next, or gives up when cancelled`(_ kind: StoreKind)
+    async throws
+  {
     let world = try World(kind)
     let first = try await world.store.open(shard: 0)
     let other = try await world.store.open(shard: 1)
@@ -212,7 +235,9 @@ struct WriterConformanceTests {
     await #expect(throws: StoreError.self) { _ = try await world.store.open(shard: -1) }
   }
 
-  @Test(arguments: StoreKind.allCases) func `an owner whose shard was taken over commits nothing more`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an owner whose shard was taken over commits nothing more`(
+    _ kind: StoreKind
+  ) async throws {
     let world = try World(kind)
     let old = try await world.store.open(shard: 0)
     let place = try await Place(in: old)
@@ -239,7 +264,9 @@ struct WriterConformanceTests {
     await old.close()
   }
 
-  @Test(arguments: StoreKind.allCases) func `many writers at once lose nothing and repeat no sequence`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `many writers at once lose nothing and repeat no sequence`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let sequences = try await withThrowingTaskGroup(of: [Int64].self) { group in
@@ -247,7 +274,10 @@ struct WriterConformanceTests {
           group.addTask {
             var sequences: [Int64] = []
             for number in 0..<25 {
-              sequences.append(try await shard.write { try $0.save(Sample.note(Sample.uuid(writer * 100 + number)), in: place).sequence })
+              sequences.append(
+                try await shard.write {
+                  try $0.save(Sample.note(Sample.uuid(writer * 100 + number)), in: place).sequence
+                })
             }
             return sequences
           }
@@ -255,7 +285,8 @@ struct WriterConformanceTests {
         return try await group.reduce(into: []) { $0 += $1 }
       }
       #expect(sequences.sorted() == Array(2...401))
-      #expect(try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 500).map(\.sequence) } == Array(2...401))
+      #expect(
+        try await shard.read { try $0.changes(in: place.zone, after: 0, limit: 500).map(\.sequence) } == Array(2...401))
     }
   }
 }

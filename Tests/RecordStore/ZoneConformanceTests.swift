@@ -3,7 +3,9 @@ import Records
 import Testing
 
 struct ZoneConformanceTests {
-  @Test(arguments: StoreKind.allCases) func `a database is made once and found by id and key`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a database is made once and found by id and key`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       #expect(try await shard.read { try $0.database(Sample.database("ada")) } == nil)
       let made = try await shard.write { try $0.makeDatabase(Sample.database("ada")) }
@@ -23,10 +25,15 @@ struct ZoneConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `sequence numbers ascend within a database, over all its zones, and survive commits`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `sequence numbers ascend within a database, over all its zones, and survive commits`(_ kind: StoreKind)
+    async throws
+  {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
-      let numbers = try await shard.write { transaction in try (0..<3).map { _ in try transaction.nextSequence(in: place.database) } }
+      let numbers = try await shard.write { transaction in
+        try (0..<3).map { _ in try transaction.nextSequence(in: place.database) }
+      }
       #expect(numbers == [2, 3, 4])
       #expect(try await shard.write { try $0.nextSequence(in: place.database) } == 5)
       let other = try await Place(in: shard, owner: "bob")
@@ -36,7 +43,9 @@ struct ZoneConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `zones come after a sequence in the order of their last change, and page`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `zones come after a sequence in the order of their last change, and page`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let places = try await [Place(in: shard, zone: "a"), Place(in: shard, zone: "b"), Place(in: shard, zone: "c")]
       let database = places[0].database
@@ -47,7 +56,8 @@ struct ZoneConformanceTests {
       }
       let first = try await shard.read { try $0.zones(in: database, after: 0, limit: 2) }
       #expect(first.map(\.zoneName) == ["b", "c"])
-      let rest = try await shard.read { [last = first[1].sequence] in try $0.zones(in: database, after: last, limit: 2) }
+      let rest = try await shard.read { [last = first[1].sequence] in try $0.zones(in: database, after: last, limit: 2)
+      }
       #expect(rest.map(\.zoneName) == ["a"])
       #expect(try await shard.read { try $0.zones(in: database, after: rest[0].sequence, limit: 2) } == [])
       #expect(try await shard.read { try $0.zones(in: database, after: 0, limit: 0) } == [])
@@ -67,13 +77,17 @@ struct ZoneConformanceTests {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a deleted zone loses its records and keeps its place in the feed`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a deleted zone loses its records and keeps its place in the feed`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       let other = try await Place(in: shard, zone: "other")
       try await shard.write { transaction in
         for number in 0..<50 {
-          try transaction.save(Sample.note(Sample.uuid(number)), in: place, references: [OutgoingReference(field: "CD_parent", target: Sample.uuid(number + 1))])
+          try transaction.save(
+            Sample.note(Sample.uuid(number)), in: place,
+            references: [OutgoingReference(field: "CD_parent", target: Sample.uuid(number + 1))])
         }
         try transaction.save(Sample.note("stays"), in: other)
       }
@@ -100,12 +114,16 @@ struct ZoneConformanceTests {
       // A second deletion changes nothing.
       try await shard.write { try $0.deleteZone(place.zone) }
       #expect(try await shard.read { try $0.zone(key: place.zone) } == after)
-      await #expect(throws: ContradictingWrite.self) { try await shard.write { _ = try $0.save(Sample.note("x"), in: place) } }
+      await #expect(throws: ContradictingWrite.self) {
+        try await shard.write { _ = try $0.save(Sample.note("x"), in: place) }
+      }
       await #expect(throws: ContradictingWrite.self) { try await shard.write { try $0.deleteZone(99) } }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a zone made again has another incarnation and none of its records`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a zone made again has another incarnation and none of its records`(
+    _ kind: StoreKind
+  ) async throws {
     try await withShard(kind) { shard in
       let place = try await Place(in: shard)
       try await shard.write { _ = try $0.save(Sample.note("1"), in: place) }

@@ -36,7 +36,8 @@ struct Bench: Sendable {
   func run() async throws {
     var options = SQLiteRecordStore.Options()
     if let pages = getenv("CHECKPOINT_PAGES").flatMap({ Int(String(cString: $0)) }) { options.checkpointPages = pages }
-    let store = try SQLiteRecordStore(SQLiteConfiguration(directory: directory, options: options), shardCount: shardCount)
+    let store = try SQLiteRecordStore(
+      SQLiteConfiguration(directory: directory, options: options), shardCount: shardCount)
     var shards: [any ShardStore] = []
     for shard in 0..<shardCount { shards.append(try await store.open(shard: shard)) }
     var writers: [Writer] = []
@@ -74,7 +75,9 @@ struct Bench: Sendable {
   }
 
   private func report(_ count: Int, _ latencies: [Double], elapsed: Double, cpu: Double, _ shards: [any ShardStore]) {
-    func sum(_ name: String) -> Double { shards.reduce(0) { $0 + ($1.statistics.first { $0.name == name }?.value ?? 0) } }
+    func sum(_ name: String) -> Double {
+      shards.reduce(0) { $0 + ($1.statistics.first { $0.name == name }?.value ?? 0) }
+    }
     func rounded(_ value: Double, _ scale: Double = 10) -> Double { (value * scale).rounded() / scale }
     print(
       "\(workload.rawValue): \(Int(Double(count) / elapsed)) records/s, \(rounded(cpu / Double(max(count, 1)) * 1e6)) us of processor each,",
@@ -83,16 +86,21 @@ struct Bench: Sendable {
     print(
       "  commits \(Int(sum("commits_total"))), bodies a commit \(rounded(sum("bodies_total") / max(sum("commits_total"), 1))),",
       "bodies \(rounded(sum("body_seconds_total"), 100)) s, commit \(rounded(sum("commit_seconds_total"), 100)) s,",
-      "checkpoints \(Int(sum("checkpoints_total"))) in \(rounded(sum("checkpoint_seconds_total"), 100)) s (\(Int(sum("checkpoint_pages_total"))) pages)")
+      "checkpoints \(Int(sum("checkpoints_total"))) in \(rounded(sum("checkpoint_seconds_total"), 100)) s (\(Int(sum("checkpoint_pages_total"))) pages)"
+    )
   }
 
   private func makeWriter(_ number: Int, in shard: any ShardStore) async throws -> Writer {
     try await shard.enqueue { transaction in
-      guard let container = ContainerID(rawValue: "iCloud.org.example.bench") else { throw StoreError.io("no container") }
-      let database = try transaction.makeDatabase(DatabaseID(container: container, environment: .production, owner: "_user\(number)"))
+      guard let container = ContainerID(rawValue: "iCloud.org.example.bench") else {
+        throw StoreError.io("no container")
+      }
+      let database = try transaction.makeDatabase(
+        DatabaseID(container: container, environment: .production, owner: "_user\(number)"))
       let zone = try transaction.makeZone(named: "com.apple.coredata.cloudkit.zone", in: database.key)
       let mirror = try transaction.makeMirror(
-        "store", in: database.key, userRecordName: "_user\(number)", scope: .private, modelHash: "", configuration: nil, deviceName: nil, createdAt: 0)
+        "store", in: database.key, userRecordName: "_user\(number)", scope: .private, modelHash: "", configuration: nil,
+        deviceName: nil, createdAt: 0)
       return Writer(shard: shard, database: database.key, zone: zone.key, mirror: mirror.key, number: number)
     }.value
   }
@@ -114,7 +122,9 @@ struct Bench: Sendable {
     case .pages:
       var (count, sequence) = (0, Int64(0))
       while true {
-        let page = try await writer.shard.read { [sequence] in try $0.changes(in: writer.zone, after: sequence, limit: 200) }
+        let page = try await writer.shard.read { [sequence] in
+          try $0.changes(in: writer.zone, after: sequence, limit: 200)
+        }
         guard let last = page.last else { return count }
         count += page.count
         sequence = last.sequence
@@ -134,7 +144,9 @@ struct Bench: Sendable {
       try await writer.shard.enqueue { transaction in
         guard try transaction.transaction(withID: id, of: writer.mirror) == nil else { return }
         try transaction.append(
-          StoredTransaction(number: Int64(round + 1), transactionID: id, author: "app", appendedAt: Int64(round), payload: Array(repeating: 7, count: 1000)),
+          StoredTransaction(
+            number: Int64(round + 1), transactionID: id, author: "app", appendedAt: Int64(round),
+            payload: Array(repeating: 7, count: 1000)),
           to: writer.mirror)
       }.value
       return 1
@@ -147,8 +159,11 @@ struct Bench: Sendable {
       for record in records {
         let existing = try transaction.record(named: record.recordName, in: writer.zone)
         let stored = StoredRecord(
-          record: record, isDeleted: false, sequence: try transaction.nextSequence(in: writer.database), origin: 0, sequenceOfOthers: existing?.sequence ?? 0)
-        try transaction.put(stored, in: writer.zone, references: [OutgoingReference(field: "CD_folder", target: Self.folder)], isNew: existing == nil)
+          record: record, isDeleted: false, sequence: try transaction.nextSequence(in: writer.database), origin: 0,
+          sequenceOfOthers: existing?.sequence ?? 0)
+        try transaction.put(
+          stored, in: writer.zone, references: [OutgoingReference(field: "CD_folder", target: Self.folder)],
+          isNew: existing == nil)
       }
     }.value
     return count
@@ -175,18 +190,23 @@ struct Bench: Sendable {
   private static let digits = Array("0123456789ABCDEF".utf8)
 
   static func record(_ name: String, rating: Int) -> Record {
-    let stamp = Stamp(timestamp: 1_700_000_000_000 + Int64(rating), userRecordName: "_0b0c2e614b7d4c5e8e1b6f0c2e614b7d", deviceID: "phone")
+    let stamp = Stamp(
+      timestamp: 1_700_000_000_000 + Int64(rating), userRecordName: "_0b0c2e614b7d4c5e8e1b6f0c2e614b7d",
+      deviceID: "phone")
     return Record(
       recordName: name, recordType: "CD_Note",
       fields: [
-        "CD_body": .string(body), "CD_createdAt": .timestamp(Int64(rating)), "CD_entityName": .string("Note"), "CD_folder": .string(folder),
-        "CD_moveReceipt": .bytes([1, 2, 3, 4, 5, 6, 7, 8]), "CD_rating": .int64(Int64(rating)), "CD_title": .string("a title"),
+        "CD_body": .string(body), "CD_createdAt": .timestamp(Int64(rating)), "CD_entityName": .string("Note"),
+        "CD_folder": .string(folder),
+        "CD_moveReceipt": .bytes([1, 2, 3, 4, 5, 6, 7, 8]), "CD_rating": .int64(Int64(rating)),
+        "CD_title": .string("a title"),
       ], created: stamp, modified: stamp)
   }
 
   static func processorSeconds() -> Double {
     var usage = rusage()
     getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
-    return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
+    return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(
+      usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
   }
 }

@@ -14,7 +14,9 @@ extension Growth {
     defer { fclose(file) }
     var line = [CChar](repeating: 0, count: 256)
     while fgets(&line, Int32(line.count), file) != nil {
-      let words = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self).split { $0 == " " || $0 == "\t" || $0 == "\n" }
+      let words = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self).split {
+        $0 == " " || $0 == "\t" || $0 == "\n"
+      }
       if words.count > 1, words[0] == name { return Int(words[1]) }
     }
     return nil

@@ -29,7 +29,8 @@ extension Growth {
           let database = try transaction.makeDatabase(Self.database(number)).key
           let zone = try transaction.makeZone(named: "notes", in: database).key
           return GrownZone(
-            number: number, shard: shard, database: database, zone: zone, index: try transaction.makeIndex(Self.ratings, in: database).key,
+            number: number, shard: shard, database: database, zone: zone,
+            index: try transaction.makeIndex(Self.ratings, in: database).key,
             recordCount: try transaction.recordCount(in: zone))
         }.value)
     }
@@ -42,7 +43,9 @@ extension Growth {
     return try await withThrowingTaskGroup(of: Int.self) { group in
       for zone in zones {
         group.addTask {
-          for first in stride(from: zone.recordCount, to: goal, by: Self.fillCount) { try await save(first..<min(first + Self.fillCount, goal), in: zone) }
+          for first in stride(from: zone.recordCount, to: goal, by: Self.fillCount) {
+            try await save(first..<min(first + Self.fillCount, goal), in: zone)
+          }
           return max(goal - zone.recordCount, 0)
         }
       }
@@ -51,14 +54,20 @@ extension Growth {
   }
 
   private func save(_ numbers: Range<Int>, in zone: GrownZone) async throws {
-    let records = numbers.map { Bench.record(Bench.name(zone.number, $0), rating: $0 / Self.hitCount) }.sorted { $0.recordName < $1.recordName }
+    let records = numbers.map { Bench.record(Bench.name(zone.number, $0), rating: $0 / Self.hitCount) }.sorted {
+      $0.recordName < $1.recordName
+    }
     try await zone.shard.enqueue { transaction in
       for record in records {
         // As in a client's creation, which must find no record of that name.
-        guard try transaction.record(named: record.recordName, in: zone.zone) == nil else { throw StoreError.io("\(record.recordName) is there") }
+        guard try transaction.record(named: record.recordName, in: zone.zone) == nil else {
+          throw StoreError.io("\(record.recordName) is there")
+        }
         let stored = StoredRecord(
-          record: record, isDeleted: false, sequence: try transaction.nextSequence(in: zone.database), origin: 0, sequenceOfOthers: 0)
-        try transaction.put(stored, in: zone.zone, references: [OutgoingReference(field: "CD_folder", target: Bench.folder)], isNew: true)
+          record: record, isDeleted: false, sequence: try transaction.nextSequence(in: zone.database), origin: 0,
+          sequenceOfOthers: 0)
+        try transaction.put(
+          stored, in: zone.zone, references: [OutgoingReference(field: "CD_folder", target: Bench.folder)], isNew: true)
       }
     }.value
   }
@@ -70,11 +79,16 @@ extension Growth {
       "queryMilliseconds",
       try await median(of: 2000) { round in
         let zone = zones[round % zones.count]
-        guard let range = IndexKey.equal(.int64(Int64(round &* 7919 % max(zone.recordCount / Self.hitCount, 1)))) else { return }
-        let found = try await zone.shard.read { try $0.indexedRecords(IndexScan(index: zone.index, zone: zone.zone, range: range), limit: 64) }
+        guard let range = IndexKey.equal(.int64(Int64(round &* 7919 % max(zone.recordCount / Self.hitCount, 1)))) else {
+          return
+        }
+        let found = try await zone.shard.read {
+          try $0.indexedRecords(IndexScan(index: zone.index, zone: zone.zone, range: range), limit: 64)
+        }
         guard found.count == Self.hitCount else { throw StoreError.io("\(found.count) found") }
       })
-    figures.add("pulledPerSecond", try await rate(1) { _, round in try await pull(zones[round % zones.count], round) }.perSecond)
+    figures.add(
+      "pulledPerSecond", try await rate(1) { _, round in try await pull(zones[round % zones.count], round) }.perSecond)
     // The names continue those of the set: a later, larger set has the same records.
     for (name, batch) in [("w1a", 1), ("w1b", 200)] {
       let zones = try await self.zones(shards)

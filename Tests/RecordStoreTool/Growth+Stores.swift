@@ -11,7 +11,8 @@ extension Growth {
   /// Makes the missing ones of `count` items, distributed over databases and shards; each body makes those of one
   /// database.
   private func make(
-    _ shards: [any ShardStore], _ body: @escaping @Sendable (_ name: String, _ database: Int64, any ShardTransaction) throws -> Bool
+    _ shards: [any ShardStore],
+    _ body: @escaping @Sendable (_ name: String, _ database: Int64, any ShardTransaction) throws -> Bool
   ) async throws -> Int {
     var made = 0
     for (number, first) in stride(from: 0, to: count, by: Self.perDatabase).enumerated() {
@@ -32,14 +33,17 @@ extension Growth {
 
   /// All items in the order of their numbers.
   private func places(
-    _ shards: [any ShardStore], _ find: @escaping @Sendable (_ name: String, _ database: Int64, any ShardSnapshot) throws -> Int64?
+    _ shards: [any ShardStore],
+    _ find: @escaping @Sendable (_ name: String, _ database: Int64, any ShardSnapshot) throws -> Int64?
   ) async throws -> [Place] {
     var places: [Place] = []
     for (number, first) in stride(from: 0, to: count, by: Self.perDatabase).enumerated() {
       let (shard, end) = (shards[number % shards.count], min(first + Self.perDatabase, count))
       places += try await shard.read { snapshot in
         guard let database = try snapshot.database(Self.database(1000 + number))?.key else { return [] }
-        return try (first..<end).compactMap { try find("name \($0)", database, snapshot).map { Place(shard: shard, database: database, key: $0) } }
+        return try (first..<end).compactMap {
+          try find("name \($0)", database, snapshot).map { Place(shard: shard, database: database, key: $0) }
+        }
       }
     }
     guard places.count == count else { throw StoreError.io("\(places.count) of \(count) are there") }
@@ -58,7 +62,8 @@ extension Growth {
   }
 
   func measureZones(_ shards: [any ShardStore], _ figures: inout Figures) async throws {
-    let zones = try await places(shards) { name, database, snapshot in try snapshot.zone(named: name, in: database)?.key }
+    let zones = try await places(shards) { name, database, snapshot in try snapshot.zone(named: name, in: database)?.key
+    }
     figures.add(
       "zoneListMilliseconds",
       try await median(of: 200) { round in
@@ -76,19 +81,25 @@ extension Growth {
     figures.add("residentBytesEach", Double(Self.residentByteCount() - resident) / Double(zones.count))
     let rate = try await rate(Self.loopCount) { loop, round in
       let zone = zones[(round * Self.loopCount + loop) &* 7919 % zones.count]
-      try await zone.shard.enqueue { try Self.save(Bench.name(2 + loop, round), in: zone.key, of: zone.database, $0) }.value
+      try await zone.shard.enqueue { try Self.save(Bench.name(2 + loop, round), in: zone.key, of: zone.database, $0) }
+        .value
       return 1
     }
     figures.add("w1aPerSecond", rate.perSecond)
     figures.add("w1aMicroseconds", rate.cost)
   }
 
-  private static func save(_ name: String, in zone: Int64, of database: Int64, _ transaction: any ShardTransaction) throws {
+  private static func save(_ name: String, in zone: Int64, of database: Int64, _ transaction: any ShardTransaction)
+    throws
+  {
     let existing = try transaction.record(named: name, in: zone)
     let stored = StoredRecord(
-      record: Bench.record(name, rating: 0), isDeleted: false, sequence: try transaction.nextSequence(in: database), origin: 0,
+      record: Bench.record(name, rating: 0), isDeleted: false, sequence: try transaction.nextSequence(in: database),
+      origin: 0,
       sequenceOfOthers: existing?.sequence ?? 0)
-    try transaction.put(stored, in: zone, references: [OutgoingReference(field: "CD_folder", target: Bench.folder)], isNew: existing == nil)
+    try transaction.put(
+      stored, in: zone, references: [OutgoingReference(field: "CD_folder", target: Bench.folder)],
+      isNew: existing == nil)
   }
 
   // MARK: Stores

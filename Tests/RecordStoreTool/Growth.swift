@@ -42,7 +42,8 @@ struct Growth: Sendable {
     try await measure(shards, &figures)
     figures.add("residentBytes", Double(Self.residentByteCount()))
     figures.add("residentGrowthBytes", Double(Self.residentByteCount() - resident))
-    figures.add("fileBytes", shards.reduce(0) { $0 + ($1.statistics.first { $0.name == "database_bytes" }?.value ?? 0) })
+    figures.add(
+      "fileBytes", shards.reduce(0) { $0 + ($1.statistics.first { $0.name == "database_bytes" }?.value ?? 0) })
     print(figures.json(kind: kind.rawValue))
     for shard in shards { await shard.close() }
   }
@@ -74,13 +75,17 @@ struct Growth: Sendable {
   // MARK: Contents
 
   static func database(_ number: Int) throws -> DatabaseID {
-    guard let container = ContainerID(rawValue: "iCloud.org.example.growth") else { throw StoreError.io("no container") }
+    guard let container = ContainerID(rawValue: "iCloud.org.example.growth") else {
+      throw StoreError.io("no container")
+    }
     return DatabaseID(container: container, environment: .production, owner: "_growth\(number)")
   }
 
-  static func makeMirror(_ name: String, in database: Int64, _ transaction: any ShardTransaction) throws -> StoredMirror {
+  static func makeMirror(_ name: String, in database: Int64, _ transaction: any ShardTransaction) throws -> StoredMirror
+  {
     try transaction.makeMirror(
-      name, in: database, userRecordName: "_growth", scope: .private, modelHash: "", configuration: nil, deviceName: nil, createdAt: 0)
+      name, in: database, userRecordName: "_growth", scope: .private, modelHash: "", configuration: nil,
+      deviceName: nil, createdAt: 0)
   }
 
   /// Appends a transaction of 1 KB with an identifier of its own.
@@ -89,7 +94,9 @@ struct Growth: Sendable {
     let number = row.lastTransactionNumber + 1
     let id = Bench.name(0, Int(number))
     try transaction.append(
-      StoredTransaction(number: number, transactionID: id, author: "app", appendedAt: number, payload: Array(repeating: 7, count: 1000)), to: mirror)
+      StoredTransaction(
+        number: number, transactionID: id, author: "app", appendedAt: number, payload: Array(repeating: 7, count: 1000)),
+      to: mirror)
   }
 
   // MARK: Measuring
@@ -116,7 +123,10 @@ struct Growth: Sendable {
       }
       return try await group.reduce(0, +)
     }
-    return (Double(written) / start.duration(to: clock.now).seconds, (Bench.processorSeconds() - cpu) / Double(max(written, 1)) * 1e6)
+    return (
+      Double(written) / start.duration(to: clock.now).seconds,
+      (Bench.processorSeconds() - cpu) / Double(max(written, 1)) * 1e6
+    )
   }
 
   /// The median of `rounds` durations in milliseconds.
@@ -136,7 +146,9 @@ struct Growth: Sendable {
 
     mutating func add(_ name: String, _ value: Double) { members.append((name, (value * 1000).rounded() / 1000)) }
 
-    func json(kind: String) -> String { "{\"kind\":\"\(kind)\"," + members.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}" }
+    func json(kind: String) -> String {
+      "{\"kind\":\"\(kind)\"," + members.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}"
+    }
   }
 }
 

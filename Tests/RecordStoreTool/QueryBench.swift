@@ -24,16 +24,21 @@ struct QueryBench: Sendable {
     let keys = try await shard.enqueue { transaction in
       try [Self.ratings, Self.dates].map { try transaction.makeIndex($0, in: database).key }
     }.value
-    while try await !shard.read({ try $0.indexes(in: database).allSatisfy(\.isReady) }) { try await Task.sleep(for: .milliseconds(20)) }
+    while try await !shard.read({ try $0.indexes(in: database).allSatisfy(\.isReady) }) {
+      try await Task.sleep(for: .milliseconds(20))
+    }
     print("two indexes ready after \(start.duration(to: clock.now))")
     try await measure("equality, \(Self.hitCount) hits", shard) { round, snapshot in
       let value = Int64(round &* 7919 % (recordCount / Self.hitCount))
       guard let range = IndexKey.equal(.int64(value)) else { return 0 }
       let count = try snapshot.entryCount(of: keys[0], in: zone, range: range, limit: 1000)
-      return count == 0 ? 0 : try snapshot.indexedRecords(IndexScan(index: keys[0], zone: zone, range: range), limit: 64).count
+      return count == 0
+        ? 0 : try snapshot.indexedRecords(IndexScan(index: keys[0], zone: zone, range: range), limit: 64).count
     }
     try await measure("range in order, the first \(Self.pageSize)", shard) { round, snapshot in
-      guard let range = IndexKey.atLeast(.timestamp(Int64(round &* 7919 % (recordCount - Self.pageSize)))) else { return 0 }
+      guard let range = IndexKey.atLeast(.timestamp(Int64(round &* 7919 % (recordCount - Self.pageSize)))) else {
+        return 0
+      }
       let enough = Int(Double(Self.pageSize * recordCount).squareRoot())
       _ = try snapshot.entryCount(of: keys[1], in: zone, range: range, limit: enough)
       return try snapshot.indexedRecords(IndexScan(index: keys[1], zone: zone, range: range), limit: 64).count
@@ -43,8 +48,12 @@ struct QueryBench: Sendable {
 
   private func fill(_ shard: any ShardStore) async throws -> (database: Int64, zone: Int64) {
     let (database, zone) = try await shard.enqueue { transaction in
-      guard let container = ContainerID(rawValue: "iCloud.org.example.bench") else { throw StoreError.io("no container") }
-      let database = try transaction.makeDatabase(DatabaseID(container: container, environment: .production, owner: "_user")).key
+      guard let container = ContainerID(rawValue: "iCloud.org.example.bench") else {
+        throw StoreError.io("no container")
+      }
+      let database = try transaction.makeDatabase(
+        DatabaseID(container: container, environment: .production, owner: "_user")
+      ).key
       return (database, try transaction.makeZone(named: "zone", in: database).key)
     }.value
     let batch = 1000
@@ -59,7 +68,8 @@ struct QueryBench: Sendable {
               "CD_rating": .int64(Int64(number % (recordCount / Self.hitCount))), "CD_title": .string("Note \(number)"),
             ], created: stamp, modified: stamp)
           let stored = StoredRecord(
-            record: record, isDeleted: false, sequence: try transaction.nextSequence(in: database), origin: 0, sequenceOfOthers: 0)
+            record: record, isDeleted: false, sequence: try transaction.nextSequence(in: database), origin: 0,
+            sequenceOfOthers: 0)
           try transaction.put(stored, in: zone, references: [], isNew: true)
         }
       }.value
@@ -67,7 +77,9 @@ struct QueryBench: Sendable {
     return (database, zone)
   }
 
-  private func measure(_ name: String, _ shard: any ShardStore, _ search: @escaping @Sendable (Int, any ShardSnapshot) throws -> Int) async throws {
+  private func measure(
+    _ name: String, _ shard: any ShardStore, _ search: @escaping @Sendable (Int, any ShardSnapshot) throws -> Int
+  ) async throws {
     let clock = ContinuousClock()
     var latencies: [Duration] = []
     var hitCount = 0
@@ -77,6 +89,8 @@ struct QueryBench: Sendable {
       latencies.append(start.duration(to: clock.now))
     }
     latencies.sort()
-    print("\(name): p50 \(latencies[Self.readCount / 2]), p99 \(latencies[Self.readCount * 99 / 100]), \(hitCount / Self.readCount) records read each")
+    print(
+      "\(name): p50 \(latencies[Self.readCount / 2]), p99 \(latencies[Self.readCount * 99 / 100]), \(hitCount / Self.readCount) records read each"
+    )
   }
 }

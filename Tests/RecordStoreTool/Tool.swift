@@ -21,16 +21,20 @@ enum Tool {
     let arguments = Array(CommandLine.arguments.dropFirst())
     switch (arguments.first, arguments.count) {
     case ("bench", 6):
-      guard let workload = Bench.Workload(rawValue: arguments[2]), let seconds = Double(arguments[3]), let shards = Int(arguments[4]),
+      guard let workload = Bench.Workload(rawValue: arguments[2]), let seconds = Double(arguments[3]),
+        let shards = Int(arguments[4]),
         let writers = Int(arguments[5])
       else { return print(usage) }
       do {
-        try await Bench(directory: arguments[1], workload: workload, seconds: seconds, shardCount: shards, writerCount: writers).run()
+        try await Bench(
+          directory: arguments[1], workload: workload, seconds: seconds, shardCount: shards, writerCount: writers
+        ).run()
       } catch {
         print("the folder must be new: \(error)")
       }
     case ("grow", 6):
-      guard let kind = Growth.Kind(rawValue: arguments[2]), let count = Int(arguments[3]), count >= 1000, let seconds = Double(arguments[4]),
+      guard let kind = Growth.Kind(rawValue: arguments[2]), let count = Int(arguments[3]), count >= 1000,
+        let seconds = Double(arguments[4]),
         let shards = Int(arguments[5]), shards > 0
       else { return print(usage) }
       do {
@@ -48,7 +52,10 @@ enum Tool {
       }
     case ("write-loop", 5), ("write-loop", 6):
       guard let seed = UInt64(arguments[3]), ["FULL", "NORMAL"].contains(arguments[4]) else { return print(usage) }
-      await WriteLoop(directory: arguments[1], ledger: arguments[2], seed: seed, synchronous: arguments[4], usesAssets: arguments.count == 6).run()
+      await WriteLoop(
+        directory: arguments[1], ledger: arguments[2], seed: seed, synchronous: arguments[4],
+        usesAssets: arguments.count == 6
+      ).run()
     default: print(usage)
     }
   }

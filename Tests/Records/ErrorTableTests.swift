@@ -5,7 +5,8 @@ import Testing
 
 /// The text of docs/operating/ERRORS.md, generated from the table.
 private enum ErrorsPage {
-  static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+  static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
     .appending(path: "docs/operating/ERRORS.md")
 
   static var text: String {
@@ -51,20 +52,30 @@ private enum ErrorsPage {
 
 struct ErrorTableTests {
   @Test func `ERRORS md says what the table says, no less and no more`() throws {
-    if ProcessInfo.processInfo.environment["REWRITE"] == "1" { try ErrorsPage.text.write(to: ErrorsPage.path, atomically: true, encoding: .utf8) }
+    if ProcessInfo.processInfo.environment["REWRITE"] == "1" {
+      try ErrorsPage.text.write(to: ErrorsPage.path, atomically: true, encoding: .utf8)
+    }
     let page = try String(contentsOf: ErrorsPage.path, encoding: .utf8)
-    for (found, expected) in zip(page.split(separator: "\n"), ErrorsPage.text.split(separator: "\n")) { #expect(found == expected) }
+    for (found, expected) in zip(page.split(separator: "\n"), ErrorsPage.text.split(separator: "\n")) {
+      #expect(found == expected)
+    }
     #expect(page == ErrorsPage.text)
   }
 
   @Test func `errors that may be tried again are on the server's side or last for a time`() {
-    for code in ServerErrorCode.allCases { #expect(code.row.isRetryable == (code.row.httpStatus >= 500 || code.row.httpStatus == 429), "\(code)") }
+    for code in ServerErrorCode.allCases {
+      #expect(code.row.isRetryable == (code.row.httpStatus >= 500 || code.row.httpStatus == 429), "\(code)")
+    }
   }
 
   @Test func `no advice breaks a line of the table`() {
-    let all = ServerErrorCode.allCases.map(\.row.advice) + CocoaErrorCode.allCases.map(\.advice) + SpecialCKErrorCode.allCases.map(\.advice)
+    let all =
+      ServerErrorCode.allCases.map(\.row.advice) + CocoaErrorCode.allCases.map(\.advice)
+      + SpecialCKErrorCode.allCases.map(\.advice)
     for advice in all {
-      for text in [advice.meaning, advice.client, advice.operators] { #expect(!text.contains("|") && !text.contains("\n") && text.hasSuffix("."), "\(text)") }
+      for text in [advice.meaning, advice.client, advice.operators] {
+        #expect(!text.contains("|") && !text.contains("\n") && text.hasSuffix("."), "\(text)")
+      }
     }
   }
 }

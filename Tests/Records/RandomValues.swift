@@ -25,12 +25,16 @@ struct SplitMix: RandomNumberGenerator {
 
   mutating func number() -> Int64 { flip() ? Int64(below(200) - 100) : Int64.random(in: .min ... .max, using: &self) }
   mutating func double() -> Double { Double.random(in: -1e9...1e9, using: &self) }
-  mutating func bytes(upTo count: Int = 300) -> [UInt8] { (0..<below(count)).map { _ in UInt8.random(in: 0...255, using: &self) } }
+  mutating func bytes(upTo count: Int = 300) -> [UInt8] {
+    (0..<below(count)).map { _ in UInt8.random(in: 0...255, using: &self) }
+  }
 }
 
 extension FieldValue {
   static func random(_ type: FieldType, _ generator: inout SplitMix) -> FieldValue {
-    if let element = type.element { return .list(element: element, (0..<generator.below(5)).map { _ in random(element, &generator) }) }
+    if let element = type.element {
+      return .list(element: element, (0..<generator.below(5)).map { _ in random(element, &generator) })
+    }
     switch type {
     case .int64: return .int64(generator.number())
     case .double: return .double(generator.double())
@@ -39,7 +43,8 @@ extension FieldValue {
     case .timestamp: return .timestamp(generator.number())
     case .reference:
       let zoneID = generator.flip() ? Zone.ID(zoneName: generator.text(), ownerName: generator.text()) : nil
-      return .reference(Reference(recordName: generator.text(), action: Reference.Action.allCases[generator.below(3)], zoneID: zoneID))
+      return .reference(
+        Reference(recordName: generator.text(), action: Reference.Action.allCases[generator.below(3)], zoneID: zoneID))
     case .location:
       var location = Location(latitude: generator.double(), longitude: generator.double())
       if generator.flip() { location.horizontalAccuracy = generator.double() }
@@ -59,7 +64,8 @@ extension Record {
     func stamp() -> Stamp {
       let users = ["_alice", "_bob", generator.text()]
       let devices = ["", "phone", generator.text()]
-      return Stamp(timestamp: generator.number(), userRecordName: users[generator.below(3)], deviceID: devices[generator.below(3)])
+      return Stamp(
+        timestamp: generator.number(), userRecordName: users[generator.below(3)], deviceID: devices[generator.below(3)])
     }
     var fields = Fields()
     for _ in 0..<generator.below(12) {
@@ -67,7 +73,8 @@ extension Record {
       fields[generator.text()] = Field(.random(type, &generator), isEncrypted: generator.flip())
     }
     return Record(
-      recordName: "record", recordType: "CD_Note", fields: fields, created: stamp(), modified: stamp(), parent: generator.flip() ? generator.text() : nil,
+      recordName: "record", recordType: "CD_Note", fields: fields, created: stamp(), modified: stamp(),
+      parent: generator.flip() ? generator.text() : nil,
       shortGUID: generator.flip() ? generator.text() : nil)
   }
 }

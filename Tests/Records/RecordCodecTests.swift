@@ -19,7 +19,9 @@ struct RecordCodecTests {
       #expect(try decode(blob, like: record) == record)
       var shuffled = record
       shuffled.fields = Fields()
-      for element in record.fields.elements.shuffled(using: &generator) { shuffled.fields[element.name] = element.field }
+      for element in record.fields.elements.shuffled(using: &generator) {
+        shuffled.fields[element.name] = element.field
+      }
       #expect(shuffled.encoded() == blob)
     }
   }
@@ -31,7 +33,9 @@ struct RecordCodecTests {
     for type in FieldType.allCases {
       for isEncrypted in [false, true] {
         record.fields["\(type)-\(isEncrypted)"] = Field(.random(type, &generator), isEncrypted: isEncrypted)
-        if let element = type.element { record.fields["\(type)-empty-\(isEncrypted)"] = Field(.list(element: element, []), isEncrypted: isEncrypted) }
+        if let element = type.element {
+          record.fields["\(type)-empty-\(isEncrypted)"] = Field(.list(element: element, []), isEncrypted: isEncrypted)
+        }
       }
     }
     let decoded = try decode(record.encoded(), like: record)
@@ -42,27 +46,40 @@ struct RecordCodecTests {
   @Test func `extreme values are kept exactly`() throws {
     let stamp = Stamp(timestamp: .min, userRecordName: "", deviceID: "")
     var record = Record(recordName: "n", recordType: "T", fields: [:], created: stamp, modified: stamp)
-    for (index, value) in [Double.leastNonzeroMagnitude, -.greatestFiniteMagnitude, -0.0, .infinity].enumerated() { record.fields["d\(index)"] = Field(.double(value)) }
+    for (index, value) in [Double.leastNonzeroMagnitude, -.greatestFiniteMagnitude, -0.0, .infinity].enumerated() {
+      record.fields["d\(index)"] = Field(.double(value))
+    }
     for (index, value) in [Int64.min, -1, 0, .max].enumerated() { record.fields["i\(index)"] = Field(.int64(value)) }
     record.fields["s"] = Field(.string("\u{0}é€😀e\u{301}"))
     record.fields["b"] = Field(.bytes([UInt8](repeating: 0xff, count: 700_000)))
     let decoded = try decode(record.encoded(), like: record)
     #expect(decoded == record)
     #expect(decoded.fields["d2"]?.value == .double(-0.0))
-    if case .string(let text)? = decoded.fields["s"]?.value { #expect(Array(text.unicodeScalars) == Array("\u{0}é€😀e\u{301}".unicodeScalars)) }
+    if case .string(let text)? = decoded.fields["s"]?.value {
+      #expect(Array(text.unicodeScalars) == Array("\u{0}é€😀e\u{301}".unicodeScalars))
+    }
     record.fields["nan"] = Field(.double(.nan))
-    if case .double(let number)? = try decode(record.encoded(), like: record).fields["nan"]?.value { #expect(number.isNaN) } else { Issue.record("no double") }
+    if case .double(let number)? = try decode(record.encoded(), like: record).fields["nan"]?.value {
+      #expect(number.isNaN)
+    } else {
+      Issue.record("no double")
+    }
   }
 
   /// The bytes of the format's first version. Stores on disk have them, so they must never change.
   @Test func `the format has not changed`() throws {
     let record = Record(
-      recordName: "name", recordType: "CD_Note", fields: ["CD_title": .string("Dunes"), "CD_rating": .int64(4), "CD_tags": .list(element: .string, [.string("a")])],
+      recordName: "name", recordType: "CD_Note",
+      fields: [
+        "CD_title": .string("Dunes"), "CD_rating": .int64(4), "CD_tags": .list(element: .string, [.string("a")]),
+      ],
       created: Stamp(timestamp: 1_700_000_000_000, userRecordName: "_alice", deviceID: "phone"),
       modified: Stamp(timestamp: 1_700_000_000_001, userRecordName: "_alice", deviceID: "pad"))
     let golden = [
-      "dc001201", "cf0000018bcfe56800", "a65f616c696365", "a570686f6e65", "cf0000018bcfe56801", "c0", "a3706164", "c0", "c0",
-      "a943445f726174696e67", "01", "04", "a743445f74616773", "13", "91a161", "a843445f7469746c65", "03", "a544756e6573",
+      "dc001201", "cf0000018bcfe56800", "a65f616c696365", "a570686f6e65", "cf0000018bcfe56801", "c0", "a3706164", "c0",
+      "c0",
+      "a943445f726174696e67", "01", "04", "a743445f74616773", "13", "91a161", "a843445f7469746c65", "03",
+      "a544756e6573",
     ].compactMap { Hex.decode($0) }.flatMap { $0 }
     #expect(record.encoded() == golden)
     #expect(try decode(golden, like: record) == record)
@@ -70,11 +87,13 @@ struct RecordCodecTests {
 
   @Test func `versions of fields are kept in their order, and follow what is saved without them`() throws {
     let stamp = Stamp(timestamp: 5, userRecordName: "_u", deviceID: "phone")
-    var record = Record(recordName: "n", recordType: "T", fields: ["a": .int64(1), "b": .string("x")], created: stamp, modified: stamp)
+    var record = Record(
+      recordName: "n", recordType: "T", fields: ["a": .int64(1), "b": .string("x")], created: stamp, modified: stamp)
     let plain = record.encoded()
     record.set(
       FieldVersion(
-        field: "b", edits: [FieldVersion.Edit(device: "B", time: 9, sent: .string("y")), FieldVersion.Edit(device: "A", time: 7)],
+        field: "b",
+        edits: [FieldVersion.Edit(device: "B", time: 9, sent: .string("y")), FieldVersion.Edit(device: "A", time: 7)],
         elements: [FieldVersion.Element(text: "1", edit: FieldVersion.Edit(device: "A", time: 7), isPresent: false)]))
     record.set(FieldVersion(field: "a", edits: [FieldVersion.Edit(device: "A", time: 3, sent: .int64(4))]))
     #expect(record.versions.map(\.field) == ["a", "b"] && plain[1] == 1)
@@ -93,7 +112,9 @@ struct RecordCodecTests {
     writer.arrayHeader(2)
     writer.integer(3)
     writer.string("of another shape")
-    #expect(throws: StoredFormatError.unknownFormat(3)) { _ = try Record(decoding: writer.bytes, recordName: "n", recordType: "T") }
+    #expect(throws: StoredFormatError.unknownFormat(3)) {
+      _ = try Record(decoding: writer.bytes, recordName: "n", recordType: "T")
+    }
   }
 
   @Test func `a blob that was cut or altered is refused or read, never a crash`() {

@@ -2,7 +2,9 @@ import Records
 import Testing
 
 @Suite struct ShortGUIDTests {
-  @Test(arguments: [0, 1, 61, 62, 4095, 238_327]) func `a short GUID tells its shard and has the documented shape`(shard: Int) throws {
+  @Test(arguments: [0, 1, 61, 62, 4095, 238_327]) func `a short GUID tells its shard and has the documented shape`(
+    shard: Int
+  ) throws {
     var next: UInt8 = 0
     let made = ShortGUID(shard: shard) { count in
       (0..<count).map { _ in
@@ -29,7 +31,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "", "0", "1ABC456789012345678901234", "0ABC45678901234567890123", "0ABC4567890123456789012345", "0ABC45678901234567890123-", "0ÄBC4567890123456789012",
+    "", "0", "1ABC456789012345678901234", "0ABC45678901234567890123", "0ABC4567890123456789012345",
+    "0ABC45678901234567890123-", "0ÄBC4567890123456789012",
   ])
   func `a text that no installation made is not a short GUID`(text: String) { #expect(ShortGUID(text) == nil) }
 }

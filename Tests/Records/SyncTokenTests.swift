@@ -14,9 +14,11 @@ struct SyncTokenTests {
     #expect(token.text == SyncToken(.zone, incarnation: 0x0123_4567_89ab_cdef, sequence: 4711).text)
   }
 
-  @Test(arguments: [SyncToken.Kind.zone, .database, .importBatch, .history, .query, .sharedDatabase], [0, 1, 2, 3, 300])
+  @Test(
+    arguments: [SyncToken.Kind.zone, .database, .importBatch, .history, .query, .sharedDatabase], [0, 1, 2, 3, 300])
   func `tokens of every kind and size come back equal`(kind: SyncToken.Kind, count: Int) throws {
-    let token = SyncToken(kind, (0..<count).map { SyncToken.Position(incarnation: .max - UInt64($0), sequence: Int64($0) << 40) })
+    let token = SyncToken(
+      kind, (0..<count).map { SyncToken.Position(incarnation: .max - UInt64($0), sequence: Int64($0) << 40) })
     #expect(try SyncToken(token.text, as: kind) == token)
   }
 
@@ -30,12 +32,15 @@ struct SyncTokenTests {
   @Test func `tokens that differ anywhere have different texts`() {
     let texts = [
       token.text, SyncToken(.database, token.positions).text, SyncToken(.zone, incarnation: 1, sequence: 4711).text,
-      SyncToken(.zone, incarnation: 0x0123_4567_89ab_cdef, sequence: 4712).text, SyncToken(.zone, token.positions + token.positions).text,
+      SyncToken(.zone, incarnation: 0x0123_4567_89ab_cdef, sequence: 4712).text,
+      SyncToken(.zone, token.positions + token.positions).text,
     ]
     #expect(Set(texts).count == texts.count)
   }
 
-  @Test(arguments: ["", "x", "not a token", "AAAA", "AQAAAAAAAAD/", "Wg==", "WgI=", "RAE=", "💥", String(repeating: "A", count: 48)])
+  @Test(arguments: [
+    "", "x", "not a token", "AAAA", "AQAAAAAAAAD/", "Wg==", "WgI=", "RAE=", "💥", String(repeating: "A", count: 48),
+  ])
   func `a text that never was a token is of an unknown type`(text: String) {
     #expect(throws: SyncToken.Refusal.unknownType) { _ = try SyncToken(text, as: .zone) }
   }
@@ -70,7 +75,8 @@ struct SyncTokenTests {
   }
 
   @Test func `a negative sequence with a right checksum is refused`() {
-    var bytes: [UInt8] = [SyncToken.Kind.zone.rawValue, 1, 0, 1] + [UInt8](repeating: 0, count: 8) + [UInt8](repeating: 0xff, count: 8)
+    var bytes: [UInt8] =
+      [SyncToken.Kind.zone.rawValue, 1, 0, 1] + [UInt8](repeating: 0, count: 8) + [UInt8](repeating: 0xff, count: 8)
     bytes += SHA256.hash(bytes).prefix(16)
     #expect(throws: SyncToken.Refusal.invalidFormat) { _ = try SyncToken(Base64.encode(bytes), as: .zone) }
   }

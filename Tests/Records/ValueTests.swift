@@ -39,7 +39,8 @@ struct FieldTypeTests {
     for type in FieldType.allCases where type.element == nil { #expect(FieldType.list(of: type).element == type) }
     #expect(
       FieldType.allCases.map(\.wireName) == [
-        "INT64", "DOUBLE", "STRING", "BYTES", "TIMESTAMP", "REFERENCE", "LOCATION", "ASSETID", "INT64_LIST", "DOUBLE_LIST", "STRING_LIST", "BYTES_LIST",
+        "INT64", "DOUBLE", "STRING", "BYTES", "TIMESTAMP", "REFERENCE", "LOCATION", "ASSETID", "INT64_LIST",
+        "DOUBLE_LIST", "STRING_LIST", "BYTES_LIST",
         "TIMESTAMP_LIST", "REFERENCE_LIST", "LOCATION_LIST", "ASSETID_LIST",
       ])
   }
@@ -52,22 +53,29 @@ struct RecordChangeTagTests {
     #expect(RecordChangeTag(text)?.sequence == sequence)
   }
 
-  @Test(arguments: ["", "0", "-1", "+1", "01", "1G", " 1", "1 ", "1.0", "é", "1y2p0ij32e8e8", "zzzzzzzzzzzzz", "10000000000000", "1_0"])
+  @Test(arguments: [
+    "", "0", "-1", "+1", "01", "1G", " 1", "1 ", "1.0", "é", "1y2p0ij32e8e8", "zzzzzzzzzzzzz", "10000000000000", "1_0",
+  ])
   func `a text this server never made is no tag`(text: String) {
     #expect(RecordChangeTag(text) == nil)
   }
 }
 
 struct RecordNameTests {
-  @Test(arguments: ["a", "Reminder/UUID", " ", "~", String(repeating: "x", count: 255), "0B7C-…".replacing("…", with: "")])
+  @Test(arguments: [
+    "a", "Reminder/UUID", " ", "~", String(repeating: "x", count: 255), "0B7C-…".replacing("…", with: ""),
+  ])
   func `T-L01 a printable ASCII name of 1 to 255 characters is fine`(name: String) {
     #expect(RecordName.problem(name, kind: "recordName") == nil)
   }
 
   @Test(arguments: [
-    ("", "recordName is empty"), (String(repeating: "x", count: 256), "recordName has 256 characters, the limit is 255"),
-    ("_a", "recordName '_a' starts with '_', which is reserved"), ("é", "recordName has a character that is not printable ASCII"),
-    ("a\n", "recordName has a character that is not printable ASCII"), ("a\u{7f}", "recordName has a character that is not printable ASCII"),
+    ("", "recordName is empty"),
+    (String(repeating: "x", count: 256), "recordName has 256 characters, the limit is 255"),
+    ("_a", "recordName '_a' starts with '_', which is reserved"),
+    ("é", "recordName has a character that is not printable ASCII"),
+    ("a\n", "recordName has a character that is not printable ASCII"),
+    ("a\u{7f}", "recordName has a character that is not printable ASCII"),
     ("\u{0}", "recordName has a character that is not printable ASCII"),
   ])
   func `T-L01 another name is refused with what is wrong`(name: String, problem: String) {
@@ -100,7 +108,9 @@ struct ScopeTests {
   @Test func `databases spread evenly over the shards`() throws {
     let container = try #require(ContainerID(rawValue: "iCloud.org.example.photos"))
     var counts = [Int](repeating: 0, count: 16)
-    for number in 0..<16_000 { counts[DatabaseID(container: container, environment: .production, owner: "_user\(number)").shard(of: 16)] += 1 }
+    for number in 0..<16_000 {
+      counts[DatabaseID(container: container, environment: .production, owner: "_user\(number)").shard(of: 16)] += 1
+    }
     #expect(counts.allSatisfy { (850...1150).contains($0) }, "\(counts)")
   }
 

@@ -88,7 +88,8 @@ extension SaveTransaction {
 
   func delete(_ entity: String, _ name: String) throws { try delete(AnyObjectID(entityName: entity, recordName: name)) }
 
-  func link(_ entity: String, _ name: String, _ relationship: String, _ target: String, _ isLinked: Bool = true) throws {
+  func link(_ entity: String, _ name: String, _ relationship: String, _ target: String, _ isLinked: Bool = true) throws
+  {
     let destination = try schema.toMany(relationship, of: schema.entity(entity)).destination
     try setPair(
       relationship, of: AnyObjectID(entityName: entity, recordName: name),
@@ -196,7 +197,8 @@ extension SaveTransaction {
       .tombstone == ["legacyID": .integer(7)])
 }
 
-@Test func `a save that breaks rules of the model is refused with all problems, and nothing of it stays`() async throws {
+@Test func `a save that breaks rules of the model is refused with all problems, and nothing of it stays`() async throws
+{
   let store = try await TestStore.make()
   let error = await #expect(throws: StoreError.self) {
     try await store.save { save in

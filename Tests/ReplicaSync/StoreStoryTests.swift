@@ -127,7 +127,8 @@ private final class KeptTokens: Account.TokenStore {
       await phone.mirroring.stop()
       let former = try await first.replica.position().storeIdentifier
       await first.replica.close()
-      for name in try FileManager.default.contentsOfDirectory(atPath: server.folder.path) where name.hasPrefix("first") {
+      for name in try FileManager.default.contentsOfDirectory(atPath: server.folder.path) where name.hasPrefix("first")
+      {
         let copy = name.replacing("first", with: "second")
         try FileManager.default.copyItem(
           atPath: "\(server.folder.path)/\(name)", toPath: "\(server.folder.path)/\(copy)")

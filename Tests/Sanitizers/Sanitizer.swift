@@ -9,5 +9,7 @@ package enum Sanitizer {
   package static let isOn = ProcessInfo.processInfo.environment["AQUIFER_SANITIZER"] != nil
 
   /// The first `count` of `cases` with a sanitizer, all of them without one.
-  package static func few<Cases: Collection>(_ count: Int, of cases: Cases) -> [Cases.Element] { Array(isOn ? cases.prefix(count) : cases[...]) }
+  package static func few<Cases: Collection>(_ count: Int, of cases: Cases) -> [Cases.Element] {
+    Array(isOn ? cases.prefix(count) : cases[...])
+  }
 }

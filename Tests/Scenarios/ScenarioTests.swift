@@ -28,11 +28,15 @@ struct ScenarioFile: CustomTestStringConvertible {
     var expected: [String]?
     var first = 0
     func end() {
-      if let known = expected { scenarios[scenarios.count - 1].blocks.append(Block(commands: commands, expected: known, line: first)) }
+      if let known = expected {
+        scenarios[scenarios.count - 1].blocks.append(Block(commands: commands, expected: known, line: first))
+      }
       commands = []
       expected = nil
     }
-    for (index, line) in try String(contentsOf: url, encoding: .utf8).split(separator: "\n", omittingEmptySubsequences: false).map(String.init).enumerated() {
+    for (index, line) in try String(contentsOf: url, encoding: .utf8).split(
+      separator: "\n", omittingEmptySubsequences: false
+    ).map(String.init).enumerated() {
       if line.hasPrefix("# ") {
         end()
         scenarios.append((line, []))

@@ -49,9 +49,13 @@ final class ScenarioWorld {
       database = TestDatabase(zones: rest)
       return []
     case "move":
-      guard let target = option("to", rest).flatMap({ database.zone(named: $0) }) else { throw ScenarioMistake("move OBJECT… to=ZONE") }
+      guard let target = option("to", rest).flatMap({ database.zone(named: $0) }) else {
+        throw ScenarioMistake("move OBJECT… to=ZONE")
+      }
       let names = rest.filter { !$0.contains("=") && $0 != "leaving" }
-      return ["moved " + (try database.move(names, to: target, leavesFirst: rest.contains("leaving"))).joined(separator: " ")]
+      return [
+        "moved " + (try database.move(names, to: target, leavesFirst: rest.contains("leaving"))).joined(separator: " ")
+      ]
     case "client": return try client(rest)
     case "zone":
       let shown = try rest.first.map { name in
@@ -71,7 +75,8 @@ final class ScenarioWorld {
       return try save(try words.split(separator: ";").map { try change(Array($0)) }, on: device) ? [] : ["refused"]
     case "inserts":
       guard words.count == 4, let count = Int(words[3]) else { throw ScenarioMistake("inserts ENTITY PREFIX COUNT") }
-      return try save((1...count).map { MirroringWorld.insert(words[1], "\(words[2])\($0)") }, on: device) ? [] : ["refused"]
+      return try save((1...count).map { MirroringWorld.insert(words[1], "\(words[2])\($0)") }, on: device)
+        ? [] : ["refused"]
     case "export": return texts(try device.exportPlan().plan)
     case "import":
       let limit = try option("page", words).map { try number($0) } ?? .max
@@ -132,7 +137,9 @@ final class ScenarioWorld {
   /// too.
   private func model(_ words: [String]) throws -> ManagedObjectModel {
     let gone = Set((option("without", words) ?? "").split(separator: ",").map(String.init))
-    for name in gone where Sample.model.entity(named: String(name.prefix { $0 != "." })) == nil { throw ScenarioMistake("no model has \(name)") }
+    for name in gone where Sample.model.entity(named: String(name.prefix { $0 != "." })) == nil {
+      throw ScenarioMistake("no model has \(name)")
+    }
     var model = Sample.model
     model.entities.removeAll { gone.contains($0.name) }
     for index in model.entities.indices {
@@ -144,7 +151,9 @@ final class ScenarioWorld {
   }
 
   private func change(_ words: [String]) throws -> HistoryChange {
-    guard words.count >= 3, let kind = ["insert": HistoryChange.ChangeType.insert, "update": .update, "delete": .delete][words[0]] else {
+    guard words.count >= 3,
+      let kind = ["insert": HistoryChange.ChangeType.insert, "update": .update, "delete": .delete][words[0]]
+    else {
       throw ScenarioMistake("\(words.joined(separator: " ")): insert, update or delete, an entity, an object")
     }
     let relationships = Graph.relationships(of: words[1])
@@ -156,11 +165,13 @@ final class ScenarioWorld {
       if let relationship = relationships.first(where: { $0.name == name }) {
         values.append(NamedValue(name: name, value: Self.value(value, sign: sign, isToMany: relationship.isToMany)))
       } else {
-        attributes.append(NamedValue(name: name, value: value == "nil" ? .null : Int64(value).map { .integer($0) } ?? .string(value)))
+        attributes.append(
+          NamedValue(name: name, value: value == "nil" ? .null : Int64(value).map { .integer($0) } ?? .string(value)))
       }
     }
     return HistoryChange(
-      changeType: kind, entity: words[1], objectID: words[2], attributes: attributes.sorted { $0.name < $1.name }, relationships: values.sorted { $0.name < $1.name })
+      changeType: kind, entity: words[1], objectID: words[2], attributes: attributes.sorted { $0.name < $1.name },
+      relationships: values.sorted { $0.name < $1.name })
   }
 
   private static func value(_ text: String, sign: Character?, isToMany: Bool) -> RelationshipValue {
@@ -189,7 +200,8 @@ final class ScenarioWorld {
     let writes = plan.writes.map { write in
       let server = write.isServersOwn ? " (server)" : ""
       switch write.item {
-      case .save(let record, let keys): return "save \(record.recordType) \(record.recordName) \(keys.joined(separator: " "))\(server)"
+      case .save(let record, let keys):
+        return "save \(record.recordType) \(record.recordName) \(keys.joined(separator: " "))\(server)"
       case .delete(let record): return "delete \(record.recordType) \(record.recordName)\(server)"
       }
     }
@@ -211,11 +223,16 @@ final class ScenarioWorld {
   }
 
   private func text(_ change: ImportChange) -> String {
-    func pair(_ link: MirroredLink) -> String { "\(link.entity.name).\(link.relationship.name) \(link.objectID) \(link.targetID)" }
+    func pair(_ link: MirroredLink) -> String {
+      "\(link.entity.name).\(link.relationship.name) \(link.objectID) \(link.targetID)"
+    }
     switch change {
     case .save(let object, let record):
-      let pointers = object.relationships.compactMap { relationship in relationship.value.map { " \(relationship.name)=\($0)" } }
-      return "save \(object.entity) \(record.recordName)\(attributes(object.attributes.map { ($0.name, $0.value) }))\(pointers.joined())"
+      let pointers = object.relationships.compactMap { relationship in
+        relationship.value.map { " \(relationship.name)=\($0)" }
+      }
+      return
+        "save \(object.entity) \(record.recordName)\(attributes(object.attributes.map { ($0.name, $0.value) }))\(pointers.joined())"
     case .delete(let entity, let id): return "delete \(entity) \(id)"
     case .link(let link): return "link \(pair(link))"
     case .unlink(let link): return "unlink \(pair(link))"

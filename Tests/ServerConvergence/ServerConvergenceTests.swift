@@ -14,12 +14,20 @@ private var short: RunOptions {
 }
 
 @Test(.timeLimit(.minutes(5)), arguments: 0..<seedCount, ["policies", "sample"])
-func `T-O06 devices, a new device and the records are the same in the end, whatever is lost, repeated or killed on the way`(_ seed: Int, _ model: String) async throws {
+func
+  `T-O06 devices, a new device and the records are the same in the end, whatever is lost, repeated or killed on the way`(
+    _ seed: Int, _ model: String
+  ) async throws
+{
   let shape = try #require(RunModels.named(model))
-  for difference in try await ServerRun.outcome(ofSeed: seed, shape, short).differences.prefix(3) { Issue.record("seed \(seed): \(difference)") }
+  for difference in try await ServerRun.outcome(ofSeed: seed, shape, short).differences.prefix(3) {
+    Issue.record("seed \(seed): \(difference)")
+  }
 }
 
-@Test(arguments: ServerRun.knownSeeds) func `runs over the worker that failed once converge`(_ seed: ServerRun.KnownSeed) async throws {
+@Test(arguments: ServerRun.knownSeeds) func `runs over the worker that failed once converge`(
+  _ seed: ServerRun.KnownSeed
+) async throws {
   let shape = try #require(RunModels.named(seed.model))
   var options = RunOptions()
   options.stepCount = seed.stepCount
@@ -31,6 +39,8 @@ func `T-O06 devices, a new device and the records are the same in the end, whate
   var options = short
   options.flaw = flaw
   options.stepCount = 100
-  for seed in 0..<20 where try await !ServerRun.outcome(ofSeed: seed, RunModels.policies, options).differences.isEmpty { return }
+  for seed in 0..<20 where try await !ServerRun.outcome(ofSeed: seed, RunModels.policies, options).differences.isEmpty {
+    return
+  }
   Issue.record("20 runs don't notice \(flaw)")
 }

@@ -47,7 +47,8 @@ private struct Options {
 @main
 private enum ServerConvergences {
   static func main() async throws {
-    guard let options = Options(Array(CommandLine.arguments.dropFirst())), let shape = RunModels.named(options.model) else {
+    guard let options = Options(Array(CommandLine.arguments.dropFirst())), let shape = RunModels.named(options.model)
+    else {
       print(
         """
         server-convergence-runs [--runs N] [--seed S] [--steps N] [--jobs N] [--model policies|sample|FILE.xcdatamodeld] [--flaw F] [--shrink] [--only STEPS] [--alone] [--tell]
@@ -66,8 +67,12 @@ private enum ServerConvergences {
             if outcome.differences.isEmpty { continue }
             failed += 1
             print("seed \(seed): \(outcome.differences.count) differences, first \(outcome.differences[0])")
-            guard options.shrinks, let shortest = try await Shrinking.shortest(ofSeed: seed, shape, options.run) else { continue }
-            print((shortest.trace + shortest.differences.prefix(10).map { "=> \($0)" }).map { "  " + $0 }.joined(separator: "\n"))
+            guard options.shrinks, let shortest = try await Shrinking.shortest(ofSeed: seed, shape, options.run) else {
+              continue
+            }
+            print(
+              (shortest.trace + shortest.differences.prefix(10).map { "=> \($0)" }).map { "  " + $0 }.joined(
+                separator: "\n"))
           }
           return failed
         }
@@ -77,7 +82,8 @@ private enum ServerConvergences {
       return failed
     }
     print(
-      "\(options.runs) runs of \(options.run.stepCount) steps over \(options.model) from seed \(options.seed) on in \(ContinuousClock.now - start), \(failed) diverged")
+      "\(options.runs) runs of \(options.run.stepCount) steps over \(options.model) from seed \(options.seed) on in \(ContinuousClock.now - start), \(failed) diverged"
+    )
     exit(failed == 0 ? 0 : 1)
   }
 }

@@ -95,7 +95,8 @@ final class Device {
 
   private func json(_ id: String, _ changes: [Change]) -> String {
     let token = token.map { #","importToken":"\#($0)""# } ?? ""
-    return #"{"transactionID":"\#(id)","timestamp":"\#(Dates.text(server.time.now))","author":"app"\#(token),"changes":[\#(changes.map(\.json).joined(separator: ","))]}"#
+    return
+      #"{"transactionID":"\#(id)","timestamp":"\#(Dates.text(server.time.now))","author":"app"\#(token),"changes":[\#(changes.map(\.json).joined(separator: ","))]}"#
   }
 
   enum Fate: String, Sendable { case answered, answerLost, requestLost }
@@ -117,12 +118,15 @@ final class Device {
     let batch = Array(pending.prefix(inFlightCount))
     let body = #"{"transactions":[\#(batch.map(\.json).joined(separator: ","))]}"#
     sentBodies.append(body)
-    let reply = try await server.ask(.object, "POST", "stores/\(store)/transactions", waits ? ["wait": "export"] : [:], body, user: user, scope: scope)
+    let reply = try await server.ask(
+      .object, "POST", "stores/\(store)/transactions", waits ? ["wait": "export"] : [:], body, user: user, scope: scope)
     guard let reply else {
       ledger.doubt(batch.flatMap(\.changes))
       return false
     }
-    if reply.status == 200 { for transaction in batch { ledger.accept(transaction.transactionID, transaction.changes) } }
+    if reply.status == 200 {
+      for transaction in batch { ledger.accept(transaction.transactionID, transaction.changes) }
+    }
     if fate == .answerLost { return false }
     switch reply.status {
     case 200:
@@ -163,7 +167,9 @@ final class Device {
 
   /// Transactions acknowledged during a reset are in no page: pages leave out the store's own latest writes, and its
   /// own links of objects that it lacks.
-  private func shadowSaved(_ batch: [Pending]) { for transaction in batch { shadow?.apply(transaction.changes, isAhead: true) } }
+  private func shadowSaved(_ batch: [Pending]) {
+    for transaction in batch { shadow?.apply(transaction.changes, isAhead: true) }
+  }
 
   /// Asks for the zones of new objects, because a deleted zone takes its objects along.
   private func askForZones() async throws {
@@ -179,19 +185,24 @@ final class Device {
 
   /// nil: there is no such record.
   private func zoneOfRecord(_ id: String) async throws -> String? {
-    let reply = try await server.ask(.object, "POST", "stores/\(store)/records", [:], #"{"objectIDs":["\#(id)"]}"#, user: user, scope: scope)
+    let reply = try await server.ask(
+      .object, "POST", "stores/\(store)/records", [:], #"{"objectIDs":["\#(id)"]}"#, user: user, scope: scope)
     return reply?.json["records"]?.elements.first?["zoneID"]?["zoneName"]?.string
   }
 
-  private func isStoreMissing(_ reply: Reply) -> Bool { reply.json["reason"]?.string?.hasPrefix("There is no store") ?? false }
+  private func isStoreMissing(_ reply: Reply) -> Bool {
+    reply.json["reason"]?.string?.hasPrefix("There is no store") ?? false
+  }
 
   // MARK: Life of the store
 
   private func setUpIfNeeded() async throws -> Bool {
     if isSetUp { return true }
     let policy = #""zonePolicy":{"deleted":"delete","purged":"delete","encryptedDataReset":"delete"}"#
-    let body = #"{"modelHash":"\#(server.modelHash)","device":{"name":"\#(store)"}\#(scope == .private ? "," + policy : "")}"#
-    guard let reply = try await server.ask(.object, "PUT", "stores/\(store)", [:], body, user: user, scope: scope) else { return false }
+    let body =
+      #"{"modelHash":"\#(server.modelHash)","device":{"name":"\#(store)"}\#(scope == .private ? "," + policy : "")}"#
+    guard let reply = try await server.ask(.object, "PUT", "stores/\(store)", [:], body, user: user, scope: scope)
+    else { return false }
     isSetUp = reply.status == 200
     if !isSetUp { refusals.append("set up: \(reply.text)") }
     return isSetUp
@@ -222,7 +233,9 @@ final class Device {
   @discardableResult
   private func finishReset(hears: Bool = true) async throws -> Bool {
     guard let openReset else { return true }
-    let reply = try await server.ask(.object, "POST", "stores/\(store)/reset", [:], #"{"reason":"userRequest"}"#, user: user, scope: scope, requestID: openReset)
+    let reply = try await server.ask(
+      .object, "POST", "stores/\(store)/reset", [:], #"{"reason":"userRequest"}"#, user: user, scope: scope,
+      requestID: openReset)
     guard let reply, hears else { return false }
     if reply.status != 200 { trouble = reply.text }
     guard reply.status != 503 else { return false }
@@ -234,17 +247,24 @@ final class Device {
   func purgeHistory(force: Bool) async throws {
     guard isSetUp else { return }
     let date = Dates.text(server.time.now + 1)
-    _ = try await server.ask(.object, "DELETE", "stores/\(store)/history", ["beforeDate": date, "force": force ? "true" : "false"], user: user, scope: scope)
+    _ = try await server.ask(
+      .object, "DELETE", "stores/\(store)/history", ["beforeDate": date, "force": force ? "true" : "false"], user: user,
+      scope: scope)
   }
 
   /// Removes the store on the server; the device notices at its next request.
-  func removeStore() async throws { _ = try await server.ask(.object, "DELETE", "stores/\(store)", user: user, scope: scope) }
+  func removeStore() async throws {
+    _ = try await server.ask(.object, "DELETE", "stores/\(store)", user: user, scope: scope)
+  }
 
   /// Repeats an old request; the answer does not reach the device.
   func repeatRequest(_ body: String, _ ledger: inout Ledger) async throws {
-    let reply = try await server.ask(.object, "POST", "stores/\(store)/transactions", [:], body, user: user, scope: scope)
+    let reply = try await server.ask(
+      .object, "POST", "stores/\(store)/transactions", [:], body, user: user, scope: scope)
     guard reply?.status == 200 else { return }
-    for transaction in pending.prefix(inFlightCount) where body.contains(transaction.json) { ledger.accept(transaction.transactionID, transaction.changes) }
+    for transaction in pending.prefix(inFlightCount) where body.contains(transaction.json) {
+      ledger.accept(transaction.transactionID, transaction.changes)
+    }
   }
 
   // MARK: Importing
@@ -266,7 +286,9 @@ final class Device {
     try await askForZones()
     var query = ["limit": String(limit)]
     if let token { query["after"] = token }
-    guard let reply = try await server.ask(.object, "GET", "stores/\(store)/changes", query, user: user, scope: scope), fate != .lost else { return false }
+    guard let reply = try await server.ask(.object, "GET", "stores/\(store)/changes", query, user: user, scope: scope),
+      fate != .lost
+    else { return false }
     if reply.status != 200 { trouble = reply.text }
     switch reply.status {
     case 200: break
@@ -282,7 +304,9 @@ final class Device {
     }
     let page = reply.json
     heardCount += page["changes"]?.count ?? 0
-    if flaw != .losesPages || (page["changes"]?.count ?? 0) != 1 { for change in page["changes"]?.elements ?? [] { apply(change) } }
+    if flaw != .losesPages || (page["changes"]?.count ?? 0) != 1 {
+      for change in page["changes"]?.elements ?? [] { apply(change) }
+    }
     let isMore = page["moreComing"]?.bool ?? false
     guard fate == .kept else { return true }
     token = page["importToken"]?.string
@@ -302,95 +326,17 @@ final class Device {
   func heldBack() async throws -> Set<String> {
     let reply = try await server.ask(.object, "GET", "stores/\(store)/quarantine", user: user, scope: scope)
     let rows = reply?.json["quarantined"]?.elements ?? []
-    return Set(rows.filter { $0["reason"]?.string?.contains("names an object of the zone") ?? false }.compactMap { $0["objectID"]?.string })
+    return Set(
+      rows.filter { $0["reason"]?.string?.contains("names an object of the zone") ?? false }.compactMap {
+        $0["objectID"]?.string
+      })
   }
 
   /// The changes that an up-to-date device would still get: echoes.
   func echoes() async throws -> [String] {
-    let reply = try await server.ask(.object, "GET", "stores/\(store)/changes", token.map { ["after": $0] } ?? [:], user: user, scope: scope)
+    let reply = try await server.ask(
+      .object, "GET", "stores/\(store)/changes", token.map { ["after": $0] } ?? [:], user: user, scope: scope)
     token = reply?.json["importToken"]?.string ?? token
     return (reply?.json["changes"]?.elements ?? []).map(\.line)
-  }
-}
-
-extension Replica {
-  fileprivate mutating func apply(page change: JSONValue, _ flaw: Device.Flaw?) {
-    let id = change["objectID"]?.string ?? ""
-    switch change["changeType"]?.string {
-    case "save":
-      var object = Object(entity: change["entity"]?.string ?? "", zone: change["zoneID"]?["zoneName"]?.string ?? "")
-      for (name, value) in change["attributes"]?.members ?? [] where value.line != "null" { object.attributes[name] = value.line }
-      object.attributes = object.attributes.filter { shape.attribute($0.key, of: object.entity) != nil }
-      for (name, value) in change["relationships"]?.members ?? [] { object.pointers[name] = value.string }
-      put(id, object)
-    case "delete": if flaw != .ignoresDeletions { delete(id) }
-    case "move": move(id, to: change["to"]?["zoneName"]?.string ?? "")
-    case "link", "unlink":
-      guard let relationship = shape.relationship(change["relationship"]?.string ?? "", of: change["entity"]?.string ?? "") else { return }
-      let target = change["target"]?["objectID"]?.string ?? ""
-      var pair = link(relationship, id, target)
-      if flaw == .doublesLinks { pair = Link(relationship: relationship.name, first: id, second: target) }
-      if change["changeType"]?.string == "link" { insert(pair) } else if flaw != .ignoresUnlinks { remove(pair) }
-    case "zone": if change["action"]?.string != "pause" { removeZone(change["zoneID"]?["zoneName"]?.string ?? "") }
-    default: break
-    }
-  }
-}
-
-extension JSONValue {
-  /// Text in one canonical form.
-  var line: String {
-    var writer = JSONWriter()
-    writer.value(self)
-    return String(decoding: writer.bytes, as: UTF8.self)
-  }
-}
-
-extension Change {
-  var json: String {
-    var text = #"{"changeType":"\#(kind.rawValue)","entity":"\#(entity)","objectID":"\#(objectID)""#
-    if kind != .delete {
-      let values = attributes.sorted { $0.key < $1.key }.map { #""\#($0.key)":\#($0.value)"# }
-      let pointers = relationships.sorted { $0.key < $1.key }.map { #""\#($0.key)":\#($0.value.json)"# }
-      text += #","attributes":{\#(values.joined(separator: ","))},"relationships":{\#(pointers.joined(separator: ","))}"#
-    }
-    return text + "}"
-  }
-}
-
-extension Change {
-  /// True when the change concerns one of these objects.
-  func names(_ objects: Set<String>) -> Bool {
-    if objects.contains(objectID) { return true }
-    return relationships.values.contains { relation in
-      switch relation {
-      case .toOne(let target): target.map(objects.contains) ?? false
-      case .toMany(let targets): !objects.isDisjoint(with: targets)
-      case .delta(let added, let removed): !objects.isDisjoint(with: added + removed)
-      }
-    }
-  }
-}
-
-extension Change.Relation {
-  var json: String {
-    func list(_ names: [String]) -> String { "[" + names.map { #""\#($0)""# }.joined(separator: ",") + "]" }
-    switch self {
-    case .toOne(let target): return target.map { #""\#($0)""# } ?? "null"
-    case .toMany(let targets): return list(targets)
-    case .delta(let added, let removed): return #"{"add":\#(list(added)),"remove":\#(list(removed))}"#
-    }
-  }
-}
-
-/// Dates in the mirror API's format.
-enum Dates {
-  static func text(_ milliseconds: Int64) -> String {
-    var seconds = time_t(milliseconds / 1000)
-    var parts = tm()
-    gmtime_r(&seconds, &parts)
-    func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
-    let fraction = String(1000 + milliseconds % 1000).dropFirst()
-    return "\(1900 + parts.tm_year)-\(two(parts.tm_mon + 1))-\(two(parts.tm_mday))T\(two(parts.tm_hour)):\(two(parts.tm_min)):\(two(parts.tm_sec)).\(fraction)Z"
   }
 }

@@ -31,14 +31,19 @@ final class Directory: Sendable {
       Answer(
         IdentifyUsers.Reply(
           users: message.lookups.map { lookup in
-            lookup.userRecordName.map { IdentifyUsers.Identity(userRecordName: $0, givenName: $0, familyName: nil, emailAddress: nil, phoneNumber: nil) }
+            lookup.userRecordName.map {
+              IdentifyUsers.Identity(
+                userRecordName: $0, givenName: $0, familyName: nil, emailAddress: nil, phoneNumber: nil)
+            }
           }))
     }
     handlers.on(FetchShardEpochs.self) { [self] message, _, _ in
       Answer(FetchShardEpochs.Reply(epochs: epochs.withLock { epochs in message.shard.map { [epochs[$0]] } ?? epochs }))
     }
     handlers.on(NoteShardEpochs.self) { [self] message, _, _ in
-      epochs.withLock { epochs in for opened in message.epochs { epochs[opened.shard] = max(epochs[opened.shard], opened.epoch) } }
+      epochs.withLock { epochs in
+        for opened in message.epochs { epochs[opened.shard] = max(epochs[opened.shard], opened.epoch) }
+      }
       return Answer(Acknowledgement())
     }
     handlers.on(NoteSharedZones.self) { [self] message, _, _ in
@@ -56,10 +61,14 @@ final class Directory: Sendable {
           }))
     }
     handlers.on(CompareSharedZones.self) { [self] message, _, _ in
-      zones.withLock { zones in for zone in message.zones where zone.sequence >= zones[zone.key]?.sequence ?? 0 { zones[zone.key] = zone } }
+      zones.withLock { zones in
+        for zone in message.zones where zone.sequence >= zones[zone.key]?.sequence ?? 0 { zones[zone.key] = zone }
+      }
       return Answer(CompareSharedZones.Reply(correctedCount: 0))
     }
-    handlers.on(FetchSharedZones.self) { [self] message, _, _ in Answer(FetchSharedZones.Reply(owners: owners(sharingWith: message.userRecordName))) }
+    handlers.on(FetchSharedZones.self) { [self] message, _, _ in
+      Answer(FetchSharedZones.Reply(owners: owners(sharingWith: message.userRecordName)))
+    }
     return handlers
   }
 
@@ -73,7 +82,10 @@ final class Directory: Sendable {
     return Dictionary(grouping: theirs, by: \.key.database.owner).sorted { $0.key < $1.key }.map { owner, zones in
       let sorted = zones.sorted { $0.key < $1.key }
       return FetchSharedZones.Reply.Owner(
-        owner: owner, zones: sorted.map { FetchSharedZones.Reply.Zone(zoneName: $0.key.zoneName, isActive: $0.isActive, sequence: $0.sequence) })
+        owner: owner,
+        zones: sorted.map {
+          FetchSharedZones.Reply.Zone(zoneName: $0.key.zoneName, isActive: $0.isActive, sequence: $0.sequence)
+        })
     }
   }
 }

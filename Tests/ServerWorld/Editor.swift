@@ -24,7 +24,9 @@ struct Editor {
       draft.apply([change])
     }
     // Now and then an object is inserted, connected and deleted in one transaction.
-    if Int.random(in: 0..<8, using: &generator) == 0, let made = changes.first(where: { $0.kind == .insert }), draft.objects[made.objectID] != nil {
+    if Int.random(in: 0..<8, using: &generator) == 0, let made = changes.first(where: { $0.kind == .insert }),
+      draft.objects[made.objectID] != nil
+    {
       changes.append(Change(kind: .delete, entity: made.entity, objectID: made.objectID))
     }
     return changes
@@ -38,14 +40,18 @@ struct Editor {
       let zone = view.objects.values.map(\.zone).sorted().randomElement(using: &generator) ?? ""
       var change = Change(kind: .insert, entity: entity, objectID: "\(prefix)-\(entity)-\(counter)")
       for attribute in shape.attributes(of: entity) {
-        if let value = attribute.defaultValue { change.attributes[attribute.name] = attribute.type == .string ? "\"\(value)\"" : value }
+        if let value = attribute.defaultValue {
+          change.attributes[attribute.name] = attribute.type == .string ? "\"\(value)\"" : value
+        }
       }
       change.attributes.merge(attributes(entity, &generator)) { $1 }
       change.relationships = relationships(entity, zone: zone, on: view, chance: needsPlace ? 1 : 3, &generator)
       if needsPlace, !change.relationships.values.contains(where: \.namesSomebody) { return nil }
       return change
     }
-    guard let id = view.objects.keys.sorted().randomElement(using: &generator), let object = view.objects[id] else { return nil }
+    guard let id = view.objects.keys.sorted().randomElement(using: &generator), let object = view.objects[id] else {
+      return nil
+    }
     if roll < 5 { return Change(kind: .delete, entity: object.entity, objectID: id) }
     let change = Change(
       kind: .update, entity: object.entity, objectID: id, attributes: attributes(object.entity, &generator),
@@ -55,7 +61,9 @@ struct Editor {
 
   func attributes(_ entity: String, _ generator: inout SeededGenerator) -> [String: String] {
     var values: [String: String] = [:]
-    for attribute in shape.attributes(of: entity) where Int.random(in: 0..<3, using: &generator) == 0 { values[attribute.name] = value(of: attribute, &generator) }
+    for attribute in shape.attributes(of: entity) where Int.random(in: 0..<3, using: &generator) == 0 {
+      values[attribute.name] = value(of: attribute, &generator)
+    }
     return values
   }
 
@@ -83,8 +91,11 @@ struct Editor {
   ) -> [String: Change.Relation] {
     var values: [String: Change.Relation] = [:]
     for relationship in shape.relationships(of: entity) where Int.random(in: 0..<chance, using: &generator) == 0 {
-      let candidates = view.objects.filter { shape.isA($0.value.entity, relationship.destinationName) && ($0.value.zone == zone || $0.value.zone == "") }
-      let chosen = Array(candidates.keys.sorted().shuffled(using: &generator).prefix(Int.random(in: 0...3, using: &generator)))
+      let candidates = view.objects.filter {
+        shape.isA($0.value.entity, relationship.destinationName) && ($0.value.zone == zone || $0.value.zone == "")
+      }
+      let chosen = Array(
+        candidates.keys.sorted().shuffled(using: &generator).prefix(Int.random(in: 0...3, using: &generator)))
       if !relationship.isToMany {
         values[relationship.name] = .toOne(chosen.first)
       } else if Bool.random(using: &generator) {

@@ -53,12 +53,17 @@ struct Ledger {
   func problems(in picture: Replica.Picture) -> [String] {
     entries.sorted { $0.key < $1.key }.flatMap { id, entry -> [String] in
       if entry.isUncertain || shape.deletePolicy(of: entry.entity) == .editWins { return [] }
-      guard let object = picture.objects[id] else { return entry.isDeleted ? [] : ["\(entry.entity) \(id) was acknowledged and nobody deleted it: it is gone"] }
+      guard let object = picture.objects[id] else {
+        return entry.isDeleted ? [] : ["\(entry.entity) \(id) was acknowledged and nobody deleted it: it is gone"]
+      }
       if entry.isDeleted { return ["\(entry.entity) \(id) was deleted, and is there"] }
       return shape.attributes(of: entry.entity).compactMap { attribute in
-        guard shape.policy(of: attribute) == .arrival, !entry.uncertain.contains(attribute.name), let value = entry.values[attribute.name] else { return nil }
+        guard shape.policy(of: attribute) == .arrival, !entry.uncertain.contains(attribute.name),
+          let value = entry.values[attribute.name]
+        else { return nil }
         let there = object.attributes[attribute.name] ?? "null"
-        return there == value ? nil : "\(entry.entity) \(id).\(attribute.name) was last acknowledged as \(value), and is \(there)"
+        return there == value
+          ? nil : "\(entry.entity) \(id).\(attribute.name) was last acknowledged as \(value), and is \(there)"
       }
     }
   }

@@ -23,7 +23,8 @@ package struct ModelShape: Sendable {
   /// The attributes that a run sets, by name.
   func attributes(of entity: String) -> [Attribute] {
     lineage(entity).flatMap(\.attributes).filter { attribute in
-      guard !attribute.isTransient, !attribute.isDerived, attribute.userInfo[ReservedName.ignoredPropertyKey] == nil else { return false }
+      guard !attribute.isTransient, !attribute.isDerived, attribute.userInfo[ReservedName.ignoredPropertyKey] == nil
+      else { return false }
       switch attribute.type {
       case .string, .integer16, .integer32, .integer64, .boolean, .date, .double, .float, .uuid: return true
       default: return false
@@ -33,9 +34,13 @@ package struct ModelShape: Sendable {
 
   func attribute(_ name: String, of entity: String) -> Attribute? { attributes(of: entity).first { $0.name == name } }
 
-  func relationships(of entity: String) -> [Relationship] { lineage(entity).flatMap(\.relationships).filter { !$0.isTransient }.sorted { $0.name < $1.name } }
+  func relationships(of entity: String) -> [Relationship] {
+    lineage(entity).flatMap(\.relationships).filter { !$0.isTransient }.sorted { $0.name < $1.name }
+  }
 
-  func relationship(_ name: String, of entity: String) -> Relationship? { relationships(of: entity).first { $0.name == name } }
+  func relationship(_ name: String, of entity: String) -> Relationship? {
+    relationships(of: entity).first { $0.name == name }
+  }
 
   func inverse(of relationship: Relationship) -> Relationship? {
     relationships(of: relationship.destinationName).first { $0.name == relationship.inverseName }
@@ -48,6 +53,7 @@ package struct ModelShape: Sendable {
   }
 
   func deletePolicy(of entity: String) -> DeletePolicy {
-    lineage(entity).compactMap { $0.userInfo[ReservedName.deletePolicyKey].flatMap(DeletePolicy.init(rawValue:)) }.first ?? .deleteWins
+    lineage(entity).compactMap { $0.userInfo[ReservedName.deletePolicyKey].flatMap(DeletePolicy.init(rawValue:)) }.first
+      ?? .deleteWins
   }
 }

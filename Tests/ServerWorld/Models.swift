@@ -18,16 +18,22 @@ package enum RunModels {
       Entity(
         name: "Card",
         attributes: [
-          Attribute(name: "title", type: .string), Attribute(name: "rank", type: .integer32, defaultValue: "3"), attribute("body", .string, .hlc),
-          attribute("highest", .integer64, .max), attribute("earliest", .date, .min), attribute("likes", .integer32, .counter), attribute("labels", .string, .setUnion),
+          Attribute(name: "title", type: .string), Attribute(name: "rank", type: .integer32, defaultValue: "3"),
+          attribute("body", .string, .hlc),
+          attribute("highest", .integer64, .max), attribute("earliest", .date, .min),
+          attribute("likes", .integer32, .counter), attribute("labels", .string, .setUnion),
         ],
         relationships: [
-          Sample.toOne("box", "Box", "cards"), Sample.toMany("marks", "Mark", "cards"), Sample.toOne("cover", "Cover", "card"),
+          Sample.toOne("box", "Box", "cards"), Sample.toMany("marks", "Mark", "cards"),
+          Sample.toOne("cover", "Cover", "card"),
           Sample.toMany("related", "Card", "related"),
         ]),
-      Entity(name: "Cover", attributes: [Attribute(name: "isLarge", type: .boolean)], relationships: [Sample.toOne("card", "Card", "cover")]),
       Entity(
-        name: "Pin", attributes: [Attribute(name: "title", type: .string)], relationships: [Sample.toOne("box", "Box", "pins"), Sample.toMany("marks", "Mark", "pins")],
+        name: "Cover", attributes: [Attribute(name: "isLarge", type: .boolean)],
+        relationships: [Sample.toOne("card", "Card", "cover")]),
+      Entity(
+        name: "Pin", attributes: [Attribute(name: "title", type: .string)],
+        relationships: [Sample.toOne("box", "Box", "pins"), Sample.toMany("marks", "Mark", "pins")],
         userInfo: [ReservedName.deletePolicyKey: DeletePolicy.editWins.rawValue]),
       Entity(
         name: "Box", attributes: [Attribute(name: "name", type: .string), Attribute(name: "weight", type: .double)],
@@ -52,9 +58,12 @@ extension RunModels {
   }
 
   private static func currentVersion(of bundle: URL) throws -> ManagedObjectModel {
-    let versions = try FileManager.default.contentsOfDirectory(atPath: bundle.path).filter { $0.hasSuffix(".xcdatamodel") }.sorted()
+    let versions = try FileManager.default.contentsOfDirectory(atPath: bundle.path).filter {
+      $0.hasSuffix(".xcdatamodel")
+    }.sorted()
     let plist = try? Data(contentsOf: bundle.appending(path: ".xccurrentversion"))
     let current = try plist.map { try ModelReader.currentVersion(fromPlist: Array($0)) }
-    return try ModelReader.read(Array(try Data(contentsOf: bundle.appending(path: current ?? versions.last ?? "").appending(path: "contents"))))
+    return try ModelReader.read(
+      Array(try Data(contentsOf: bundle.appending(path: current ?? versions.last ?? "").appending(path: "contents"))))
   }
 }

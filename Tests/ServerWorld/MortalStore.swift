@@ -84,7 +84,9 @@ private struct MortalShard: ShardStore {
 
   func turns(of party: String) -> any ShardStore { MortalShard(base: base.turns(of: party), life: life) }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
+    Value
+  > {
     guard life.beginsCommit() else { return NoCommit<Value>(shard: shard) }
     let commit = base.enqueue(body)
     Task { [life] in

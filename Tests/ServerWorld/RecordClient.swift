@@ -45,17 +45,24 @@ final class RecordClient {
   /// The records of all zones.
   func rows() async throws -> [Row] {
     var rows: [Row] = []
-    let zones = try await server.ask(.record, "POST", "changes/database", [:], "{}", user: user)?.json["zones"]?.elements ?? []
-    for name in zones.filter({ $0["deleted"]?.bool != true }).compactMap({ $0["zoneID"]?["zoneName"]?.string }).sorted() {
+    let zones =
+      try await server.ask(.record, "POST", "changes/database", [:], "{}", user: user)?.json["zones"]?.elements ?? []
+    for name in zones.filter({ $0["deleted"]?.bool != true }).compactMap({ $0["zoneID"]?["zoneName"]?.string }).sorted()
+    {
       for record in try await feed(of: name) where record["deleted"]?.bool != true {
-        rows.append(Row(name: record["recordName"]?.string ?? "", type: record["recordType"]?.string ?? "", zone: name, json: record))
+        rows.append(
+          Row(
+            name: record["recordName"]?.string ?? "", type: record["recordType"]?.string ?? "", zone: name, json: record
+          ))
       }
     }
     return rows
   }
 
   /// The names of a zone's records, including deleted ones. A deleted zone no longer has them.
-  func names(everIn zone: String) async throws -> [String] { try await feed(of: zone).compactMap { $0["recordName"]?.string } }
+  func names(everIn zone: String) async throws -> [String] {
+    try await feed(of: zone).compactMap { $0["recordName"]?.string }
+  }
 
   private func feed(of name: String) async throws -> [JSONValue] {
     var records: [JSONValue] = []
@@ -64,7 +71,10 @@ final class RecordClient {
     while more {
       let since = token.map { #","syncToken":"\#($0)""# } ?? ""
       let body = #"{"zones":[{"zoneID":{"zoneName":"\#(name)"}\#(since)}]}"#
-      guard let zone = try await server.ask(.record, "POST", "changes/zone", [:], body, user: user)?.json["zones"]?.elements.first else { break }
+      guard
+        let zone = try await server.ask(.record, "POST", "changes/zone", [:], body, user: user)?.json["zones"]?.elements
+          .first
+      else { break }
       records += zone["records"]?.elements ?? []
       token = zone["syncToken"]?.string
       more = zone["moreComing"]?.bool ?? false
@@ -84,26 +94,38 @@ final class RecordClient {
         problems.append("record \(row.name) has no entity")
         continue
       }
-      if objects[row.name] != nil { problems.append("\(entity) \(row.name) is in two zones, \(objects[row.name]?.zone ?? "") and \(row.zone)") }
+      if objects[row.name] != nil {
+        problems.append("\(entity) \(row.name) is in two zones, \(objects[row.name]?.zone ?? "") and \(row.zone)")
+      }
       objects[row.name] = object(of: row, entity)
     }
     for row in rows where row.type == "CDMR" {
       let names = row.text("CD_recordNames")?.split(separator: ":").map(String.init) ?? []
       let entities = row.text("CD_entityNames")?.split(separator: ":").map(String.init) ?? []
       let relationships = row.text("CD_relationships")?.split(separator: ":").map(String.init) ?? []
-      guard names.count == 2, entities.count == 2, relationships.count == 2, let relationship = shape.relationship(relationships[0], of: entities[0]) else {
+      guard names.count == 2, entities.count == 2, relationships.count == 2,
+        let relationship = shape.relationship(relationships[0], of: entities[0])
+      else {
         problems.append("link record \(row.name) can't be read: \(row.json.line)")
         continue
       }
       for name in names {
         if objects[name] == nil, !deleted.contains(name) {
-          problems.append("link \(relationships.joined(separator: "/")) \(names.joined(separator: "–")) points to nothing: there is no \(name)")
+          problems.append(
+            "link \(relationships.joined(separator: "/")) \(names.joined(separator: "–")) points to nothing: there is no \(name)"
+          )
         }
-        if let zone = objects[name]?.zone, zone != row.zone { problems.append("link \(names.joined(separator: "–")) is in \(row.zone), \(name) in \(zone)") }
+        if let zone = objects[name]?.zone, zone != row.zone {
+          problems.append("link \(names.joined(separator: "–")) is in \(row.zone), \(name) in \(zone)")
+        }
       }
-      if !links.insert(replica.link(relationship, names[0], names[1])).inserted { problems.append("link \(names.joined(separator: "–")) is there twice") }
+      if !links.insert(replica.link(relationship, names[0], names[1])).inserted {
+        problems.append("link \(names.joined(separator: "–")) is there twice")
+      }
     }
-    for (id, object) in objects.sorted(by: { $0.key < $1.key }) { problems += self.problems(ofPointersOf: id, object, objects) }
+    for (id, object) in objects.sorted(by: { $0.key < $1.key }) {
+      problems += self.problems(ofPointersOf: id, object, objects)
+    }
     let gone = deleted.filter { objects[$0] == nil }
     for (id, object) in objects { objects[id]?.pointers = object.pointers.filter { !gone.contains($0.value) } }
     links = links.filter { objects[$0.first] != nil && objects[$0.second] != nil }
@@ -120,18 +142,28 @@ final class RecordClient {
       default: object.attributes[attribute.name] = value.line
       }
     }
-    for relationship in shape.relationships(of: entity) where !relationship.isToMany { object.pointers[relationship.name] = row.text("CD_" + relationship.name) }
+    for relationship in shape.relationships(of: entity) where !relationship.isToMany {
+      object.pointers[relationship.name] = row.text("CD_" + relationship.name)
+    }
     return object
   }
 
   /// Dangling references, and pairs whose sides disagree.
-  private func problems(ofPointersOf id: String, _ object: Replica.Object, _ objects: [String: Replica.Object]) -> [String] {
+  private func problems(ofPointersOf id: String, _ object: Replica.Object, _ objects: [String: Replica.Object])
+    -> [String]
+  {
     object.pointers.sorted { $0.key < $1.key }.compactMap { name, target in
-      guard let other = objects[target] else { return deleted.contains(target) ? nil : "\(object.entity) \(id).\(name) points to nothing: there is no \(target)" }
+      guard let other = objects[target] else {
+        return deleted.contains(target)
+          ? nil : "\(object.entity) \(id).\(name) points to nothing: there is no \(target)"
+      }
       if other.zone != object.zone { return "\(object.entity) \(id).\(name) points to \(target) in another zone" }
-      guard let relationship = shape.relationship(name, of: object.entity), let inverse = shape.inverse(of: relationship), !inverse.isToMany else { return nil }
+      guard let relationship = shape.relationship(name, of: object.entity),
+        let inverse = shape.inverse(of: relationship), !inverse.isToMany
+      else { return nil }
       return other.pointers[inverse.name] == id
-        ? nil : "\(object.entity) \(id).\(name) points to \(target), whose \(inverse.name) is \(other.pointers[inverse.name] ?? "nil")"
+        ? nil
+        : "\(object.entity) \(id).\(name) points to \(target), whose \(inverse.name) is \(other.pointers[inverse.name] ?? "nil")"
     }
   }
 
@@ -146,19 +178,24 @@ final class RecordClient {
     let roll = Int.random(in: 0..<10, using: &generator)
     guard row.type != "CDMR", let entity = row.text("CD_entityName") else {
       if roll < 5 { return "leaves a link alone" }
-      return try await modify(#"{"operationType":"forceDelete","record":{"recordName":"\#(row.name)"}}"#, in: row.zone, "deletes link \(row.name)", [], &ledger)
+      return try await modify(
+        #"{"operationType":"forceDelete","record":{"recordName":"\#(row.name)"}}"#, in: row.zone,
+        "deletes link \(row.name)", [], &ledger)
     }
     switch roll {
     case 0..<2:
       let change = Change(kind: .delete, entity: entity, objectID: row.name)
       deleted.insert(row.name)
       return try await modify(
-        #"{"operationType":"forceDelete","record":{"recordName":"\#(row.name)"}}"#, in: row.zone, "deletes \(entity) \(row.name)", [change], &ledger)
+        #"{"operationType":"forceDelete","record":{"recordName":"\#(row.name)"}}"#, in: row.zone,
+        "deletes \(entity) \(row.name)", [change], &ledger)
     case 2..<4:
-      let made = Change(kind: .insert, entity: entity, objectID: "record-\(counter)", attributes: editor.attributes(entity, &generator))
+      let made = Change(
+        kind: .insert, entity: entity, objectID: "record-\(counter)", attributes: editor.attributes(entity, &generator))
       return try await modify(operation("forceReplace", made), in: row.zone, "makes \(made.json)", [made], &ledger)
     default:
-      let change = Change(kind: .update, entity: entity, objectID: row.name, attributes: editor.attributes(entity, &generator))
+      let change = Change(
+        kind: .update, entity: entity, objectID: row.name, attributes: editor.attributes(entity, &generator))
       return try await modify(operation("forceUpdate", change), in: row.zone, "edits \(change.json)", [change], &ledger)
     }
   }
@@ -169,8 +206,11 @@ final class RecordClient {
       spoiled.removeFirst()
       return try await mend(place, &ledger).line
     }
-    let rows = try await rows().filter { $0.type.hasPrefix("CD_") && !$0.type.hasPrefix("CD_M2M_") }.sorted { $0.name < $1.name }
-    guard let row = rows.randomElement(using: &generator), let entity = row.text("CD_entityName"), entity != "Nothing" else {
+    let rows = try await rows().filter { $0.type.hasPrefix("CD_") && !$0.type.hasPrefix("CD_M2M_") }.sorted {
+      $0.name < $1.name
+    }
+    guard let row = rows.randomElement(using: &generator), let entity = row.text("CD_entityName"), entity != "Nothing"
+    else {
       return "the record client finds nothing to spoil"
     }
     counter += 1
@@ -185,7 +225,9 @@ final class RecordClient {
   /// - Returns: true when any record was repaired.
   func mendAll(_ ledger: inout Ledger) async throws -> Bool {
     var isMended = false
-    for place in everSpoiled.sorted(by: { $0.key < $1.key }).map(\.value) { isMended = try await mend(place, &ledger).isDone || isMended }
+    for place in everSpoiled.sorted(by: { $0.key < $1.key }).map(\.value) {
+      isMended = try await mend(place, &ledger).isDone || isMended
+    }
     spoiled = []
     return isMended
   }
@@ -195,7 +237,8 @@ final class RecordClient {
 
   private func mend(_ place: Spoiled, _ ledger: inout Ledger) async throws -> (line: String, isDone: Bool) {
     // The record may have moved meanwhile, or be gone.
-    guard let row = try await rows().first(where: { $0.name == place.name }), row.text("CD_entityName") == "Nothing" else {
+    guard let row = try await rows().first(where: { $0.name == place.name }), row.text("CD_entityName") == "Nothing"
+    else {
       return ("\(place.name) needs no mending", false)
     }
     counter += 1
@@ -208,7 +251,9 @@ final class RecordClient {
 
   private func operation(_ kind: String, _ change: Change) -> String {
     var fields = [#""CD_entityName":{"value":"\#(change.entity)"}"#]
-    for (name, value) in change.attributes.sorted(by: { $0.key < $1.key }) { fields.append(#""CD_\#(name)":{"value":\#(wire(value, name, change.entity))}"#) }
+    for (name, value) in change.attributes.sorted(by: { $0.key < $1.key }) {
+      fields.append(#""CD_\#(name)":{"value":\#(wire(value, name, change.entity))}"#)
+    }
     return
       #"{"operationType":"\#(kind)","record":{"recordName":"\#(change.objectID)","recordType":"CD_\#(shape.root(of: change.entity))","fields":{\#(fields.joined(separator: ","))}}}"#
   }
@@ -228,14 +273,18 @@ final class RecordClient {
     return String(1_795_132_800_000 + ((digits[3] * 60 + digits[4]) * 60 + digits[5]) * 1000 + digits[6])
   }
 
-  private func modify(_ operation: String, in zone: String, _ line: String, _ changes: [Change], _ ledger: inout Ledger) async throws -> String {
+  private func modify(_ operation: String, in zone: String, _ line: String, _ changes: [Change], _ ledger: inout Ledger)
+    async throws -> String
+  {
     let body = #"{"operations":[\#(operation)],"zoneID":{"zoneName":"\#(zone)"}}"#
-    let reply = try await server.ask(.record, "POST", "records/modify", [:], body, user: user, requestID: "\(user):record \(counter)")
+    let reply = try await server.ask(
+      .record, "POST", "records/modify", [:], body, user: user, requestID: "\(user):record \(counter)")
     guard let reply else {
       ledger.doubt(changes)
       return line + ": no answer"
     }
-    let code = reply.json["records"]?.elements.first?["serverErrorCode"]?.string ?? (reply.status == 200 ? nil : reply.text)
+    let code =
+      reply.json["records"]?.elements.first?["serverErrorCode"]?.string ?? (reply.status == 200 ? nil : reply.text)
     if code == nil { ledger.accept("record \(counter)", changes) }
     return line + (code.map { ": \($0)" } ?? "")
   }

@@ -27,7 +27,9 @@ struct Link: Hashable, Comparable, Sendable {
   let first: String
   let second: String
 
-  static func < (left: Link, right: Link) -> Bool { (left.relationship, left.first, left.second) < (right.relationship, right.first, right.second) }
+  static func < (left: Link, right: Link) -> Bool {
+    (left.relationship, left.first, left.second) < (right.relationship, right.first, right.second)
+  }
 }
 
 struct Replica: Sendable {
@@ -79,13 +81,17 @@ struct Replica: Sendable {
 
   mutating func delete(_ id: String) {
     objects[id] = nil
-    for (owner, object) in objects where object.pointers.values.contains(id) { objects[owner]?.pointers = object.pointers.filter { $0.value != id } }
+    for (owner, object) in objects where object.pointers.values.contains(id) {
+      objects[owner]?.pointers = object.pointers.filter { $0.value != id }
+    }
     links = links.filter { $0.first != id && $0.second != id }
   }
 
   func link(_ relationship: Relationship, _ owner: String, _ target: String) -> Link {
     let inverse = relationship.inverseName ?? ""
-    if relationship.name == inverse { return Link(relationship: inverse, first: min(owner, target), second: max(owner, target)) }
+    if relationship.name == inverse {
+      return Link(relationship: inverse, first: min(owner, target), second: max(owner, target))
+    }
     return relationship.name < inverse
       ? Link(relationship: relationship.name + "/" + inverse, first: owner, second: target)
       : Link(relationship: inverse + "/" + relationship.name, first: target, second: owner)
@@ -110,21 +116,28 @@ struct Replica: Sendable {
           if !isAhead || isGone(change.objectID) { refused.insert(index) }
           continue
         }
-        for (name, value) in change.attributes { objects[change.objectID]?.attributes[name] = value == "null" ? nil : value }
+        for (name, value) in change.attributes {
+          objects[change.objectID]?.attributes[name] = value == "null" ? nil : value
+        }
       case .delete:
         delete(change.objectID)
         deletedAt[change.objectID] = index
       }
     }
-    for (index, change) in changes.enumerated() where change.kind != .delete && !refused.contains(index) && index > deletedAt[change.objectID] ?? -1 {
-      for (name, value) in change.relationships.sorted(by: { $0.key < $1.key }) { set(name, of: change.objectID, change.entity, to: value) }
+    for (index, change) in changes.enumerated()
+    where change.kind != .delete && !refused.contains(index) && index > deletedAt[change.objectID] ?? -1 {
+      for (name, value) in change.relationships.sorted(by: { $0.key < $1.key }) {
+        set(name, of: change.objectID, change.entity, to: value)
+      }
     }
   }
 
   private func isGone(_ id: String) -> Bool { objects[id] == nil && everSeen.contains(id) }
 
   private mutating func set(_ name: String, of owner: String, _ entity: String, to value: Change.Relation) {
-    guard let relationship = shape.relationship(name, of: entity), let inverse = shape.inverse(of: relationship) else { return }
+    guard let relationship = shape.relationship(name, of: entity), let inverse = shape.inverse(of: relationship) else {
+      return
+    }
     switch value {
     case .toOne(let target):
       let target = target.flatMap { isGone($0) ? nil : $0 }
@@ -135,7 +148,9 @@ struct Replica: Sendable {
       release(relationship, pointingTo: target, but: owner)
       objects[target]?.pointers[inverse.name] = owner
     case .toMany(let targets):
-      for target in members(relationship, inverse, of: owner).subtracting(targets) { remove(relationship, inverse, owner, target) }
+      for target in members(relationship, inverse, of: owner).subtracting(targets) {
+        remove(relationship, inverse, owner, target)
+      }
       for target in targets { add(relationship, inverse, owner, target) }
     case .delta(let added, let removed):
       for target in removed { remove(relationship, inverse, owner, target) }
@@ -156,15 +171,23 @@ struct Replica: Sendable {
       // The ends may be objects that are not here.
       return Set(links.flatMap { [$0.first, $0.second] }.filter { links.contains(link(relationship, owner, $0)) })
     }
-    return Set(objects.filter { $0.value.pointers[inverse.name] == owner && shape.relationships(of: $0.value.entity).contains(inverse) }.keys)
+    return Set(
+      objects.filter {
+        $0.value.pointers[inverse.name] == owner && shape.relationships(of: $0.value.entity).contains(inverse)
+      }.keys)
   }
 
   private mutating func add(_ relationship: Relationship, _ inverse: Relationship, _ owner: String, _ target: String) {
     if isGone(target) { return }
-    if inverse.isToMany { links.insert(link(relationship, owner, target)) } else { objects[target]?.pointers[inverse.name] = owner }
+    if inverse.isToMany {
+      links.insert(link(relationship, owner, target))
+    } else {
+      objects[target]?.pointers[inverse.name] = owner
+    }
   }
 
-  private mutating func remove(_ relationship: Relationship, _ inverse: Relationship, _ owner: String, _ target: String) {
+  private mutating func remove(_ relationship: Relationship, _ inverse: Relationship, _ owner: String, _ target: String)
+  {
     if inverse.isToMany {
       links.remove(link(relationship, owner, target))
     } else if objects[target]?.pointers[inverse.name] == owner {
@@ -193,12 +216,20 @@ extension Replica.Picture {
       switch (objects[id], other.objects[id]) {
       case (let here?, let there?):
         if here.entity != there.entity { lines.append("\(id) is a \(here.entity) here, a \(there.entity) there") }
-        if comparesZones, here.zone != there.zone { lines.append("\(id) is in zone \(here.zone) here, \(there.zone) there") }
-        for name in Set(here.attributes.keys).union(there.attributes.keys).sorted() where here.attributes[name] != there.attributes[name] {
-          lines.append("\(here.entity) \(id).\(name) is \(here.attributes[name] ?? "null") here, \(there.attributes[name] ?? "null") there")
+        if comparesZones, here.zone != there.zone {
+          lines.append("\(id) is in zone \(here.zone) here, \(there.zone) there")
         }
-        for name in Set(here.pointers.keys).union(there.pointers.keys).sorted() where here.pointers[name] != there.pointers[name] {
-          lines.append("\(here.entity) \(id).\(name) points to \(here.pointers[name] ?? "nil") here, \(there.pointers[name] ?? "nil") there")
+        for name in Set(here.attributes.keys).union(there.attributes.keys).sorted()
+        where here.attributes[name] != there.attributes[name] {
+          lines.append(
+            "\(here.entity) \(id).\(name) is \(here.attributes[name] ?? "null") here, \(there.attributes[name] ?? "null") there"
+          )
+        }
+        for name in Set(here.pointers.keys).union(there.pointers.keys).sorted()
+        where here.pointers[name] != there.pointers[name] {
+          lines.append(
+            "\(here.entity) \(id).\(name) points to \(here.pointers[name] ?? "nil") here, \(there.pointers[name] ?? "nil") there"
+          )
         }
       case (let here?, nil): lines.append("\(here.entity) \(id) is only here")
       case (nil, let there?): lines.append("\(there.entity) \(id) is only there")
@@ -206,7 +237,8 @@ extension Replica.Picture {
       }
     }
     for link in links.symmetricDifference(other.links).sorted() {
-      lines.append("link \(link.relationship) \(link.first)–\(link.second) is only \(links.contains(link) ? "here" : "there")")
+      lines.append(
+        "link \(link.relationship) \(link.first)–\(link.second) is only \(links.contains(link) ? "here" : "there")")
     }
     return lines
   }

@@ -53,7 +53,9 @@ final class Server: Sendable {
     modelHash = ModelIndex(model).modelHash
     random = SeededBytes(seed: seed)
     let memory = "/dev/shm"
-    root = (FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory()) + "/aquifer-convergence-\(UUID().uuidString)"
+    root =
+      (FileManager.default.isWritableFile(atPath: memory) ? memory : NSTemporaryDirectory())
+      + "/aquifer-convergence-\(UUID().uuidString)"
     share = InMemoryBus(name: "share-1", role: .share, network: network, handlers: directory.handlers, isReady: true)
     gateway = InMemoryBus(name: "gateway-1", role: .gateway, network: network, handlers: BusHandlers(), isReady: true)
     try await ticking { try await start(in: root + "/0") }
@@ -65,7 +67,9 @@ final class Server: Sendable {
     let cluster = Cluster(name: Self.name, role: .worker)
     let options = ["--data", folder, "--history-retention", String(Self.historyRetention)]
     let context = ServiceContext(
-      name: Self.name, role: .worker, options: try Options(Worker.options, arguments: options, environment: { _ in nil }), log: .silent, metrics: Metrics(),
+      name: Self.name, role: .worker,
+      options: try Options(Worker.options, arguments: options, environment: { _ in nil }), log: .silent,
+      metrics: Metrics(),
       clock: time, random: random, timing: time.timing, cluster: cluster)
     let life = Mortality()
     let worker = try Worker(context, through: { life.store(over: $0) })
@@ -79,12 +83,16 @@ final class Server: Sendable {
       version += 1
       return version
     }
-    let map = ClusterMap(version: version, members: [gateway.own, share.own, bus.own], holders: Array(repeating: Self.name, count: Self.shardCount))
+    let map = ClusterMap(
+      version: version, members: [gateway.own, share.own, bus.own],
+      holders: Array(repeating: Self.name, count: Self.shardCount))
     _ = try await share.call(PublishClusterMap(map: map), body: [], to: .peer(Self.name), within: .seconds(60))
     let service = try await worker.start(on: bus)
     bus.setReady(true)
     gateway.connect(to: bus.own.endpoint, of: .peer(Self.name))
-    await gateway.waitForPeers { $0.contains { $0.name == Self.name && $0.incarnation == bus.own.incarnation && $0.isReady } }
+    await gateway.waitForPeers {
+      $0.contains { $0.name == Self.name && $0.incarnation == bus.own.incarnation && $0.isReady }
+    }
     process.withLock { $0 = Process(bus: bus, service: service, life: life, folder: folder) }
   }
 
@@ -132,7 +140,9 @@ final class Server: Sendable {
       } else if (try? FileManager.default.contentsOfDirectory(atPath: source)) != nil {
         // Dropped because a path without content is no folder.
         try Self.copy(source, to: target)
-      } else if !name.hasSuffix("-wal"), !name.hasSuffix("-shm"), let content = FileManager.default.contents(atPath: source) {
+      } else if !name.hasSuffix("-wal"), !name.hasSuffix("-shm"),
+        let content = FileManager.default.contents(atPath: source)
+      {
         try content.write(to: URL(filePath: target))
       }
     }
@@ -177,12 +187,14 @@ final class Server: Sendable {
   /// Sends a request like a gateway.
   /// - Returns: nil without an answer: the process is dead.
   func ask(
-    _ plane: DatabaseRequest.Plane, _ method: String, _ path: String, _ query: [String: String] = [:], _ body: String = "", user: String, scope: DatabaseScope = .private,
+    _ plane: DatabaseRequest.Plane, _ method: String, _ path: String, _ query: [String: String] = [:],
+    _ body: String = "", user: String, scope: DatabaseScope = .private,
     owner: String? = nil, requestID: String? = nil
   ) async throws -> Reply? {
     let request = DatabaseRequest(
       plane: plane, method: method, path: path.split(separator: "/").map(String.init), query: query,
-      database: DatabaseID(container: Self.container, environment: .development, owner: owner ?? user), scope: scope, caller: Caller(userRecordName: user),
+      database: DatabaseID(container: Self.container, environment: .development, owner: owner ?? user), scope: scope,
+      caller: Caller(userRecordName: user),
       requestID: requestID ?? "gateway:" + random.uuid(), baseURL: "https://host")
     let reply = try await call { [gateway] in
       let answer = try await gateway.call(request, body: Array(body.utf8), to: .peer(Self.name), within: .seconds(3600))
@@ -207,12 +219,19 @@ final class Server: Sendable {
   }
 
   /// Accepts an invitation like a gateway.
-  func accept(_ shortGUID: String, of owner: String, by user: String, purpose: ResolveShortGUIDs.Purpose = .accept) async throws -> Reply? {
-    let shard = DatabaseID(container: Self.container, environment: .development, owner: owner).shard(of: Self.shardCount)
+  func accept(_ shortGUID: String, of owner: String, by user: String, purpose: ResolveShortGUIDs.Purpose = .accept)
+    async throws -> Reply?
+  {
+    let shard = DatabaseID(container: Self.container, environment: .development, owner: owner).shard(
+      of: Self.shardCount)
     let message = ResolveShortGUIDs(
-      purpose: purpose, shard: shard, container: Self.container, environment: .development, caller: Caller(userRecordName: user),
-      items: [ResolveShortGUIDs.Item(shortGUID: shortGUID, fetchesRootRecord: false, desiredKeys: nil)], baseURL: "https://host")
-    return try await call { [gateway] in (200, try await gateway.call(message, body: [], to: .peer(Self.name), within: .seconds(3600)).body) }
+      purpose: purpose, shard: shard, container: Self.container, environment: .development,
+      caller: Caller(userRecordName: user),
+      items: [ResolveShortGUIDs.Item(shortGUID: shortGUID, fetchesRootRecord: false, desiredKeys: nil)],
+      baseURL: "https://host")
+    return try await call { [gateway] in
+      (200, try await gateway.call(message, body: [], to: .peer(Self.name), within: .seconds(3600)).body)
+    }
   }
 
   /// Runs `body`, which may wait for the clock: when nothing happens for a while, the clock moves to the next sleep's
@@ -234,7 +253,9 @@ final class Server: Sendable {
     do {
       let (status, body) = try await ticking(ask)
       if isDead { return nil }
-      return Reply(status: status, json: try JSONValue(parsing: body.isEmpty ? Array("null".utf8) : body), text: String(decoding: body, as: UTF8.self))
+      return Reply(
+        status: status, json: try JSONValue(parsing: body.isEmpty ? Array("null".utf8) : body),
+        text: String(decoding: body, as: UTF8.self))
     } catch is BusError {
       return nil
     }

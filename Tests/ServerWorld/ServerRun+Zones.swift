@@ -38,17 +38,26 @@ extension ServerRun {
   }
 
   private func share(by device: Device, _ generator: inout SeededGenerator) async throws -> String {
-    guard shares.count < 3, let id = device.base.objects.keys.sorted().randomElement(using: &generator) else { return "nobody shares" }
-    let reply = try await ask(device, "POST", "shares", #"{"objectIDs":["\#(id)"],"to":null,"title":"t","participants":\#(list(&generator))}"#)
-    guard let reply, reply.status == 200, let zone = reply.json["zoneID"]?["zoneName"]?.string, let guid = reply.json["share"]?["shortGUID"]?.string else {
+    guard shares.count < 3, let id = device.base.objects.keys.sorted().randomElement(using: &generator) else {
+      return "nobody shares"
+    }
+    let reply = try await ask(
+      device, "POST", "shares", #"{"objectIDs":["\#(id)"],"to":null,"title":"t","participants":\#(list(&generator))}"#)
+    guard let reply, reply.status == 200, let zone = reply.json["zoneID"]?["zoneName"]?.string,
+      let guid = reply.json["share"]?["shortGUID"]?.string
+    else {
       return "\(device.store) can't share \(id): \(reply?.text ?? "no answer")"
     }
-    if !shares.contains(where: { $0.zone == zone }) { shares.append(RunShare(zone: zone, shortGUID: guid, objectID: id)) }
+    if !shares.contains(where: { $0.zone == zone }) {
+      shares.append(RunShare(zone: zone, shortGUID: guid, objectID: id))
+    }
     return "\(device.store) shares \(id) in \(zone)"
   }
 
   private func accept(_ generator: inout SeededGenerator) async throws -> String {
-    guard let share = shares.randomElement(using: &generator), let user = Self.participants.randomElement(using: &generator) else { return "nobody accepts" }
+    guard let share = shares.randomElement(using: &generator),
+      let user = Self.participants.randomElement(using: &generator)
+    else { return "nobody accepts" }
     let reply = try await server.accept(share.shortGUID, of: Self.owner, by: user)
     return "\(user) accepts \(share.zone): \(reply?.json.elements.first?["serverErrorCode"]?.string ?? "done")"
   }
@@ -58,19 +67,23 @@ extension ServerRun {
     guard let share = shares.randomElement(using: &generator) else { return "nobody invites" }
     let list = list(&generator)
     let body = #"{"objectIDs":["\#(share.objectID)"],"to":{"zoneName":"\#(share.zone)"},"participants":\#(list)}"#
-    return "\(device.store) invites to \(share.zone): \(list): \(try await ask(device, "POST", "shares", body)?.status ?? 0)"
+    return
+      "\(device.store) invites to \(share.zone): \(list): \(try await ask(device, "POST", "shares", body)?.status ?? 0)"
   }
 
   private func move(by device: Device, _ generator: inout SeededGenerator) async throws -> String {
     guard let id = device.base.objects.keys.sorted().randomElement(using: &generator) else { return "nobody moves" }
     let zone = Bool.random(using: &generator) ? shares.randomElement(using: &generator)?.zone : nil
-    let reply = try await ask(device, "POST", "move", #"{"objectIDs":["\#(id)"],"to":\#(zone.map { #"{"zoneName":"\#($0)"}"# } ?? "null")}"#)
+    let reply = try await ask(
+      device, "POST", "move", #"{"objectIDs":["\#(id)"],"to":\#(zone.map { #"{"zoneName":"\#($0)"}"# } ?? "null")}"#)
     return "\(device.store) moves \(id) to \(zone ?? "the default zone"): \(reply?.status ?? 0)"
   }
 
   private func leave(_ generator: inout SeededGenerator) async throws -> String {
-    guard let share = shares.randomElement(using: &generator), let guest = guests.randomElement(using: &generator) else { return "nobody leaves" }
-    let reply = try await ask(guest, "POST", "purge", #"{"zoneID":{"zoneName":"\#(share.zone)","ownerRecordName":"\#(Self.owner)"}}"#)
+    guard let share = shares.randomElement(using: &generator), let guest = guests.randomElement(using: &generator)
+    else { return "nobody leaves" }
+    let reply = try await ask(
+      guest, "POST", "purge", #"{"zoneID":{"zoneName":"\#(share.zone)","ownerRecordName":"\#(Self.owner)"}}"#)
     return "\(guest.user) leaves \(share.zone): \(reply?.status ?? 0)"
   }
 
@@ -81,7 +94,8 @@ extension ServerRun {
     let rows = try await records.rows()
     let names = rows.filter { $0.zone == share.zone }.map(\.name)
     for name in names { ledger.doubt(name) }
-    records.forget(Set(try await records.names(everIn: share.zone)).subtracting(rows.filter { $0.zone != share.zone }.map(\.name)))
+    records.forget(
+      Set(try await records.names(everIn: share.zone)).subtracting(rows.filter { $0.zone != share.zone }.map(\.name)))
     for change in (devices + guests).flatMap(\.pending).flatMap(\.changes) { ledger.doubt(change.objectID) }
     shares.removeAll { $0.zone == share.zone }
     let isPurge = Bool.random(using: &generator)
@@ -90,13 +104,16 @@ extension ServerRun {
       reply = try await ask(device, "POST", "purge", #"{"zoneID":{"zoneName":"\#(share.zone)"}}"#)
     } else {
       reply = try await server.ask(
-        .record, "POST", "zones/modify", [:], #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"\#(share.zone)"}}}]}"#, user: Self.owner)
+        .record, "POST", "zones/modify", [:],
+        #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"\#(share.zone)"}}}]}"#,
+        user: Self.owner)
     }
     return "\(device.store) \(isPurge ? "purges" : "deletes") \(share.zone): \(reply?.status ?? 0)"
   }
 
   private func ask(_ device: Device, _ method: String, _ call: String, _ body: String) async throws -> Reply? {
-    try await server.ask(.object, method, "stores/\(device.store)/\(call)", [:], body, user: device.user, scope: device.scope)
+    try await server.ask(
+      .object, method, "stores/\(device.store)/\(call)", [:], body, user: device.user, scope: device.scope)
   }
 
   // MARK: The end
@@ -110,8 +127,11 @@ extension ServerRun {
       visible.objects = reference.objects.filter { zones.contains($0.value.zone) }
       visible.links = reference.links.filter { visible.objects[$0.first] != nil && visible.objects[$0.second] != nil }
       for id in visible.objects.keys { visible.objects[id]?.pointers = reference.objects[id]?.pointers ?? [:] }
-      problems += guest.view.picture.differences(from: visible, comparesZones: false).map { "\(guest.user) (here) and what is shared with him (there): \($0)" }
-      let fresh = Device("new of \(guest.user.dropFirst())", user: guest.user, scope: .shared, server: server, shape: shape)
+      problems += guest.view.picture.differences(from: visible, comparesZones: false).map {
+        "\(guest.user) (here) and what is shared with him (there): \($0)"
+      }
+      let fresh = Device(
+        "new of \(guest.user.dropFirst())", user: guest.user, scope: .shared, server: server, shape: shape)
       problems += try await bringOnline([fresh])
       problems += fresh.view.picture.differences(from: visible, comparesZones: false).map {
         "a new device of \(guest.user) (here) and what is shared with him (there): \($0)"

@@ -49,16 +49,23 @@ package final class ServerRun {
     self.options = options
     let server = try await Server(shape.model, seed: seed, listens: options.tells)
     self.server = server
-    devices = ["A", "B", "C", "D", "E", "F"].prefix(options.deviceCount).map { Device($0, user: Self.owner, server: server, shape: shape) }
+    devices = ["A", "B", "C", "D", "E", "F"].prefix(options.deviceCount).map {
+      Device($0, user: Self.owner, server: server, shape: shape)
+    }
     records = RecordClient(user: Self.owner, server: server, shape: shape)
     ledger = Ledger(shape)
-    guests = options.shares ? Self.participants.map { Device("of \($0.dropFirst())", user: $0, scope: .shared, server: server, shape: shape) } : []
+    guests =
+      options.shares
+      ? Self.participants.map { Device("of \($0.dropFirst())", user: $0, scope: .shared, server: server, shape: shape) }
+      : []
     for device in devices + guests { device.asksForZones = options.shares }
     for device in devices { device.flaw = options.flaw.flatMap(Device.Flaw.init(rawValue:)) }
   }
 
   /// - Parameter steps: the numbers of the steps to do; nil: all.
-  package static func outcome(ofSeed seed: Int, _ shape: ModelShape, _ options: RunOptions = RunOptions(), steps: [Int]? = nil) async throws -> RunOutcome {
+  package static func outcome(
+    ofSeed seed: Int, _ shape: ModelShape, _ options: RunOptions = RunOptions(), steps: [Int]? = nil
+  ) async throws -> RunOutcome {
     let run = try await ServerRun(seed, shape, options)
     do {
       for step in steps ?? Array(0..<options.stepCount) { try await run.step(step) }
@@ -138,7 +145,9 @@ package final class ServerRun {
     let fate = fate(&generator)
     let first = device.pending[0].transactionID
     let refusals = device.refusals.count
-    let isAnswered = try await device.send(limit: Int.random(in: 1...4, using: &generator), fate: fate, waits: Int.random(in: 0..<4, using: &generator) == 0, &ledger)
+    let isAnswered = try await device.send(
+      limit: Int.random(in: 1...4, using: &generator), fate: fate, waits: Int.random(in: 0..<4, using: &generator) == 0,
+      &ledger)
     note(
       "\(device.store) sends from \(first) on, \(fate)\(isAnswered ? "" : ", nobody knows what became of it") \(device.refusals.dropFirst(refusals).joined(separator: "; "))"
     )
@@ -152,7 +161,8 @@ package final class ServerRun {
   private func importPages(_ device: Device, _ generator: inout SeededGenerator) async throws {
     if device.inFlightCount > 0 { try await device.send(&ledger) }
     for _ in 0..<Int.random(in: 1...4, using: &generator) {
-      let fate: Device.PageFate = [.kept, .kept, .kept, .kept, .lost, .tokenLost].randomElement(using: &generator) ?? .kept
+      let fate: Device.PageFate =
+        [.kept, .kept, .kept, .kept, .lost, .tokenLost].randomElement(using: &generator) ?? .kept
       let limit = Int.random(in: 1...12, using: &generator)
       let isMore = try await device.importPage(limit: limit, fate: fate)
       note("\(device.store) imports a page of \(limit), \(fate)")
@@ -184,7 +194,9 @@ package final class ServerRun {
     for device in devices {
       let heldBack = try await device.heldBack()
       problems += device.view.picture.without(relationshipsOf: heldBack, acrossZonesOf: reference)
-        .differences(from: reference, comparesZones: false).map { "\(device.store) (here) and a new device (there): \($0)" }
+        .differences(from: reference, comparesZones: false).map {
+          "\(device.store) (here) and a new device (there): \($0)"
+        }
     }
     problems += recordDifferences(picture, reference).map { "records (here) and a new device (there): \($0)" }
     problems += ledger.problems(in: reference)
@@ -197,7 +209,8 @@ package final class ServerRun {
   private func recordDifferences(_ picture: Replica.Picture, _ reference: Replica.Picture) -> [String] {
     var reference = reference
     for (id, object) in reference.objects {
-      for attribute in shape.attributes(of: object.entity) where attribute.defaultValue != nil && picture.objects[id]?.attributes[attribute.name] == nil {
+      for attribute in shape.attributes(of: object.entity)
+      where attribute.defaultValue != nil && picture.objects[id]?.attributes[attribute.name] == nil {
         reference.objects[id]?.attributes[attribute.name] = nil
       }
     }
@@ -217,7 +230,9 @@ package final class ServerRun {
           tries += 1
           if tries % 20 == 0 { server.time.advance(by: 61_000) }
         }
-        if tries == 200 { return ["\(device.store) can't send what it saved, \(device.trouble): \(device.pending[0].json)"] }
+        if tries == 200 {
+          return ["\(device.store) can't send what it saved, \(device.trouble): \(device.pending[0].json)"]
+        }
         var pages = 0
         let heard = device.heardCount
         repeat {
@@ -237,7 +252,9 @@ package final class ServerRun {
   private func echoes() async throws -> [String] {
     var problems: [String] = []
     for _ in 0..<3 {
-      for device in devices + guests { problems += try await device.echoes().map { "\(device.store) hears though nobody said anything: \($0)" } }
+      for device in devices + guests {
+        problems += try await device.echoes().map { "\(device.store) hears though nobody said anything: \($0)" }
+      }
       await server.settle()
     }
     return problems

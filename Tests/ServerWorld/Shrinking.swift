@@ -3,7 +3,9 @@
 package enum Shrinking {
   /// - Parameter limit: the most runs to try.
   /// - Returns: the outcome of the shortest run that still fails; nil when the whole run does not fail.
-  package static func shortest(ofSeed seed: Int, _ shape: ModelShape, _ options: RunOptions, limit: Int = 400) async throws -> RunOutcome? {
+  package static func shortest(ofSeed seed: Int, _ shape: ModelShape, _ options: RunOptions, limit: Int = 400)
+    async throws -> RunOutcome?
+  {
     var steps = Array(0..<options.stepCount)
     var best = try await ServerRun.outcome(ofSeed: seed, shape, options)
     if best.differences.isEmpty { return nil }

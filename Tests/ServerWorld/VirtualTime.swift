@@ -46,7 +46,9 @@ final class VirtualTime: WallClock {
     let start = now
     return Timing(
       now: { [self] in beginning + .milliseconds(now - start) },
-      sleep: { [self] duration in try await sleep(duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000) })
+      sleep: { [self] duration in
+        try await sleep(duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)
+      })
   }
 
   private func sleep(_ milliseconds: Int64) async throws {

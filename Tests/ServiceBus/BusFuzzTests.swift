@@ -25,8 +25,10 @@ private struct FrameSource {
 
   private mutating func announcement() -> [UInt8] {
     let peer = Peer(
-      name: names.randomElement(using: &generator) ?? "", role: Role.allCases.randomElement(using: &generator) ?? .worker,
-      incarnation: Bool.random(using: &generator) ? .max : UInt64.random(in: 0...9, using: &generator), endpoint: "tcp://127.0.0.1:1", isReady: true)
+      name: names.randomElement(using: &generator) ?? "",
+      role: Role.allCases.randomElement(using: &generator) ?? .worker,
+      incarnation: Bool.random(using: &generator) ? .max : UInt64.random(in: 0...9, using: &generator),
+      endpoint: "tcp://127.0.0.1:1", isReady: true)
     return Announcement(peer: peer, isDraining: Bool.random(using: &generator) ? true : nil).encoded()
   }
 
@@ -41,16 +43,26 @@ private struct FrameSource {
     }
     guard !arguments.isEmpty, Int.random(in: 0..<3, using: &generator) == 0 else { return arguments }
     if Bool.random(using: &generator) { arguments.removeLast(Int.random(in: 1...arguments.count, using: &generator)) }
-    if let index = arguments.indices.randomElement(using: &generator) { arguments[index] = UInt8.random(in: 0...255, using: &generator) }
+    if let index = arguments.indices.randomElement(using: &generator) {
+      arguments[index] = UInt8.random(in: 0...255, using: &generator)
+    }
     return arguments
   }
 
   mutating func next() throws -> Frame {
     if Int.random(in: 0..<5, using: &generator) == 0, let again = sent.randomElement(using: &generator) { return again }
-    let kinds: [Frame.Kind] = [.announce, .announce, .whoAreYou, .superseded, .request, .request, .request, .reply, .failure, .cancel, .drainAcknowledged, .goodbye]
-    let messages = [Echo.name, Hold.name, Append.name, Journal.name, Fail.name, "test.nobody/1", "", String(repeating: "x", count: 4096), "\u{0}\u{fffd}"]
+    let kinds: [Frame.Kind] = [
+      .announce, .announce, .whoAreYou, .superseded, .request, .request, .request, .reply, .failure, .cancel,
+      .drainAcknowledged, .goodbye,
+    ]
+    let messages = [
+      Echo.name, Hold.name, Append.name, Journal.name, Fail.name, "test.nobody/1", "",
+      String(repeating: "x", count: 4096), "\u{0}\u{fffd}",
+    ]
     var frame = Frame(kind: kinds.randomElement(using: &generator) ?? .announce)
-    frame.correlation = Bool.random(using: &generator) ? UInt64.random(in: 0...20, using: &generator) : .random(in: 0 ... .max, using: &generator)
+    frame.correlation =
+      Bool.random(using: &generator)
+      ? UInt64.random(in: 0...20, using: &generator) : .random(in: 0 ... .max, using: &generator)
     frame.budget = UInt32.random(in: 0 ... .max, using: &generator)
     frame.name = messages.randomElement(using: &generator) ?? ""
     frame.key = ["", "k", "spoiled"].randomElement(using: &generator) ?? ""
@@ -71,17 +83,24 @@ private struct FrameSource {
     case 1: header.removeLast(Int.random(in: 1...header.count, using: &generator))
     default: break
     }
-    var wire = Garbage.frame(header, more: true) + Garbage.frame(frame.arguments, more: true) + Garbage.frame(frame.body)
-    if Int.random(in: 0..<12, using: &generator) == 0 { wire[Int.random(in: 0..<wire.count, using: &generator)] ^= 1 << UInt8.random(in: 0...7, using: &generator) }
+    var wire =
+      Garbage.frame(header, more: true) + Garbage.frame(frame.arguments, more: true) + Garbage.frame(frame.body)
+    if Int.random(in: 0..<12, using: &generator) == 0 {
+      wire[Int.random(in: 0..<wire.count, using: &generator)] ^= 1 << UInt8.random(in: 0...7, using: &generator)
+    }
     return wire
   }
 }
 
 @Suite(.timeLimit(.minutes(2))) struct BusFuzzTests {
   /// Checks that the genuine process still answers.
-  private func ask(_ a: Station, _ number: Int) async throws { #expect(try await a.call(Echo(text: "\(number)"), to: "b").reply.text == "\(number)") }
+  private func ask(_ a: Station, _ number: Int) async throws {
+    #expect(try await a.call(Echo(text: "\(number)"), to: "b").reply.text == "\(number)")
+  }
 
-  @Test(arguments: [1, 2, 3, 4]) func `spoiled, cut, repeated and foreign frames of strangers are dropped and counted`(seed: UInt64) async throws {
+  @Test(arguments: [1, 2, 3, 4]) func `spoiled, cut, repeated and foreign frames of strangers are dropped and counted`(
+    seed: UInt64
+  ) async throws {
     let (a, b) = try await Fabric(.tcp).pair()
     defer { close(a, b) }
     let port = try #require(b.endpoint.split(separator: ":").last.flatMap { UInt16($0) })
@@ -100,7 +119,9 @@ private struct FrameSource {
     #expect(await b.bus.statistics().requestsWaiting == 0)
   }
 
-  @Test(arguments: [1, 2]) func `nothing that a stranger sends to a bus with keys is ever a frame`(seed: UInt64) async throws {
+  @Test(arguments: [1, 2]) func `nothing that a stranger sends to a bus with keys is ever a frame`(seed: UInt64)
+    async throws
+  {
     let ring = try Keyring()
     let fabric = Fabric(.tcp)
     let a = try fabric.station("a", .gateway, keys: ring.keys(of: "a"))
@@ -128,7 +149,9 @@ private struct FrameSource {
     #expect(b.bus.peers.map(\.name) == ["a"])
   }
 
-  @Test(arguments: [1, 2, 3]) func `a listed process that lies takes nobody's place and no answer of others`(seed: UInt64) async throws {
+  @Test(arguments: [1, 2, 3]) func `a listed process that lies takes nobody's place and no answer of others`(
+    seed: UInt64
+  ) async throws {
     let ring = try Keyring()
     let fabric = Fabric(.tcp)
     let a = try fabric.station("a", .gateway, keys: ring.keys(of: "a"))
@@ -138,7 +161,9 @@ private struct FrameSource {
     await a.meets("b")
     await b.meets("a")
     let context = try #require(zmq_ctx_new())
-    let liar = try ZeroMQSocket(.dealer, in: context, BusConfiguration(), keys: .connecting(ring.pair("c"), to: ring.pair("b").publicKey), monitorName: "liar")
+    let liar = try ZeroMQSocket(
+      .dealer, in: context, BusConfiguration(), keys: .connecting(ring.pair("c"), to: ring.pair("b").publicKey),
+      monitorName: "liar")
     defer {
       liar.close()
       zmq_ctx_term(context)
@@ -153,7 +178,9 @@ private struct FrameSource {
       while case .frame = liar.receive() {}
     }
     #expect(await b.bus.statistics().refusedFrames > 100)
-    #expect(b.bus.peers.contains { $0.name == "a" && $0.role == .gateway } && b.bus.peers.allSatisfy { $0.name == "a" || $0.name == "c" && $0.role == .worker })
+    #expect(
+      b.bus.peers.contains { $0.name == "a" && $0.role == .gateway }
+        && b.bus.peers.allSatisfy { $0.name == "a" || $0.name == "c" && $0.role == .worker })
   }
 
   @Test(arguments: [1, 2, 3]) func `a process that one connects to may send what it likes`(seed: UInt64) async throws {

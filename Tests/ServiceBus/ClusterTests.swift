@@ -58,7 +58,8 @@ private struct Share {
 
   init(_ network: InMemoryNetwork, _ keeper: Keeper, persisted: ClusterMap? = nil, grace: Duration = .zero) {
     bus = InMemoryBus(name: "share", role: .share, network: network, handlers: BusHandlers(), isReady: true)
-    let publisher = ClusterMapPublisher(bus: bus, shardCount: 16, persisted: persisted, gracePeriod: grace, persist: { try keeper.keep($0) })
+    let publisher = ClusterMapPublisher(
+      bus: bus, shardCount: 16, persisted: persisted, gracePeriod: grace, persist: { try keeper.keep($0) })
     task = Task { await publisher.run() }
   }
 
@@ -117,7 +118,8 @@ private struct Share {
     let share = Share(network, keeper)
     let gateway = Member("gateway-1", .gateway, network)
     let workers = [Member("worker-1", .worker, network), Member("worker-2", .worker, network)]
-    let steady = try #require(await gateway.map { $0.members.count == 4 && $0.holders.contains("worker-1") && $0.holders.contains("worker-2") })
+    let steady = try #require(
+      await gateway.map { $0.members.count == 4 && $0.holders.contains("worker-1") && $0.holders.contains("worker-2") })
     for worker in workers { _ = await worker.map { $0.version == steady.version } }
     network.kill("share")
     await share.task.value

@@ -69,12 +69,17 @@ private func peer(_ name: String, incarnation: UInt64 = 1) -> Peer {
 
 private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) -> ConflatedPush<Int, Change> {
   ConflatedPush(
-    batchCount: batchCount, firstPause: .milliseconds(1), longestPause: .milliseconds(5), send: { peer, changes in try await subscribers[peer.name]?.take(changes) },
+    batchCount: batchCount, firstPause: .milliseconds(1), longestPause: .milliseconds(5),
+    send: { peer, changes in try await subscribers[peer.name]?.take(changes) },
     key: { $0.zone }, merge: { earlier, later in later.sequence >= earlier.sequence ? later : earlier })
 }
 
 @Suite(.timeLimit(.minutes(2))) struct ConflatedPushTests {
-  @Test func `200 000 changes over 500 zones leave no stalled, failing or quick subscriber behind, and at most one entry a zone waits`() async {
+  @Test
+  func
+    `200 000 changes over 500 zones leave no stalled, failing or quick subscriber behind, and at most one entry a zone waits`()
+    async
+  {
     let subscribers = ["quick": Subscriber(), "stalled": Subscriber(), "failing": Subscriber()]
     let pushes = push(to: subscribers, batchCount: 100)
     pushes.subscribers(subscribers.keys.sorted().map { peer($0) })
@@ -108,7 +113,9 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     await subscriber.reaches([1: 5, 2: 1])
   }
 
-  @Test func `the first change leaves at once, and those that come before the spacing is over leave together after it`() async {
+  @Test func `the first change leaves at once, and those that come before the spacing is over leave together after it`()
+    async
+  {
     let (subscriber, rest) = (Subscriber(), Subscriber())
     rest.stall()
     let pushes = ConflatedPush<Int, Change>(
@@ -116,7 +123,8 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
       sleep: { duration in
         #expect(duration == .seconds(7))
         try await rest.take([])
-      }, send: { _, changes in try await subscriber.take(changes) }, key: { $0.zone }, merge: { $1.sequence >= $0.sequence ? $1 : $0 })
+      }, send: { _, changes in try await subscriber.take(changes) }, key: { $0.zone },
+      merge: { $1.sequence >= $0.sequence ? $1 : $0 })
     pushes.subscribers([peer("a")])
     pushes.push(Change(zone: 1, sequence: 1))
     await eventually { rest.state.withLock { !$0.waiters.isEmpty } }
@@ -159,10 +167,13 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
   private func pushes(to subscriber: Subscriber, by clock: Elapsed) -> ConflatedPush<Int, Change> {
     ConflatedPush(
       absence: .seconds(60), firstPause: .milliseconds(1), longestPause: .milliseconds(5), now: { clock.now },
-      send: { _, changes in try await subscriber.take(changes) }, key: { $0.zone }, merge: { $1.sequence >= $0.sequence ? $1 : $0 })
+      send: { _, changes in try await subscriber.take(changes) }, key: { $0.zone },
+      merge: { $1.sequence >= $0.sequence ? $1 : $0 })
   }
 
-  @Test func `one that was lost for a while finds what it had not acknowledged and what came meanwhile, each once`() async {
+  @Test func `one that was lost for a while finds what it had not acknowledged and what came meanwhile, each once`()
+    async
+  {
     let (subscriber, clock) = (Subscriber(), Elapsed())
     let pushes = pushes(to: subscriber, by: clock)
     pushes.subscribers([peer("a")])
@@ -181,7 +192,9 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     pushes.close()
   }
 
-  @Test(arguments: [(1, 60), (2, 1)]) func `one that was lost for too long, or was started anew, starts empty`(incarnation: UInt64, seconds: Int) async {
+  @Test(arguments: [(1, 60), (2, 1)]) func `one that was lost for too long, or was started anew, starts empty`(
+    incarnation: UInt64, seconds: Int
+  ) async {
     let (subscriber, clock) = (Subscriber(), Elapsed())
     let pushes = pushes(to: subscriber, by: clock)
     pushes.subscribers([peer("a")])
@@ -204,10 +217,15 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     pushes.close()
   }
 
-  @Test func `where every value has a key of its own, a stalled subscriber keeps the newest up to the limit, and the rest is counted`() async {
+  @Test
+  func
+    `where every value has a key of its own, a stalled subscriber keeps the newest up to the limit, and the rest is counted`()
+    async
+  {
     let subscriber = Subscriber()
     let pushes = ConflatedPush<Int, Change>(
-      limit: 10, batchCount: 4, firstPause: .milliseconds(1), longestPause: .milliseconds(5), send: { _, changes in try await subscriber.take(changes) },
+      limit: 10, batchCount: 4, firstPause: .milliseconds(1), longestPause: .milliseconds(5),
+      send: { _, changes in try await subscriber.take(changes) },
       key: { $0.zone }, merge: { _, later in later })
     pushes.subscribers([peer("stalled")])
     subscriber.stall()
@@ -216,7 +234,10 @@ private func push(to subscribers: [String: Subscriber], batchCount: Int = 1000) 
     // A push under way waits besides the ten; when it fails, it gives way to later ones.
     subscriber.fail(3)
     subscriber.go()
-    await eventually { pushes.pendingCounts["stalled"] == 0 && subscriber.state.withLock { $0.latest.count } + pushes.droppedCount == 1000 }
+    await eventually {
+      pushes.pendingCounts["stalled"] == 0
+        && subscriber.state.withLock { $0.latest.count } + pushes.droppedCount == 1000
+    }
     let latest = subscriber.state.withLock { $0.latest }
     #expect(Set(latest.keys).isSuperset(of: 991...1000))
     #expect(latest.count <= 14)

@@ -8,7 +8,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct ConformanceTests {
   @Test(arguments: Transport.allCases)
-  func `a call is answered with its reply and its body, in both directions of a link`(transport: Transport) async throws {
+  func `a call is answered with its reply and its body, in both directions of a link`(transport: Transport) async throws
+  {
     let (a, b) = try await Fabric(transport).pair()
     defer { close(a, b) }
     let answer = try await a.call(Echo(text: "grüß dich"), body: [0, 255, 10, 13, 0], to: "b")
@@ -30,7 +31,8 @@ import Testing
     #expect(a.bus.peers.map(\.name) == ["b"])
     #expect(a.bus.peers.first?.isReady == false)
     #expect(a.bus.peers.first?.endpoint == b.endpoint)
-    #expect(await code { try await a.bus.call(Echo(text: ""), to: .role(.worker), within: .seconds(5)) } == .unreachable)
+    #expect(
+      await code { try await a.bus.call(Echo(text: ""), to: .role(.worker), within: .seconds(5)) } == .unreachable)
     b.bus.setReady(true)
     await a.bus.waitForPeers { $0.first?.isReady == true }
     #expect(try await a.bus.call(Echo(text: "x"), to: .role(.worker), within: .seconds(100)).servedBy == "b")
@@ -73,7 +75,8 @@ import Testing
           task.cancel()
           switch await task.result {
           case .success(let answer): #expect(answer.reply.text == "\(number)")
-          case .failure(let error): #expect((error as? BusError)?.code == .cancelled || (error as? BusError)?.code == .overloaded)
+          case .failure(let error):
+            #expect((error as? BusError)?.code == .cancelled || (error as? BusError)?.code == .overloaded)
           }
         }
       }
@@ -82,11 +85,14 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
-  func `a handler's bus error arrives as it is, also with a code of a later version`(transport: Transport) async throws {
+  func `a handler's bus error arrives as it is, also with a code of a later version`(transport: Transport) async throws
+  {
     let (a, b) = try await Fabric(transport).pair()
     defer { close(a, b) }
     #expect(await a.failure(Fail(way: .busError), to: "b") == BusError(.notMine, "shard 7 is held by worker-2"))
-    #expect(await a.failure(Fail(way: .newCode), to: "b") == BusError(BusError.Code(rawValue: "fromTheFuture"), "a code of a later version"))
+    #expect(
+      await a.failure(Fail(way: .newCode), to: "b")
+        == BusError(BusError.Code(rawValue: "fromTheFuture"), "a code of a later version"))
   }
 
   @Test(arguments: Transport.allCases)
@@ -118,11 +124,15 @@ import Testing
   func `arguments that do not decode are a bad message`(transport: Transport) async throws {
     let (a, b) = try await Fabric(transport).pair()
     defer { close(a, b) }
-    #expect(await a.failure(BrokenEcho(text: 1), to: "b") == BusError(.badMessage, "the arguments of test.echo/1 do not decode"))
+    #expect(
+      await a.failure(BrokenEcho(text: 1), to: "b")
+        == BusError(.badMessage, "the arguments of test.echo/1 do not decode"))
   }
 
   @Test(arguments: Transport.allCases)
-  func `bodies are byte-exact up to the limit, and longer ones are refused with both numbers`(transport: Transport) async throws {
+  func `bodies are byte-exact up to the limit, and longer ones are refused with both numbers`(transport: Transport)
+    async throws
+  {
     var configuration = BusConfiguration()
     configuration.partByteLimit = 2 << 20
     let (a, b) = try await Fabric(transport).pair(configuration)

@@ -19,7 +19,9 @@ import Testing
     return (a, b)
   }
 
-  @Test(arguments: [Transport.tcp, .ipc]) func `listed processes meet, call each other both ways and leave`(transport: Transport) async throws {
+  @Test(arguments: [Transport.tcp, .ipc]) func `listed processes meet, call each other both ways and leave`(
+    transport: Transport
+  ) async throws {
     let ring = try Keyring()
     let fabric = Fabric(transport)
     let a = try fabric.station("a", .gateway, keys: ring.keys(of: "a"))
@@ -44,11 +46,17 @@ import Testing
     let (a, b) = try await pair(ring, b: events.b)
     let own = try BusKeyPair.generate()
     let stranger = try fabric.station(
-      "c", .worker, keys: BusKeys(own: own, known: ring.known(without: ["c"], and: "worker c \(own.publicKey)")), events: events.stranger)
+      "c", .worker, keys: BusKeys(own: own, known: ring.known(without: ["c"], and: "worker c \(own.publicKey)")),
+      events: events.stranger)
     defer { close(a, b, stranger) }
     stranger.bus.connect(to: b.endpoint, of: .peer("b"))
     await events.stranger.waitForFailedHandshake("it does not know this process's key")
-    await events.b.waitFor { $0 == .refusedConnection(reason: "--bus-peers has no line with the key \(own.publicKey): add one if the process is of this installation") }
+    await events.b.waitFor {
+      $0
+        == .refusedConnection(
+          reason:
+            "--bus-peers has no line with the key \(own.publicKey): add one if the process is of this installation")
+    }
     await eventually { await b.bus.statistics().refusedConnections > 1 }
     #expect(b.bus.peers.map(\.name) == ["a"] && stranger.bus.peers.isEmpty)
     #expect(await stranger.failure(Echo(text: ""), to: "b")?.code == .unreachable)
@@ -76,7 +84,9 @@ import Testing
     let ring = try Keyring()
     let events = Events()
     let a = try fabric.station(
-      "a", .gateway, keys: ring.keys(of: "a", ring.known(without: ["b"], and: ring.line("b", key: BusKeyPair.generate()))), events: events)
+      "a", .gateway,
+      keys: ring.keys(of: "a", ring.known(without: ["b"], and: ring.line("b", key: BusKeyPair.generate()))),
+      events: events)
     let b = try fabric.station("b", .worker, keys: ring.keys(of: "b"))
     defer { close(a, b) }
     a.bus.connect(to: b.endpoint, of: .peer("b"))
@@ -98,7 +108,9 @@ import Testing
     #expect(try await b.call(Echo(text: "genuine"), to: "a").reply.servedBy == "a")
     // A process that calls itself b would call itself.
     if name != "b" { #expect(await impostor.failure(Echo(text: ""), to: "b", within: .milliseconds(700)) != nil) }
-    #expect(!events.all.contains { if case .superseded = $0 { true } else { false } }, "nor does it take the place of the process itself")
+    #expect(
+      !events.all.contains { if case .superseded = $0 { true } else { false } },
+      "nor does it take the place of the process itself")
   }
 
   @Test func `one is connected to whom one meant, or to nobody`() async throws {
@@ -113,7 +125,10 @@ import Testing
     #expect(a.bus.peers.isEmpty)
     a.bus.connect(to: "tcp://127.0.0.1:9")
     await events.waitFor {
-      $0 == .refusedEndpoint("tcp://127.0.0.1:9", reason: "--bus-peers has no line for the process there: this process connects to it when it has one")
+      $0
+        == .refusedEndpoint(
+          "tcp://127.0.0.1:9",
+          reason: "--bus-peers has no line for the process there: this process connects to it when it has one")
     }
   }
 
@@ -130,14 +145,24 @@ import Testing
     c.bus.connect(to: b.endpoint, of: .peer("b"))
     await a.meets("b")
     await cEvents.waitForFailedHandshake("it does not know this process's key")
-    await aEvents.waitFor { if case .refusedEndpoint(c.endpoint, let reason) = $0 { reason.hasPrefix("--bus-peers has no line for c") } else { false } }
+    await aEvents.waitFor {
+      if case .refusedEndpoint(c.endpoint, let reason) = $0 {
+        reason.hasPrefix("--bus-peers has no line for c")
+      } else {
+        false
+      }
+    }
     for station in [a, b] { station.bus.admit(try ring.known()) }
     await a.meets("b", "c")
     await c.meets("a", "b")
     #expect(try await c.call(Echo(text: "new"), to: "b").reply.servedBy == "b")
   }
 
-  @Test func `a process whose line is taken out is lost at once, its next frames are refused, and it comes back with its line`() async throws {
+  @Test
+  func
+    `a process whose line is taken out is lost at once, its next frames are refused, and it comes back with its line`()
+    async throws
+  {
     let ring = try Keyring()
     let (a, b) = try await pair(ring)
     defer { close(a, b) }
@@ -201,8 +226,13 @@ import Testing
     #expect(pair.publicKey.count == 40 && pair.publicKey != pair.secretKey)
     var dumped = ""
     dump(BusKeys(own: pair, known: try KnownPeers(parsing: "")), to: &dumped)
-    for text in ["\(pair)", String(reflecting: pair), "\([pair])", dumped, "\(BusConfiguration().keys as Any)"] { #expect(!text.contains(pair.secretKey)) }
-    for text in ["", "short", pair.secretKey + " " + pair.publicKey, String(repeating: "~", count: 40), String(repeating: "#", count: 40)] {
+    for text in ["\(pair)", String(reflecting: pair), "\([pair])", dumped, "\(BusConfiguration().keys as Any)"] {
+      #expect(!text.contains(pair.secretKey))
+    }
+    for text in [
+      "", "short", pair.secretKey + " " + pair.publicKey, String(repeating: "~", count: 40),
+      String(repeating: "#", count: 40),
+    ] {
       let error = #expect(throws: BusError.self) { try BusKeyPair(parsing: text) }
       #expect(text.isEmpty || error?.reason.contains(text) == false)
     }
@@ -210,14 +240,16 @@ import Testing
 
   @Test func `known peers are lines of role, name and key`() throws {
     let keys = try (0..<3).map { _ in try BusKeyPair.generate().publicKey }
-    let known = try KnownPeers(parsing: "# ours\n\nworker w-1 \(keys[0])\r\n  share  s \(keys[1])\nworker w-1 \(keys[2])")
+    let known = try KnownPeers(
+      parsing: "# ours\n\nworker w-1 \(keys[0])\r\n  share  s \(keys[1])\nworker w-1 \(keys[2])")
     #expect(known.all.map(\.name) == ["w-1", "s", "w-1"])
     #expect(known[keys[1]] == KnownPeer(role: .share, name: "s", publicKey: keys[1]))
     #expect(known.peers(at: .peer("w-1")).map(\.publicKey) == [keys[0], keys[2]])
     #expect(known.peers(at: .role(.share)).map(\.name) == ["s"])
     #expect(try KnownPeers(parsing: "").all.isEmpty)
     for (text, reason) in [
-      ("worker w", "line 1 is not"), ("\nboss b \(keys[0])", "line 2 is not"), ("worker w \(keys[0])x", "line 1 is not"), ("worker w \(keys[0]) x", "line 1 is not"),
+      ("worker w", "line 1 is not"), ("\nboss b \(keys[0])", "line 2 is not"),
+      ("worker w \(keys[0])x", "line 1 is not"), ("worker w \(keys[0]) x", "line 1 is not"),
       ("worker v \(keys[0])\nworker w \(keys[0])", "line 2 repeats the key of v"),
       ("worker v \(keys[0])\nshare v \(keys[1])", "line 2 calls a share by the name of a worker"),
     ] {

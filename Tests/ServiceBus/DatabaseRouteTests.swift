@@ -4,7 +4,8 @@ import Testing
 
 @Suite struct DatabaseRouteTests {
   private static let all: [DatabaseRoute] =
-    RecordRoute.allCases.map { .record($0) } + StoreRoute.allCases.map { .store($0, of: "S", item: $0.pattern.contains("{") ? "I" : "") }
+    RecordRoute.allCases.map { .record($0) }
+    + StoreRoute.allCases.map { .store($0, of: "S", item: $0.pattern.contains("{") ? "I" : "") }
     + GuestRoute.allCases.map { .guest($0, of: "S") } + ZoneRoute.allCases.map { .zone($0, of: "_defaultZone") }
 
   @Test(arguments: all) func `a call is read from its own spelling`(_ route: DatabaseRoute) {
@@ -17,9 +18,12 @@ import Testing
   }
 
   @Test(arguments: [
-    (DatabaseRequest.Plane.object, "GET", ["stores", "S", "lunch"], 404), (.object, "GET", ["stores"], 404), (.object, "GET", ["lunch", "S"], 404),
-    (.object, "GET", [], 404), (.object, "PUT", ["stores", "a b\u{7}"], 404), (.object, "GET", ["zones", "", "export"], 404),
-    (.object, "POST", ["stores", "S", "changes"], 405), (.object, "GET", ["zones", "Z", "import"], 405), (.record, "GET", ["records", "modify"], 405),
+    (DatabaseRequest.Plane.object, "GET", ["stores", "S", "lunch"], 404), (.object, "GET", ["stores"], 404),
+    (.object, "GET", ["lunch", "S"], 404),
+    (.object, "GET", [], 404), (.object, "PUT", ["stores", "a b\u{7}"], 404),
+    (.object, "GET", ["zones", "", "export"], 404),
+    (.object, "POST", ["stores", "S", "changes"], 405), (.object, "GET", ["zones", "Z", "import"], 405),
+    (.record, "GET", ["records", "modify"], 405),
     (.record, "POST", ["records", "modify", "twice"], 404), (.record, "POST", ["stores", "S", "transactions"], 404),
   ])
   func `a path that names no call is kept, and refused as unknown or as a wrong method`(

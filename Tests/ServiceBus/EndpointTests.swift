@@ -7,18 +7,24 @@ import Testing
 @testable import ServiceBusPeer
 
 @Suite(.timeLimit(.minutes(2))) struct EndpointTests {
-  @Test(arguments: ["ipc:///run/aquifer/worker-1.sock", "ipc://@name", "ipc://*", "tcp://127.0.0.1:5550", "tcp://127.255.0.9:*"])
+  @Test(arguments: [
+    "ipc:///run/aquifer/worker-1.sock", "ipc://@name", "ipc://*", "tcp://127.0.0.1:5550", "tcp://127.255.0.9:*",
+  ])
   func `addresses that do not leave the machine are allowed`(endpoint: String) {
     #expect(Endpoint.refusal(endpoint) == nil)
   }
 
   @Test(arguments: [
-    "tcp://0.0.0.0:5550", "tcp://*:5550", "tcp://10.0.0.7:5550", "tcp://localhost:5550", "tcp://127.0.0.1.example.org:5550", "tcp://127.0.0:5550",
-    "tcp://127.0.0.1", "tcp://[::]:5550", "tcp://eth0:5550", "tcp://127.0.0.256:1", "tcp://127.0.0.+1:1", "tcp://", "tcp://:", "udp://127.0.0.1:1",
+    "tcp://0.0.0.0:5550", "tcp://*:5550", "tcp://10.0.0.7:5550", "tcp://localhost:5550",
+    "tcp://127.0.0.1.example.org:5550", "tcp://127.0.0:5550",
+    "tcp://127.0.0.1", "tcp://[::]:5550", "tcp://eth0:5550", "tcp://127.0.0.256:1", "tcp://127.0.0.+1:1", "tcp://",
+    "tcp://:", "udp://127.0.0.1:1",
     "inproc://x", "ipc://", "worker-1", "",
   ])
   func `other addresses are refused in one sentence, bound or connected to`(endpoint: String) async throws {
-    #expect(throws: BusError.self) { try ZeroMQBus(name: "a", role: .share, endpoint: endpoint, handlers: BusHandlers()) }
+    #expect(throws: BusError.self) {
+      try ZeroMQBus(name: "a", role: .share, endpoint: endpoint, handlers: BusHandlers())
+    }
     let refused = Guarded<[String]>([])
     var configuration = BusConfiguration()
     configuration.observe = { event in
@@ -39,14 +45,17 @@ import Testing
   }
 
   @Test func `with keys every address may be used but those that nobody else can connect to`() {
-    for endpoint in ["ipc:///run/aquifer/worker-1.sock", "tcp://127.0.0.1:*", "tcp://10.0.0.7:5550", "tcp://eth0:5550"] {
+    for endpoint in ["ipc:///run/aquifer/worker-1.sock", "tcp://127.0.0.1:*", "tcp://10.0.0.7:5550", "tcp://eth0:5550"]
+    {
       #expect(Endpoint.refusal(endpoint, hasKeys: true, isBound: true) == nil)
       #expect(Endpoint.refusal(endpoint, hasKeys: true) == nil)
     }
     for endpoint in ["tcp://*:5550", "tcp://0.0.0.0:5550", "tcp://[::]:5550"] {
       #expect(Endpoint.refusal(endpoint, hasKeys: true, isBound: true)?.hasSuffix("use this machine's address") == true)
     }
-    for endpoint in ["tcp://", "tcp://:1", "udp://10.0.0.7:1", "worker-1", "ipc://"] { #expect(Endpoint.refusal(endpoint, hasKeys: true) != nil) }
+    for endpoint in ["tcp://", "tcp://:1", "udp://10.0.0.7:1", "worker-1", "ipc://"] {
+      #expect(Endpoint.refusal(endpoint, hasKeys: true) != nil)
+    }
   }
 
   @Test func `an endpoint that cannot be bound says why`() throws {
@@ -57,7 +66,9 @@ import Testing
     #expect(error?.reason.hasPrefix("ipc:///nonexistent-folder/socket cannot be bound: ") == true)
     let first = try ZeroMQBus(name: "a", role: .share, endpoint: "tcp://127.0.0.1:*", handlers: BusHandlers())
     defer { first.close() }
-    #expect(throws: BusError.self) { try ZeroMQBus(name: "b", role: .share, endpoint: first.endpoint, handlers: BusHandlers()) }
+    #expect(throws: BusError.self) {
+      try ZeroMQBus(name: "b", role: .share, endpoint: first.endpoint, handlers: BusHandlers())
+    }
   }
 
   @Test func `the port that was found is the one announced`() async throws {
@@ -105,7 +116,9 @@ import Testing
     await a.meets("b")
     b.stop()
     let codes = await withTaskGroup(of: BusError.Code?.self) { group in
-      for _ in 0..<300 { group.addTask { await a.failure(Echo(text: ""), body: Array(repeating: 7, count: 100_000), to: "b")?.code } }
+      for _ in 0..<300 {
+        group.addTask { await a.failure(Echo(text: ""), body: Array(repeating: 7, count: 100_000), to: "b")?.code }
+      }
       return await group.reduce(into: Set<BusError.Code?>()) { $0.insert($1) }
     }
     #expect(codes == [.unreachable])

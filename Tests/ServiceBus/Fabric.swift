@@ -24,12 +24,16 @@ struct Station: Sendable {
   /// Kept alive, because the sockets are in its folder.
   let fabric: Fabric
 
-  func call<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(100)) async throws(BusError) -> Answer<M.Reply> {
+  func call<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(100))
+    async throws(BusError) -> Answer<M.Reply>
+  {
     try await bus.call(message, body: body, to: .peer(name), within: deadline)
   }
 
   /// The failure of a call that must fail.
-  func failure<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(100)) async -> BusError? {
+  func failure<M: Message>(_ message: M, body: [UInt8] = [], to name: String, within deadline: Duration = .seconds(100))
+    async -> BusError?
+  {
     do {
       _ = try await call(message, body: body, to: name, within: deadline)
       return nil
@@ -57,7 +61,9 @@ extension Station {
   /// - Parameter meanwhile: runs once the bus has all calls.
   /// - Returns: the numbers in the order in which the bus got them, which differs from the order of the tasks.
   @MainActor
-  func appendAll(_ numbers: Range<Int>, key: String, bodyByteCount: Int = 0, meanwhile: @MainActor () async -> Void = {}) async -> [Int] {
+  func appendAll(
+    _ numbers: Range<Int>, key: String, bodyByteCount: Int = 0, meanwhile: @MainActor () async -> Void = {}
+  ) async -> [Int] {
     var sent: [Int] = []
     let tasks = numbers.map { number in
       Task { @MainActor in
@@ -94,11 +100,13 @@ final class Fabric: Sendable {
     switch transport {
     case .memory:
       let bus = InMemoryBus(
-        name: name, role: role, network: network, handlers: handlers, endpoint: endpoint, isReady: isReady, configuration: configuration, incarnation: incarnation)
+        name: name, role: role, network: network, handlers: handlers, endpoint: endpoint, isReady: isReady,
+        configuration: configuration, incarnation: incarnation)
       return Station(bus: bus, endpoint: bus.endpoint, state: state, fabric: self)
     case .ipc, .tcp, .brief:
       let bus = try ZeroMQBus(
-        name: name, role: role, endpoint: endpoint ?? freshEndpoint(), isReady: isReady, handlers: handlers, configuration: configuration,
+        name: name, role: role, endpoint: endpoint ?? freshEndpoint(), isReady: isReady, handlers: handlers,
+        configuration: configuration,
         incarnation: incarnation)
       return Station(bus: bus, endpoint: bus.endpoint, state: state, fabric: self)
     }
@@ -108,7 +116,9 @@ final class Fabric: Sendable {
   func freshEndpoint() -> String { transport == .tcp ? "tcp://127.0.0.1:*" : folder.endpoint() }
 
   /// Two stations, `a` connected to `b`.
-  func pair(_ configuration: BusConfiguration = BusConfiguration(), reports: @escaping @Sendable (String) -> Void = { _ in }) async throws -> (a: Station, b: Station) {
+  func pair(
+    _ configuration: BusConfiguration = BusConfiguration(), reports: @escaping @Sendable (String) -> Void = { _ in }
+  ) async throws -> (a: Station, b: Station) {
     let a = try station("a", .gateway, configuration: configuration)
     let b = try station("b", .worker, configuration: configuration, reports: reports)
     a.bus.connect(to: b.endpoint)

@@ -64,7 +64,8 @@ import Testing
       for _ in 0..<400 {
         switch Int.random(in: 0..<10, using: &generator) {
         case 0..<5:
-          let entry = Entry(now + Int64.random(in: -20...(Bool.random(using: &generator) ? 50 : 20_000), using: &generator), now: now)
+          let entry = Entry(
+            now + Int64.random(in: -20...(Bool.random(using: &generator) ? 50 : 20_000), using: &generator), now: now)
           wheel.insert(entry)
           naive.append(entry)
         case 5..<7:

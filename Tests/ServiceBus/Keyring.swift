@@ -21,10 +21,13 @@ struct Keyring: Sendable {
 
   /// The list of all processes except `left`, with further lines.
   func known(without left: Set<String> = [], and lines: String...) throws -> KnownPeers {
-    try KnownPeers(parsing: try roles.keys.filter { !left.contains($0) }.sorted().map { try line($0) }.joined() + lines.joined())
+    try KnownPeers(
+      parsing: try roles.keys.filter { !left.contains($0) }.sorted().map { try line($0) }.joined() + lines.joined())
   }
 
-  func keys(of name: String, _ known: KnownPeers? = nil) throws -> BusKeys { BusKeys(own: try pair(name), known: try known ?? self.known()) }
+  func keys(of name: String, _ known: KnownPeers? = nil) throws -> BusKeys {
+    BusKeys(own: try pair(name), known: try known ?? self.known())
+  }
 }
 
 /// The events of a bus.
@@ -49,7 +52,10 @@ final class Events: Sendable {
 
 extension Fabric {
   /// A bus with keys, over tcp, that serves the test messages.
-  func station(_ name: String, _ role: Role, keys: BusKeys?, endpoint: String? = nil, incarnation: UInt64? = nil, events: Events = Events()) throws -> Station {
+  func station(
+    _ name: String, _ role: Role, keys: BusKeys?, endpoint: String? = nil, incarnation: UInt64? = nil,
+    events: Events = Events()
+  ) throws -> Station {
     try station(name, role, endpoint: endpoint, incarnation: incarnation, configuration: events.configuration(keys))
   }
 }

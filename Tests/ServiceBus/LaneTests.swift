@@ -43,7 +43,8 @@ private struct Relay: Message {
         guard let bus = slot.value else { throw BusError(.unreachable, "no bus") }
         return try await bus.call(NestedEcho(key: message.key), body: [], to: .peer(message.peer), within: .seconds(50))
       }
-      bus = InMemoryBus(name: name, role: .worker, network: network, handlers: handlers, isReady: true, configuration: configuration)
+      bus = InMemoryBus(
+        name: name, role: .worker, network: network, handlers: handlers, isReady: true, configuration: configuration)
       slot.change { [bus] in $0 = bus }
     }
 
@@ -79,7 +80,8 @@ private struct Relay: Message {
     #expect(codes.count == 600 && codes.allSatisfy { $0 == nil })
     let statistics = await a.bus.statistics()
     #expect(statistics.handlersRunning == 0 && statistics.nestedHandlersRunning == 0 && statistics.requestsWaiting == 0)
-    #expect(statistics.served == 800, "200 relays of b, 200 of its own, and the calls that each of 400 relays made here")
+    #expect(
+      statistics.served == 800, "200 relays of b, 200 of its own, and the calls that each of 400 relays made here")
     a.bus.close()
     b.bus.close()
   }
@@ -88,15 +90,26 @@ private struct Relay: Message {
     var configuration = BusConfiguration()
     configuration.runningCount = 1
     configuration.waitingCount = 1
-    let peer = { (name: String) in Peer(name: name, role: .worker, incarnation: 1, endpoint: "memory://" + name, isReady: true) }
+    let peer = { (name: String) in
+      Peer(name: name, role: .worker, incarnation: 1, endpoint: "memory://" + name, isReady: true)
+    }
     var exchange = MessageExchange(
-      peer: peer("a"), served: [Relay.name: ServedMessage(senders: [.worker]), NestedEcho.name: ServedMessage(lane: .nested, senders: [.worker])],
+      peer: peer("a"),
+      served: [
+        Relay.name: ServedMessage(senders: [.worker]),
+        NestedEcho.name: ServedMessage(lane: .nested, senders: [.worker]),
+      ],
       configuration: configuration, now: 0)
     let link = LinkID(number: 1)
-    exchange.received(Frame(kind: .announce, arguments: Announcement(peer: peer("b"), isDraining: nil).encoded()), on: link)
-    for number in 1...3 as ClosedRange<UInt64> { exchange.received(Frame(kind: .request, correlation: number, budget: 1000, name: Relay.name), on: link) }
+    exchange.received(
+      Frame(kind: .announce, arguments: Announcement(peer: peer("b"), isDraining: nil).encoded()), on: link)
+    for number in 1...3 as ClosedRange<UInt64> {
+      exchange.received(Frame(kind: .request, correlation: number, budget: 1000, name: Relay.name), on: link)
+    }
     #expect(exchange.currentStatistics.refusedRequests == 1)
-    for number in 4...6 as ClosedRange<UInt64> { exchange.received(Frame(kind: .request, correlation: number, budget: 1000, name: NestedEcho.name), on: link) }
+    for number in 4...6 as ClosedRange<UInt64> {
+      exchange.received(Frame(kind: .request, correlation: number, budget: 1000, name: NestedEcho.name), on: link)
+    }
     let statistics = exchange.currentStatistics
     #expect(statistics.refusedRequests == 2)
     #expect((statistics.handlersRunning, statistics.requestsWaiting) == (2, 2))

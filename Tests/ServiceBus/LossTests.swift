@@ -7,7 +7,9 @@ import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct LossTests {
   @Test(arguments: Transport.allCases)
-  func `a peer that restarts on its endpoint is found again, and what was under way fails`(transport: Transport) async throws {
+  func `a peer that restarts on its endpoint is found again, and what was under way fails`(transport: Transport)
+    async throws
+  {
     let fabric = Fabric(transport)
     let a = try fabric.station("a", .gateway)
     var b = try fabric.station("b")
@@ -29,7 +31,9 @@ import Testing
 
   /// The liveness limit is longer than any deadline here, so only the lost connection can reveal the end.
   @Test(arguments: Transport.allCases, [true, false])
-  func `a killed peer fails calls as unreachable without waiting for its silence`(transport: Transport, isConnectedTo: Bool) async throws {
+  func `a killed peer fails calls as unreachable without waiting for its silence`(
+    transport: Transport, isConnectedTo: Bool
+  ) async throws {
     let fabric = Fabric(transport)
     var configuration = BusConfiguration()
     configuration.liveness = .seconds(600)
@@ -155,7 +159,8 @@ import Testing
       if case .superseded(let rival) = event { superseded.change { $0.insert(rival.incarnation) } }
     }
     let a = try fabric.station("a", .gateway)
-    let older = try fabric.station("b", endpoint: transport == .memory ? "memory://b-1" : nil, incarnation: 10, configuration: configuration)
+    let older = try fabric.station(
+      "b", endpoint: transport == .memory ? "memory://b-1" : nil, incarnation: 10, configuration: configuration)
     let newer = try fabric.station("b", endpoint: transport == .memory ? "memory://b-2" : nil, incarnation: 20)
     let other = try fabric.station("c", .gateway)
     defer { close(a, older, other) }

@@ -12,14 +12,19 @@ import Testing
   }
 
   private func exchange() -> MessageExchange {
-    MessageExchange(peer: Self.peer("a"), served: ["test.echo/1": ServedMessage(senders: [.worker])], configuration: BusConfiguration(), now: 0)
+    MessageExchange(
+      peer: Self.peer("a"), served: ["test.echo/1": ServedMessage(senders: [.worker])],
+      configuration: BusConfiguration(), now: 0)
   }
 
-  private func announcement(_ name: String) -> Frame { Frame(kind: .announce, arguments: Announcement(peer: Self.peer(name), isDraining: nil).encoded()) }
+  private func announcement(_ name: String) -> Frame {
+    Frame(kind: .announce, arguments: Announcement(peer: Self.peer(name), isDraining: nil).encoded())
+  }
 
   private func request(_ correlation: UInt64, deadline: Int64 = 1000) -> CallRequest {
     CallRequest(
-      correlation: correlation, destination: .peer("b"), name: "test.echo/1", key: "", arguments: [], body: [], deadline: deadline, reply: PendingReply())
+      correlation: correlation, destination: .peer("b"), name: "test.echo/1", key: "", arguments: [], body: [],
+      deadline: deadline, reply: PendingReply())
   }
 
   private func sent(_ exchange: inout MessageExchange) -> [(UInt64, UInt64)] {
@@ -46,7 +51,9 @@ import Testing
     exchange.undeliverable(unsent, on: LinkID(number: 1))
     let actions = exchange.actions
     #expect(sent(&exchange).map(\.0) == [6, 7])
-    #expect(actions.contains { if case .settle(_, .failure(let error)) = $0 { error.code == .unreachable } else { false } }, "the one that left fails")
+    #expect(
+      actions.contains { if case .settle(_, .failure(let error)) = $0 { error.code == .unreachable } else { false } },
+      "the one that left fails")
     #expect(exchange.peers["b"]?.windows[.usual].underWay == 2)
     #expect(exchange.currentStatistics.callsInBacklog == 0)
   }
@@ -66,14 +73,21 @@ import Testing
     #expect(exchange.peers.isEmpty)
   }
 
-  @Test func `a link is the one's whose key it showed first: another's frames on it are refused, and it ends with its key`() throws {
+  @Test
+  func `a link is the one's whose key it showed first: another's frames on it are refused, and it ends with its key`()
+    throws
+  {
     var exchange = exchange()
     let keys = try (0..<2).map { _ in try BusKeyPair.generate().publicKey }
-    let (b, c) = (KnownPeer(role: .worker, name: "b", publicKey: keys[0]), KnownPeer(role: .worker, name: "c", publicKey: keys[1]))
+    let (b, c) = (
+      KnownPeer(role: .worker, name: "b", publicKey: keys[0]), KnownPeer(role: .worker, name: "c", publicKey: keys[1])
+    )
     let link = LinkID(number: 1)
     exchange.received(announcement("b"), on: link, from: b)
     exchange.call(request(5))
-    for frame in [announcement("b"), announcement("c"), Frame(kind: .reply, correlation: 5), Frame(kind: .goodbye)] { exchange.received(frame, on: link, from: c) }
+    for frame in [announcement("b"), announcement("c"), Frame(kind: .reply, correlation: 5), Frame(kind: .goodbye)] {
+      exchange.received(frame, on: link, from: c)
+    }
     #expect(exchange.statistics.refusedFrames == 4)
     #expect(outcomes(&exchange).isEmpty && exchange.peers.keys.sorted() == ["b"])
     exchange.received(announcement("b"), on: LinkID(number: 2), from: c)
@@ -125,7 +139,9 @@ import Testing
     var exchange = exchange()
     exchange.received(announcement("b"), on: LinkID(number: 1))
     for number in 0..<8000 as Range<UInt64> {
-      exchange.received(Frame(kind: .request, correlation: number, budget: number == 0 ? 60_000 : 10, name: "test.echo/1", key: "k"), on: LinkID(number: 1))
+      exchange.received(
+        Frame(kind: .request, correlation: number, budget: number == 0 ? 60_000 : 10, name: "test.echo/1", key: "k"),
+        on: LinkID(number: 1))
     }
     exchange.now = 5000
     exchange.finished(IncomingID(link: LinkID(number: 1), correlation: 0), .success(Payload()))
@@ -135,14 +151,18 @@ import Testing
     #expect(exchange.incomingLanes[.usual].heldByteCount == 0)
   }
 
-  @Test func `a message from a process of another role than its senders' is refused, counted and not executed`() throws {
+  @Test func `a message from a process of another role than its senders' is refused, counted and not executed`() throws
+  {
     var exchange = MessageExchange(
-      peer: Self.peer("a"), served: [PublishClusterMap.name: ServedMessage(senders: PublishClusterMap.senders)], configuration: BusConfiguration(), now: 0)
+      peer: Self.peer("a"), served: [PublishClusterMap.name: ServedMessage(senders: PublishClusterMap.senders)],
+      configuration: BusConfiguration(), now: 0)
     for (number, role) in [Role.worker, .gateway, .notifier, .share].enumerated() {
       let link = LinkID(number: UInt64(number + 1))
       exchange.linkUp(link)
-      let sender = Peer(name: role.rawValue, role: role, incarnation: 1, endpoint: "memory://\(role.rawValue)", isReady: true)
-      exchange.received(Frame(kind: .announce, arguments: Announcement(peer: sender, isDraining: nil).encoded()), on: link)
+      let sender = Peer(
+        name: role.rawValue, role: role, incarnation: 1, endpoint: "memory://\(role.rawValue)", isReady: true)
+      exchange.received(
+        Frame(kind: .announce, arguments: Announcement(peer: sender, isDraining: nil).encoded()), on: link)
       _ = exchange.takeActions()
       exchange.received(Frame(kind: .request, correlation: 1, budget: 1000, name: PublishClusterMap.name), on: link)
       let started = exchange.takeActions().count { if case .start = $0 { true } else { false } }
@@ -168,7 +188,9 @@ import Testing
     await eventually { await b.statistics().handlersRunning == 0 }
     for bus in [a, b] {
       let statistics = await bus.statistics()
-      #expect([statistics.callsUnderWay, statistics.callsInBacklog, statistics.handlersRunning, statistics.requestsWaiting] == [0, 0, 0, 0])
+      #expect(
+        [statistics.callsUnderWay, statistics.callsInBacklog, statistics.handlersRunning, statistics.requestsWaiting]
+          == [0, 0, 0, 0])
     }
   }
 

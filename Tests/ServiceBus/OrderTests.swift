@@ -61,7 +61,9 @@ import Testing
   }
 
   @Test(arguments: Transport.allCases)
-  func `a message that is cancelled while it waits is never executed and holds up nobody`(transport: Transport) async throws {
+  func `a message that is cancelled while it waits is never executed and holds up nobody`(transport: Transport)
+    async throws
+  {
     let (a, b) = try await Fabric(transport).pair()
     defer { close(a, b) }
     let first = Task { await a.failure(Hold(id: "1", key: "k"), to: "b") }

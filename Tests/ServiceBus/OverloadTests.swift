@@ -7,7 +7,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct OverloadTests {
   @Test(arguments: Transport.allCases)
-  func `with a window of 8 and a backlog of 100, 92 of 200 calls are refused at once`(transport: Transport) async throws {
+  func `with a window of 8 and a backlog of 100, 92 of 200 calls are refused at once`(transport: Transport) async throws
+  {
     let fabric = Fabric(transport)
     var configuration = BusConfiguration()
     configuration.windowCount = 8
@@ -49,7 +50,9 @@ import Testing
     await withTaskGroup(of: BusError.Code?.self) { group in
       group.addTask { await a.failure(Hold(id: "first", crowd: "flood"), to: "b")?.code }
       while await a.bus.statistics().callsUnderWay < 1 { await Task.yield() }
-      for number in 0..<30 { group.addTask { await a.failure(Hold(id: "flood \(number)", crowd: "flood"), to: "b")?.code } }
+      for number in 0..<30 {
+        group.addTask { await a.failure(Hold(id: "flood \(number)", crowd: "flood"), to: "b")?.code }
+      }
       // The calls of the flood that find no place.
       for _ in 0..<10 { #expect(await group.next() == .overloaded) }
       #expect(await a.bus.statistics().callsInBacklog == 20)

@@ -19,7 +19,9 @@ protocol Neighbour: Sendable {
 extension Fabric {
   /// Starts a process that serves the test messages and connects to `endpoints`.
   /// - Parameter livenessSeconds: a long time for a neighbour that is suspended and must not count as lost.
-  func neighbour(_ name: String, _ role: Role = .worker, livenessSeconds: Int = 2, connectedTo endpoints: String...) throws -> any Neighbour {
+  func neighbour(_ name: String, _ role: Role = .worker, livenessSeconds: Int = 2, connectedTo endpoints: String...)
+    throws -> any Neighbour
+  {
     switch transport {
     case .memory:
       var configuration = BusConfiguration()
@@ -27,7 +29,8 @@ extension Fabric {
       let station = try station(name, role, configuration: configuration)
       for endpoint in endpoints { station.bus.connect(to: endpoint) }
       return MemoryNeighbour(station: station, name: name)
-    case .ipc, .tcp, .brief: return try ChildNeighbour([name, role.rawValue, freshEndpoint(), "\(livenessSeconds)"] + endpoints, fabric: self)
+    case .ipc, .tcp, .brief:
+      return try ChildNeighbour([name, role.rawValue, freshEndpoint(), "\(livenessSeconds)"] + endpoints, fabric: self)
     }
   }
 }
@@ -53,7 +56,9 @@ private struct ChildNeighbour: Neighbour {
 
   init(_ arguments: [String], fabric: Fabric) throws {
     self.fabric = fabric
-    let program = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().appending(path: "ServiceBusPeer").path
+    let program = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().appending(
+      path: "ServiceBusPeer"
+    ).path
     var toChild: [Int32] = [0, 0]
     var fromChild: [Int32] = [0, 0]
     guard pipe(&toChild) == 0, pipe(&fromChild) == 0 else { throw NotStarted() }

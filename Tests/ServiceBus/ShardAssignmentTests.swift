@@ -3,8 +3,11 @@
 import ServiceBus
 import Testing
 
-private func peer(_ name: String, _ role: Role = .worker, ready: Bool = true, incarnation: UInt64 = 1, format: Int? = nil) -> Peer {
-  Peer(name: name, role: role, incarnation: incarnation, endpoint: "memory://" + name, isReady: ready, shardFormat: format)
+private func peer(
+  _ name: String, _ role: Role = .worker, ready: Bool = true, incarnation: UInt64 = 1, format: Int? = nil
+) -> Peer {
+  Peer(
+    name: name, role: role, incarnation: incarnation, endpoint: "memory://" + name, isReady: ready, shardFormat: format)
 }
 
 /// Decisions whose maps are stored at once.
@@ -134,14 +137,17 @@ private func shards(of name: String, in holders: [String?]) -> [Int] { holders.i
     decider.see(peer("worker-2"), peer("worker-3", incarnation: 2, format: 21))
     for (old, new) in zip(steady, decider.holders) { #expect(new == (old == "worker-1" ? "worker-3" : old)) }
     decider.see(peer("worker-2", incarnation: 2, format: 22))
-    #expect(decider.holders == Array(repeating: "worker-2", count: 64) && decider.assignment.map.formats == Array(repeating: 22, count: 64))
+    #expect(
+      decider.holders == Array(repeating: "worker-2", count: 64)
+        && decider.assignment.map.formats == Array(repeating: 22, count: 64))
     decider.see(peer("worker-3", incarnation: 2, format: 21))
     #expect(decider.holders == Array(repeating: nil, count: 64))
   }
 
   @Test func `a map of a release that kept no formats has those of the workers that hold shards`() {
     let holders = ["worker-1", "worker-2"] as [String?]
-    let persisted = ClusterMap(version: 7, members: [peer("share", .share), peer("worker-1"), peer("worker-2")], holders: holders)
+    let persisted = ClusterMap(
+      version: 7, members: [peer("share", .share), peer("worker-1"), peer("worker-2")], holders: holders)
     var decider = Decider(shardCount: 2, persisted: persisted)
     decider.see(peer("worker-1", incarnation: 2, format: 21), peer("worker-2"))
     decider.see(peer("worker-2"))

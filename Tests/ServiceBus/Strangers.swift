@@ -14,7 +14,8 @@ struct Garbage: Sendable {
     + [4, 28, 5] + Array("READY".utf8) + [11] + Array("Socket-Type".utf8) + [0, 0, 0, 6] + Array("DEALER".utf8)
 
   /// A ZMTP 3.0 greeting with the mechanism CURVE.
-  static let curveGreeting: [UInt8] = [0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0] + Array("CURVE".utf8) + Array(repeating: 0, count: 15 + 1 + 31)
+  static let curveGreeting: [UInt8] =
+    [0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0] + Array("CURVE".utf8) + Array(repeating: 0, count: 15 + 1 + 31)
 
   /// A part of a message in ZMTP.
   static func frame(_ bytes: [UInt8], more: Bool = false) -> [UInt8] {
@@ -42,7 +43,9 @@ struct Garbage: Sendable {
     // A frame that says it has 2^60 bytes.
     Garbage { _ in handshake + [2, 0x10, 0, 0, 0, 0, 0, 0, 0] },
     // Frames of random bytes.
-    Garbage { generator in handshake + (0..<20).flatMap { _ in frame(random(Int.random(in: 0...100, using: &generator), &generator)) } },
+    Garbage { generator in
+      handshake + (0..<20).flatMap { _ in frame(random(Int.random(in: 0...100, using: &generator), &generator)) }
+    },
     // A request, a reply and a cancellation of a peer that never announced itself.
     Garbage { _ in handshake + [.request, .reply, .cancel, .goodbye, .superseded].flatMap { frame(header($0)) } },
     // An announcement that does not decode.
@@ -50,7 +53,9 @@ struct Garbage: Sendable {
     // Many parts.
     Garbage { _ in handshake + (0..<200).flatMap { _ in frame(header(.request), more: true) } + frame([]) },
     // A header cut short, and one of a later version.
-    Garbage { _ in handshake + frame(Array(header(.request)[..<19])) + frame([0x41, 0x71, 9] + Array(header(.request)[3...])) },
+    Garbage { _ in
+      handshake + frame(Array(header(.request)[..<19])) + frame([0x41, 0x71, 9] + Array(header(.request)[3...]))
+    },
   ]
 }
 
@@ -65,7 +70,9 @@ struct Stranger {
     address.sin_port = port.bigEndian
     address.sin_addr.s_addr = inet_addr("127.0.0.1")
     let result = withUnsafePointer(to: &address) { pointer in
-      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
     }
     guard descriptor >= 0, result == 0 else { return nil }
   }

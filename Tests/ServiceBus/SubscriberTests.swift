@@ -16,7 +16,9 @@ import Testing
 
   /// Cancels a reader repeatedly while another thread publishes. Both have threads of their own, so that a deadlock
   /// affects no other test.
-  private func cancel<Value: Sendable>(readersOf changes: @escaping @Sendable () -> AsyncStream<Value>, while tell: @escaping @Sendable (Int) -> Void) async throws {
+  private func cancel<Value: Sendable>(
+    readersOf changes: @escaping @Sendable () -> AsyncStream<Value>, while tell: @escaping @Sendable (Int) -> Void
+  ) async throws {
     let progress = Progress()
     let teller = Thread {
       var version = 0

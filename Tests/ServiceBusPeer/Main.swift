@@ -9,11 +9,15 @@ import ServiceBus
 enum Main {
   static func main() async throws {
     let arguments = CommandLine.arguments
-    guard arguments.count >= 5, let role = Role(rawValue: arguments[2]), let liveness = Int(arguments[4]) else { exit(64) }
+    guard arguments.count >= 5, let role = Role(rawValue: arguments[2]), let liveness = Int(arguments[4]) else {
+      exit(64)
+    }
     var configuration = BusConfiguration()
     configuration.liveness = .seconds(liveness)
     let state = HandlerState(name: arguments[1])
-    let bus = try ZeroMQBus(name: arguments[1], role: role, endpoint: arguments[3], isReady: true, handlers: state.handlers(), configuration: configuration)
+    let bus = try ZeroMQBus(
+      name: arguments[1], role: role, endpoint: arguments[3], isReady: true, handlers: state.handlers(),
+      configuration: configuration)
     for endpoint in arguments.dropFirst(5) { bus.connect(to: endpoint) }
     say(bus.endpoint)
     while let line = readLine() {

@@ -137,7 +137,9 @@ final class HandlerState: Sendable {
   func handlers(areBrief: Bool = false, reports: @escaping @Sendable (String) -> Void = { _ in }) -> BusHandlers {
     var handlers = BusHandlers { name, description in reports("\(name): \(description)") }
     let isBrief: @Sendable (String, Int) -> Bool = { _, _ in areBrief }
-    handlers.on(Echo.self, isBrief: isBrief) { [self] message, body, _ in Answer(Echo.Reply(text: message.text, servedBy: name), body: body) }
+    handlers.on(Echo.self, isBrief: isBrief) { [self] message, body, _ in
+      Answer(Echo.Reply(text: message.text, servedBy: name), body: body)
+    }
     handlers.on(Hold.self, isBrief: isBrief) { [self] message, _, context in
       write("start \(message.id)")
       if message.startsNext { context.startNext() }

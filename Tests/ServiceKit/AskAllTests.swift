@@ -4,7 +4,9 @@ import Synchronization
 import Testing
 
 struct AskAllTests {
-  @Test func `all are asked at once, and whoever answers when, the answers come in the order of the questions`() async throws {
+  @Test func `all are asked at once, and whoever answers when, the answers come in the order of the questions`()
+    async throws
+  {
     let waiting = Mutex<[CheckedContinuation<Void, Never>]>([])
     let answers = await askAll(Array(0..<20)) { number throws(RecordError) in
       // No call is answered before all are asked.

@@ -17,6 +17,9 @@ import Testing
   metrics.addDisk(of: FileManager.default.temporaryDirectory.path)
   let text = String(decoding: await metrics.text(), as: UTF8.self)
   for name in ["aquifer_disk_free_bytes", "aquifer_disk_size_bytes"] {
-    #expect(text.split(separator: "\n").contains { $0.hasPrefix(name + " ") && (Double($0.dropFirst(name.count + 1)) ?? 0) > 0 }, "\(text)")
+    #expect(
+      text.split(separator: "\n").contains {
+        $0.hasPrefix(name + " ") && (Double($0.dropFirst(name.count + 1)) ?? 0) > 0
+      }, "\(text)")
   }
 }

@@ -8,7 +8,10 @@ import Testing
 
 struct LogTests {
   private func line(_ facts: [(String, Log.Fact)], _ format: Log.Format) -> String {
-    String(decoding: LogLine(milliseconds: 1_795_159_204_123, level: .warning, service: "worker-1", event: "shard lost", facts: facts).bytes(format), as: UTF8.self)
+    String(
+      decoding: LogLine(
+        milliseconds: 1_795_159_204_123, level: .warning, service: "worker-1", event: "shard lost", facts: facts
+      ).bytes(format), as: UTF8.self)
   }
 
   @Test func `a JSON line has time, level, service, event and the facts`() throws {
@@ -44,7 +47,8 @@ struct LogTests {
 
   @Test(
     arguments: [
-      (0, "1970-01-01T00:00:00.000Z"), (-1, "1969-12-31T23:59:59.999Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"), (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
+      (0, "1970-01-01T00:00:00.000Z"), (-1, "1969-12-31T23:59:59.999Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+      (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
       (4_107_542_400_000, "2100-03-01T00:00:00.000Z"), (1_703_980_799_000, "2023-12-30T23:59:59.000Z"),
     ] as [(Int64, String)])
   func `timestamps`(milliseconds: Int64, text: String) {
@@ -56,7 +60,9 @@ struct LogLevelTests {
   private final class Lines: Sendable {
     let facts = Mutex<[[String]]>([])
     func log(_ level: Log.Level) -> Log {
-      Log(level: level) { _, event, facts in self.facts.withLock { $0.append(["\(event)"] + facts.map { "\($0.0)=\($0.1)" }) } }
+      Log(level: level) { _, event, facts in
+        self.facts.withLock { $0.append(["\(event)"] + facts.map { "\($0.0)=\($0.1)" }) }
+      }
     }
   }
 
@@ -94,16 +100,20 @@ struct LogLevelTests {
     arguments: [
       ([("x-request-id", "A"), ("x-apple-request-uuid", "B")], "A"), ([("x-apple-request-uuid", "B")], "B"),
       ([("x-request-id", "a b"), ("x-apple-request-uuid", "B")], "B"),
-      ([("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")], "0af7651916cd43dd8448eb211c80319c"),
+      (
+        [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")], "0af7651916cd43dd8448eb211c80319c"
+      ),
       ([("traceparent", "00-00000000000000000000000000000000-b7ad6b7169203331-01")], nil),
       ([("traceparent", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")], nil),
-      ([("traceparent", "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01")], nil), ([("traceparent", "00-0af7")], nil),
+      ([("traceparent", "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01")], nil),
+      ([("traceparent", "00-0af7")], nil),
       ([("x-request-id", String(repeating: "a", count: 129))], nil), ([("x-request-id", "\u{1B}[2J")], nil), ([], nil),
     ] as [([(String, String)], String?)])
   func `a client may say what its request is called`(headers: [(String, String)], id: String?) {
     #expect(
       HTTPRequest(
-        method: .get, target: "/a", pathSegments: ["a"], query: [], headers: headers.map { (name: $0.0, value: $0.1) }, body: [], remoteAddress: ""
+        method: .get, target: "/a", pathSegments: ["a"], query: [], headers: headers.map { (name: $0.0, value: $0.1) },
+        body: [], remoteAddress: ""
       ).clientTraceID == id)
   }
 }
@@ -113,7 +123,8 @@ struct MetricsTests {
     let metrics = Metrics()
     let reads = Counter()
     metrics.collect([
-      Metrics.Description("a_total", "A.", .counter), Metrics.Description("b", "B."), Metrics.Description("c", "C."), Metrics.Description("d_seconds", "D.", .histogram),
+      Metrics.Description("a_total", "A.", .counter), Metrics.Description("b", "B."), Metrics.Description("c", "C."),
+      Metrics.Description("d_seconds", "D.", .histogram),
     ]) {
       reads.increment()
       var readings = Metrics.Readings()

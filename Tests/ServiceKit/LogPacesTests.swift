@@ -4,7 +4,8 @@ import Testing
 @testable import ServiceKit
 
 struct LogPacesTests {
-  @Test func `an event that comes again and again is twenty lines a second and a number, and others are told as ever`() {
+  @Test func `an event that comes again and again is twenty lines a second and a number, and others are told as ever`()
+  {
     let now = Mutex<Int64>(1000)
     let lines = Mutex<[String]>([])
     let log = Log(paces: LogPaces { now.withLock { $0 } }) { _, event, facts in

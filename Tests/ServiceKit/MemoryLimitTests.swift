@@ -5,7 +5,8 @@ import Testing
 
 struct MemoryLimitTests {
   private func limit(_ arguments: String...) throws -> Int {
-    MemoryLimit(try Options([MemoryLimit.option], arguments: arguments, environment: { _ in nil }), role: .gateway).byteCount
+    MemoryLimit(try Options([MemoryLimit.option], arguments: arguments, environment: { _ in nil }), role: .gateway)
+      .byteCount
   }
 
   @Test func `an operator's word counts, within what is possible`() throws {
@@ -16,10 +17,13 @@ struct MemoryLimitTests {
   }
 
   @Test(arguments: [
-    ("/", ["": "536870912\n"], 536_870_912), ("/", ["": "max\n"], nil), ("/", [:], nil), ("/a/b", ["/a/b": "max\n", "/a": "1000\n", "": "2000\n"], 1000),
+    ("/", ["": "536870912\n"], 536_870_912), ("/", ["": "max\n"], nil), ("/", [:], nil),
+    ("/a/b", ["/a/b": "max\n", "/a": "1000\n", "": "2000\n"], 1000),
     ("/a/b", ["/a/b": "500\n", "/a": "1000\n"], 500), ("/a/b", ["/a/b": "3000\n", "": "2000\n"], 2000),
   ])
-  func `a control group's limit is the smallest of those it is in`(path: String, groups: [String: String], expected: Int?) {
+  func `a control group's limit is the smallest of those it is in`(
+    path: String, groups: [String: String], expected: Int?
+  ) {
     #expect(MemoryLimit.limit(ofGroup: path) { groups[$0] } == expected)
   }
 

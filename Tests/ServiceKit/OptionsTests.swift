@@ -37,7 +37,9 @@ struct OptionsTests {
   }
 
   @Test func `values have kinds`() throws {
-    let options = try parse(["--http", "[::1]:80", "--hold=0.5", "--strict", "--mode=fast", "--data", "/x", "--peer=ipc:///run/a.sock"])
+    let options = try parse([
+      "--http", "[::1]:80", "--hold=0.5", "--strict", "--mode=fast", "--data", "/x", "--peer=ipc:///run/a.sock",
+    ])
     #expect(options.address("http")?.host == "::1")
     #expect(options.address("http")?.port == 80)
     #expect(options.duration("hold") == .milliseconds(500))
@@ -64,9 +66,11 @@ struct OptionsTests {
   }
 
   @Test(arguments: [
-    ("http", "8080"), ("http", ":80"), ("http", "h:70000"), ("http", "::1:80"), ("public-url", "host"), ("public-url", "http://"), ("public-url", "ftp://x"),
+    ("http", "8080"), ("http", ":80"), ("http", "h:70000"), ("http", "::1:80"), ("public-url", "host"),
+    ("public-url", "http://"), ("public-url", "ftp://x"),
     ("public-url", "http://a b"),
-    ("hold", "0"), ("hold", "61"), ("hold", "soon"), ("hold", "nan"), ("limit", "0"), ("limit", "101"), ("limit", "1.5"), ("limit", ""), ("strict", "maybe"),
+    ("hold", "0"), ("hold", "61"), ("hold", "soon"), ("hold", "nan"), ("limit", "0"), ("limit", "101"),
+    ("limit", "1.5"), ("limit", ""), ("strict", "maybe"),
     ("mode", "slow"),
     ("peer", "5550"), ("peer", "tcp://:1"), ("peer", "tcp://h:x"), ("peer", "ipc://"), ("peer", "udp://h:1"),
   ])
@@ -81,7 +85,9 @@ struct OptionsTests {
   }
 
   @Test func `a required option that is missing is a configuration error`() {
-    #expect(throws: ExitError.self) { try Options([Option("x", .text, isRequired: true, help: "An x.")], arguments: [], environment: { _ in nil }) }
+    #expect(throws: ExitError.self) {
+      try Options([Option("x", .text, isRequired: true, help: "An x.")], arguments: [], environment: { _ in nil })
+    }
   }
 
   @Test func `a secret may stand in a file, and is never shown`() throws {
@@ -93,7 +99,8 @@ struct OptionsTests {
     close(fd)
     #expect(try parse([], ["AQUIFER_TOKEN_FILE": path]).text("token") == "hush")
     #expect(try parse([], ["AQUIFER_TOKEN_FILE": path, "AQUIFER_TOKEN": "open"]).text("token") == "open")
-    #expect(error([], ["AQUIFER_TOKEN_FILE": path + ".missing"])?.description.contains("AQUIFER_TOKEN_FILE names") == true)
+    #expect(
+      error([], ["AQUIFER_TOKEN_FILE": path + ".missing"])?.description.contains("AQUIFER_TOKEN_FILE names") == true)
     #expect(error([], ["AQUIFER_MODE_FILE": path]) == nil)
     #expect(try parse([], ["AQUIFER_MODE_FILE": path]).text("mode") == "safe")
     #expect(error(["--token="])?.description.contains("hush") == false)
@@ -105,7 +112,9 @@ struct OptionsTests {
   }
 
   @Test func `help shows every option with its default and variable`() {
-    let text = HelpText(command: "aquifer-x", version: "1", summary: "It does.", options: Self.declared, examples: ["aquifer-x --strict"]).text
+    let text = HelpText(
+      command: "aquifer-x", version: "1", summary: "It does.", options: Self.declared, examples: ["aquifer-x --strict"]
+    ).text
     for option in Self.declared {
       #expect(text.contains("--\(option.name)"))
       #expect(text.contains(option.variable))

@@ -33,12 +33,16 @@ func `a call that did not reach its worker is repeated until the time is over`(c
     }
     #expect(pause >= RetryPlan.overloadPause)
   }
-  #expect(plan.step(after: error(.overloaded), elapsed: .zero) == .fail(RecordError(.tryAgainLater, "The service is overloaded", retryAfter: 1)))
+  #expect(
+    plan.step(after: error(.overloaded), elapsed: .zero)
+      == .fail(RecordError(.tryAgainLater, "The service is overloaded", retryAfter: 1)))
 }
 
 @Test(arguments: [
-  (BusError.Code.notFound, ServerErrorCode.notFound), (.refused, .accessDenied), (.internalError, .internalError), (.badMessage, .internalError),
-  (.unknownMessage, .tryAgainLater), (.cancelled, .tryAgainLater), (BusError.Code(rawValue: "of a newer peer"), .internalError),
+  (BusError.Code.notFound, ServerErrorCode.notFound), (.refused, .accessDenied), (.internalError, .internalError),
+  (.badMessage, .internalError),
+  (.unknownMessage, .tryAgainLater), (.cancelled, .tryAgainLater),
+  (BusError.Code(rawValue: "of a newer peer"), .internalError),
 ])
 func `an error that a repetition can't mend fails at once`(code: BusError.Code, expected: ServerErrorCode) {
   var plan = RetryPlan(limit: .seconds(10))

@@ -41,12 +41,16 @@ struct ServiceProcessTests {
     try await process.start(
       arguments: arguments, environment: { _ in nil },
       makeBus: { name, role, endpoint, adminURL, handlers, configuration in
-        let bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, endpoint: endpoint, adminURL: adminURL, configuration: configuration)
+        let bus = InMemoryBus(
+          name: name, role: role, network: network, handlers: handlers, endpoint: endpoint, adminURL: adminURL,
+          configuration: configuration)
         return ServiceProcess.MadeBus(bus: bus, endpoint: bus.endpoint) { await bus.statistics() }
       }, log: .silent)
   }
 
-  private func get(_ running: RunningService, _ path: String) async throws -> (status: Int, body: JSONValue?, text: String) {
+  private func get(_ running: RunningService, _ path: String) async throws -> (
+    status: Int, body: JSONValue?, text: String
+  ) {
     let response = try await client.send("GET", running.adminURL + path)
     // Dropped because metrics are no JSON; their tests read the text.
     return (response.status, try? JSONValue(parsing: response.body), String(decoding: response.body, as: UTF8.self))
@@ -119,11 +123,16 @@ struct ServiceProcessTests {
   }
 
   @Test func `a process that needs the cluster is ready once a map has come`() async throws {
-    let running = try await start(process(role: .notifier) { _, _ in { _ in service } }, ["--share", "ipc:///nowhere/share.sock"])
+    let running = try await start(
+      process(role: .notifier) { _, _ in { _ in service } }, ["--share", "ipc:///nowhere/share.sock"])
     #expect(try await get(running, "/readyz").text.contains("no cluster map"))
-    let share = InMemoryBus(name: "share", role: .share, network: network, handlers: BusHandlers(), endpoint: "ipc:///nowhere/share.sock", isReady: true)
+    let share = InMemoryBus(
+      name: "share", role: .share, network: network, handlers: BusHandlers(), endpoint: "ipc:///nowhere/share.sock",
+      isReady: true)
     await share.waitForPeers { !$0.isEmpty }
-    _ = try await share.call(PublishClusterMap(map: ClusterMap(version: 1, members: [], holders: [])), to: .role(.notifier), within: .seconds(10))
+    _ = try await share.call(
+      PublishClusterMap(map: ClusterMap(version: 1, members: [], holders: [])), to: .role(.notifier),
+      within: .seconds(10))
     #expect(try await get(running, "/readyz").status == 200)
     await running.stop(within: .seconds(5))
   }
@@ -136,7 +145,10 @@ struct ServiceProcessTests {
       })
     let metrics = try await get(running, "/metrics")
     #expect(metrics.status == 200)
-    for text in ["aquifer_things_total 1\n", "aquifer_bus_calls_total 0\n", "aquifer_bus_peers{role=\"worker\"} 0\n", "process_open_fds "] {
+    for text in [
+      "aquifer_things_total 1\n", "aquifer_bus_calls_total 0\n", "aquifer_bus_peers{role=\"worker\"} 0\n",
+      "process_open_fds ",
+    ] {
       #expect(metrics.text.contains(text))
     }
     #expect(try await get(running, "/version").body?["version"]?.string == Release.version)
@@ -157,9 +169,13 @@ struct ServiceProcessTests {
     struct Broken: Error, CustomStringConvertible { let description = "The folder is missing." }
     #expect(await exitCode(process { _, _ in throw Broken() }) == ExitError(.configuration, "The folder is missing."))
     #expect(await exitCode(process { _, _ in { _ in throw Broken() } }) == ExitError(.io, "The folder is missing."))
-    #expect(await exitCode(process { _, _ in { _ in throw ExitError(.tryAgain, "Later.") } }) == ExitError(.tryAgain, "Later."))
+    #expect(
+      await exitCode(process { _, _ in { _ in throw ExitError(.tryAgain, "Later.") } })
+        == ExitError(.tryAgain, "Later."))
     #expect(await exitCode(plain, ["--name", "a b"])?.code == .configuration)
-    #expect(await exitCode(plain, ["--admin", "192.0.2.1:1"])?.description.hasPrefix("--admin: Can't listen on 192.0.2.1:1") == true)
+    #expect(
+      await exitCode(plain, ["--admin", "192.0.2.1:1"])?.description.hasPrefix("--admin: Can't listen on 192.0.2.1:1")
+        == true)
     #expect(await exitCode(plain, ["--ready-file", "/nonexistent/x"])?.code == .io)
     #expect(await exitCode(plain, ["--share", "tcp://h:1"])?.code == .usage)
     #expect(service.noted == ["drain", "close"])
@@ -167,7 +183,8 @@ struct ServiceProcessTests {
 
   @Test func `a bus that can't be bound is named`() async throws {
     do {
-      _ = try await plain.start(arguments: ["--bus", "ipc:///proc/nonexistent/x.sock"], environment: { _ in nil }, log: .silent)
+      _ = try await plain.start(
+        arguments: ["--bus", "ipc:///proc/nonexistent/x.sock"], environment: { _ in nil }, log: .silent)
       Issue.record("it started")
     } catch let error as ExitError {
       #expect(error.code == .configuration)

@@ -21,7 +21,8 @@ import Testing
     }
   }
 
-  @Test(arguments: ["", "another-start 5\n", "x", "\u{0}"]) func `begins by the wall clock after a start of the machine, and where the file is damaged`(
+  @Test(arguments: ["", "another-start 5\n", "x", "\u{0}"])
+  func `begins by the wall clock after a start of the machine, and where the file is damaged`(
     text: String
   ) throws {
     let path = NSTemporaryDirectory() + "steady-clock-\(UUID().uuidString)"

@@ -10,18 +10,23 @@ import Testing
 @Suite struct AccountsTests {
   @Test func `containers are created, listed and deleted`() async throws {
     let world = try World()
-    #expect(try await world.ok("POST", "/admin/1/containers", #"{"container":"iCloud.b"}"#)["container"]?.string == "iCloud.b")
+    #expect(
+      try await world.ok("POST", "/admin/1/containers", #"{"container":"iCloud.b"}"#)["container"]?.string == "iCloud.b"
+    )
     try await world.ok("POST", "/admin/1/containers", #"{"container":"iCloud.a"}"#)
     let listed = try await world.ok("GET", "/admin/1/containers")["containers"]?.elements ?? []
     #expect(listed.map { $0["container"]?.string } == ["iCloud.a", "iCloud.b"])
     #expect(try await world.ok("DELETE", "/admin/1/containers/iCloud.a")["container"]?.string == "iCloud.a")
     #expect(try await world.ok("GET", "/admin/1/containers")["containers"]?.count == 1)
-    #expect(try await world.refused("DELETE", "/admin/1/containers/iCloud.a", status: 404)["reason"]?.string == "There is no container 'iCloud.a'")
+    #expect(
+      try await world.refused("DELETE", "/admin/1/containers/iCloud.a", status: 404)["reason"]?.string
+        == "There is no container 'iCloud.a'")
   }
 
   @Test func `a container exists once`() async throws {
     let world = try await World.withContainer()
-    let error = try await world.refused("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#, status: 409)
+    let error = try await world.refused(
+      "POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#, status: 409)
     #expect(error["serverErrorCode"]?.string == "EXISTS")
     #expect(world.published.take().isEmpty)
   }
@@ -52,11 +57,17 @@ import Testing
     let body = #"{"name":"alice","email":"alice@example.org","givenName":"Alice","familyName":"Liddell"}"#
     let name = try #require(try await world.ok("POST", "/admin/1/users", body)["userRecordName"]?.string)
     let reply = try await world.service.directory.lookUp(LookUpUser(userRecordName: name))
-    #expect(reply.givenName == "Alice" && reply.familyName == "Liddell" && reply.emailAddress == "alice@example.org" && reply.userRecordName == name)
-    await #expect(throws: RecordError.self) { try await world.service.directory.lookUp(LookUpUser(userRecordName: "_nobody")) }
+    #expect(
+      reply.givenName == "Alice" && reply.familyName == "Liddell" && reply.emailAddress == "alice@example.org"
+        && reply.userRecordName == name)
+    await #expect(throws: RecordError.self) {
+      try await world.service.directory.lookUp(LookUpUser(userRecordName: "_nobody"))
+    }
     let bob = try #require(try await world.ok("POST", "/admin/1/users", #"{"name":"bob"}"#)["userRecordName"]?.string)
     _ = try await world.ok("POST", "/admin/1/users/bob/disable")
-    await #expect(throws: RecordError.self) { try await world.service.directory.lookUp(LookUpUser(userRecordName: bob)) }
+    await #expect(throws: RecordError.self) {
+      try await world.service.directory.lookUp(LookUpUser(userRecordName: bob))
+    }
     let row = try #require(try await world.ok("GET", "/admin/1/users")["users"]?.elements.first)
     #expect(row["name"]?.string == "alice" && row["userRecordName"]?.string == name && row["disabled"]?.bool == false)
   }
@@ -64,8 +75,11 @@ import Testing
   @Test func `names and e-mail addresses are taken once`() async throws {
     let world = try World()
     try await world.ok("POST", "/admin/1/users", #"{"name":"alice","email":"A@example.org"}"#)
-    #expect(try await world.refused("POST", "/admin/1/users", #"{"name":"alice"}"#, status: 409)["reason"]?.string == "The user 'alice' exists already")
-    let error = try await world.refused("POST", "/admin/1/users", #"{"name":"bob","email":"a@EXAMPLE.org"}"#, status: 409)
+    #expect(
+      try await world.refused("POST", "/admin/1/users", #"{"name":"alice"}"#, status: 409)["reason"]?.string
+        == "The user 'alice' exists already")
+    let error = try await world.refused(
+      "POST", "/admin/1/users", #"{"name":"bob","email":"a@EXAMPLE.org"}"#, status: 409)
     #expect(error["reason"]?.string == "Another user has this e-mail address")
     #expect(try await world.ok("GET", "/admin/1/users")["users"]?.count == 1)
   }
@@ -81,7 +95,9 @@ import Testing
       #expect(try await world.authenticate(user: token).userRecordName == alice.recordName)
     }
     #expect(try await world.authenticate(user: alice.token).userRecordName == alice.recordName)
-    #expect(try await world.refused("POST", "/admin/1/users/zoe/tokens", status: 404)["reason"]?.string == "There is no user 'zoe'")
+    #expect(
+      try await world.refused("POST", "/admin/1/users/zoe/tokens", status: 404)["reason"]?.string
+        == "There is no user 'zoe'")
   }
 
   @Test func `a disabled user is refused at once, with every token, and gets no more`() async throws {
@@ -94,7 +110,8 @@ import Testing
     #expect(try await world.authenticate(user: bob.token).refusal == nil)
     try await world.refused("POST", "/admin/1/users/alice/tokens", status: 400)
     try await world.refused("POST", "/admin/1/users/zoe/disable", status: 404)
-    #expect(try await world.ok("GET", "/admin/1/users")["users"]?.elements.map { $0["disabled"]?.bool } == [true, false])
+    #expect(
+      try await world.ok("GET", "/admin/1/users")["users"]?.elements.map { $0["disabled"]?.bool } == [true, false])
   }
 
   @Test func `an API token is good for its container and environment`() async throws {
@@ -132,12 +149,17 @@ import Testing
     #expect(try await world.authenticate(nil, nil, user: World.operatorToken + " ").refusal == .userToken)
   }
 
-  @Test func `API tokens are listed shortened, with their origins, and revoked whole or by what is shown`() async throws {
+  @Test func `API tokens are listed shortened, with their origins, and revoked whole or by what is shown`() async throws
+  {
     let world = try await World.withContainer()
-    let body = #"{"container":"\#(World.photos)","environment":"production","allowedOrigins":["https://example.org","http://localhost:3000"]}"#
+    let body =
+      #"{"container":"\#(World.photos)","environment":"production","allowedOrigins":["https://example.org","http://localhost:3000"]}"#
     let token = try #require(try await world.ok("POST", "/admin/1/tokens", body)["apiToken"]?.string)
     let other = try await world.apiToken()
-    #expect(try await world.authenticate(World.photos, .production, api: token).allowedOrigins == ["https://example.org", "http://localhost:3000"])
+    #expect(
+      try await world.authenticate(World.photos, .production, api: token).allowedOrigins == [
+        "https://example.org", "http://localhost:3000",
+      ])
     let rows = try await world.ok("GET", "/admin/1/tokens")["tokens"]?.elements ?? []
     #expect(rows.map { $0["apiToken"]?.string } == [token.prefix(8) + "…", other.prefix(8) + "…"])
     #expect(rows[0]["environment"]?.string == "production")
@@ -148,7 +170,9 @@ import Testing
     #expect(try await world.authenticate(World.photos, .production, api: token).refusal == .apiToken)
     try await world.ok("DELETE", "/admin/1/tokens/\(other.prefix(8))")
     #expect(try await world.authenticate(api: other).refusal == .apiToken)
-    #expect(try await world.refused("DELETE", "/admin/1/tokens/\(other)", status: 404)["reason"]?.string?.contains(other) == false)
+    #expect(
+      try await world.refused("DELETE", "/admin/1/tokens/\(other)", status: 404)["reason"]?.string?.contains(other)
+        == false)
   }
 
   @Test func `a web-auth token is revoked alone`() async throws {
@@ -186,7 +210,10 @@ import Testing
     #expect(keyID.wholeMatch(of: /[0-9a-f]{64}/) != nil)
     let row = try #require(try await world.ok("GET", "/admin/1/keys")["keys"]?.elements.first)
     #expect(row["keyID"]?.string == keyID && row["name"]?.string == "ci" && row["container"]?.string == World.photos)
-    for bad in ["", "nonsense", Self.otherCurve, String(Self.publicKey.dropFirst(30)), Self.publicKey.replacingOccurrences(of: "PUBLIC", with: "PRIVATE")] {
+    for bad in [
+      "", "nonsense", Self.otherCurve, String(Self.publicKey.dropFirst(30)),
+      Self.publicKey.replacingOccurrences(of: "PUBLIC", with: "PRIVATE"),
+    ] {
       try await world.refused("POST", "/admin/1/keys", body(bad), status: 400)
     }
     try await world.ok("DELETE", "/admin/1/keys/\(keyID)")
@@ -227,11 +254,16 @@ import Testing
     BadCall("POST", "/admin/1/users", #"{"name":"x","email":"a@b@c"}"#, 400, "not an e-mail address"),
     BadCall("POST", "/admin/1/users/x/nonsense", "", 405, "takes no POST"),
     BadCall("POST", "/admin/1/tokens", #"{"environment":"production"}"#, 400, "'container' is missing"),
-    BadCall("POST", "/admin/1/tokens", #"{"container":"iCloud.none","environment":"production"}"#, 404, "no container 'iCloud.none'"),
+    BadCall(
+      "POST", "/admin/1/tokens", #"{"container":"iCloud.none","environment":"production"}"#, 404,
+      "no container 'iCloud.none'"),
     BadCall("POST", "/admin/1/tokens", #"{"container":"iCloud.none","environment":"staging"}"#, 400, "not 'staging'"),
     BadCall(
-      "POST", "/admin/1/tokens", #"{"container":"x","environment":"production","allowedOrigins":["https://a/b"]}"#, 400, "'https://a/b' is not an origin"),
-    BadCall("POST", "/admin/1/tokens", #"{"container":"x","environment":"production","allowedOrigins":"*"}"#, 400, "must be an array"),
+      "POST", "/admin/1/tokens", #"{"container":"x","environment":"production","allowedOrigins":["https://a/b"]}"#, 400,
+      "'https://a/b' is not an origin"),
+    BadCall(
+      "POST", "/admin/1/tokens", #"{"container":"x","environment":"production","allowedOrigins":"*"}"#, 400,
+      "must be an array"),
     BadCall("POST", "/admin/1/keys", #"{"container":"x"}"#, 400, "'publicKey' is missing"),
     BadCall("GET", "/admin/1/schema/iCloud.none/development", "", 404, "no container 'iCloud.none'"),
     BadCall("GET", "/admin/1/schema/iCloud.none/staging", "", 400, "not 'staging'"),

@@ -7,16 +7,23 @@ import Testing
 
 /// The names and addresses of apps.
 @Suite struct AppTests {
-  private static func app(_ world: World) async throws -> LookUpApp.Reply { try await world.service.directory.app(of: try #require(ContainerID(rawValue: World.photos))) }
+  private static func app(_ world: World) async throws -> LookUpApp.Reply {
+    try await world.service.directory.app(of: try #require(ContainerID(rawValue: World.photos)))
+  }
 
-  @Test func `an app has a name and an address for people, each of which stays until it is changed or forgotten`() async throws {
+  @Test func `an app has a name and an address for people, each of which stays until it is changed or forgotten`()
+    async throws
+  {
     let world = try await World.withContainer()
     #expect(try await Self.app(world) == LookUpApp.Reply())
     let path = "/admin/1/containers/\(World.photos)"
-    let answer = try await world.ok("POST", path, #"{"displayName":"Photo Book 📷","appURL":"https://photos.example.org/#/albums"}"#)
+    let answer = try await world.ok(
+      "POST", path, #"{"displayName":"Photo Book 📷","appURL":"https://photos.example.org/#/albums"}"#)
     #expect(answer["container"]?.string == World.photos && answer["displayName"]?.string == "Photo Book 📷")
     #expect(world.published.take().map(\.credentials) == [true])
-    #expect(try await Self.app(world) == LookUpApp.Reply(displayName: "Photo Book 📷", appURL: "https://photos.example.org/#/albums"))
+    #expect(
+      try await Self.app(world)
+        == LookUpApp.Reply(displayName: "Photo Book 📷", appURL: "https://photos.example.org/#/albums"))
     try await world.ok("POST", path, #"{"appURL":"photos://open"}"#)
     #expect(try await Self.app(world) == LookUpApp.Reply(displayName: "Photo Book 📷", appURL: "photos://open"))
     let row = try #require(try await world.ok("GET", "/admin/1/containers")["containers"]?.elements.first)
@@ -28,10 +35,14 @@ import Testing
   }
 
   @Test(arguments: [
-    #"{"displayName":""}"#, #"{"displayName":" Photos"}"#, #"{"displayName":"Photos\u202Esotohp"}"#, #"{"displayName":"a\u0085b"}"#, #"{"displayName":"a\tb"}"#,
-    #"{"displayName":"\#(String(repeating: "é", count: 101))"}"#, #"{"appURL":"javascript:alert(1)"}"#, #"{"appURL":"JavaScript://x/%0aalert(1)"}"#,
-    #"{"appURL":"data:text/html,x"}"#, #"{"appURL":"data://text/html,x"}"#, #"{"appURL":"http://example.org"}"#, #"{"appURL":"/photos"}"#,
-    #"{"appURL":"https://"}"#, #"{"appURL":"https://a.example/ b"}"#, #"{"appURL":"https://\#(String(repeating: "a", count: 2041))"}"#, #"{"name":"Photos"}"#,
+    #"{"displayName":""}"#, #"{"displayName":" Photos"}"#, #"{"displayName":"Photos\u202Esotohp"}"#,
+    #"{"displayName":"a\u0085b"}"#, #"{"displayName":"a\tb"}"#,
+    #"{"displayName":"\#(String(repeating: "é", count: 101))"}"#, #"{"appURL":"javascript:alert(1)"}"#,
+    #"{"appURL":"JavaScript://x/%0aalert(1)"}"#,
+    #"{"appURL":"data:text/html,x"}"#, #"{"appURL":"data://text/html,x"}"#, #"{"appURL":"http://example.org"}"#,
+    #"{"appURL":"/photos"}"#,
+    #"{"appURL":"https://"}"#, #"{"appURL":"https://a.example/ b"}"#,
+    #"{"appURL":"https://\#(String(repeating: "a", count: 2041))"}"#, #"{"name":"Photos"}"#,
   ])
   func `a name or address that no page may show is refused, and changes nothing`(body: String) async throws {
     let world = try await World.withContainer()

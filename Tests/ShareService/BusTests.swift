@@ -40,10 +40,14 @@ import Testing
       }
       if let report {
         handlers.on(WorkerReport.self) { message, _, _ in
-          Answer(Acknowledgement(), body: Array((message.subject == "summary" ? #"{"shards":2,"name":"liar"}"# : report).utf8))
+          Answer(
+            Acknowledgement(),
+            body: Array((message.subject == "summary" ? #"{"shards":2,"name":"liar"}"# : report).utf8))
         }
         handlers.on(WorkerCommand.self) { message, _, _ in
-          Answer(Acknowledgement(), body: Array((report.hasPrefix("{") ? #"{"retried":\#(message.query.count + 2)}"# : report).utf8))
+          Answer(
+            Acknowledgement(),
+            body: Array((report.hasPrefix("{") ? #"{"retried":\#(message.query.count + 2)}"# : report).utf8))
         }
       }
       bus = InMemoryBus(name: name, role: role, network: network, handlers: handlers, isReady: true)
@@ -65,7 +69,9 @@ import Testing
       try await bus.call(message, body: body, to: .role(.share), within: .seconds(20))
     }
 
-    func operate(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:]) async throws -> (status: Int, body: JSONValue) {
+    func operate(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:]) async throws -> (
+      status: Int, body: JSONValue
+    ) {
       let message = OperatorRequest(method: method, path: path.split(separator: "/").map(String.init), query: query)
       let answer = try await ask(message, body: Array(body.utf8))
       return (answer.reply.status, try JSONValue(parsing: answer.body))
@@ -77,7 +83,8 @@ import Testing
     let folder = TemporaryFolder()
     let network = InMemoryNetwork()
     let service = try ShareService(
-      .init(dataPath: folder.path, operatorToken: World.operatorToken), clock: FixedClock(), random: SeededRandom(seed: 1), log: .silent)
+      .init(dataPath: folder.path, operatorToken: World.operatorToken), clock: FixedClock(),
+      random: SeededRandom(seed: 1), log: .silent)
     var handlers = BusHandlers()
     service.register(in: &handlers)
     let bus = InMemoryBus(name: "share", role: .share, network: network, handlers: handlers, isReady: true)
@@ -93,7 +100,9 @@ import Testing
     await service.close()
   }
 
-  private func gateway(_ network: InMemoryNetwork) async -> Neighbour { await neighbour("gateway-1", .gateway, network) }
+  private func gateway(_ network: InMemoryNetwork) async -> Neighbour {
+    await neighbour("gateway-1", .gateway, network)
+  }
 
   private func neighbour(_ name: String, _ role: Role, _ network: InMemoryNetwork) async -> Neighbour {
     let neighbour = Neighbour(name, role, network)
@@ -104,7 +113,8 @@ import Testing
   @Test func `every question of the bus is answered`() async throws {
     try await withService { network, service in
       let gateway = await gateway(network)
-      #expect(try await gateway.operate("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#).status == 200)
+      #expect(
+        try await gateway.operate("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#).status == 200)
       let user = try await gateway.operate("POST", "/admin/1/users", #"{"name":"alice","givenName":"Alice"}"#).body
       let (name, token) = (try #require(user["userRecordName"]?.string), try #require(user["webAuthToken"]?.string))
       let authenticated = try await gateway.ask(
@@ -126,14 +136,18 @@ import Testing
     try await withService { network, service in
       let gateway = await gateway(network)
       _ = try await gateway.operate("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#)
-      await #expect(throws: BusError(.notFound, "There is no user '_nobody'")) { try await gateway.ask(LookUpUser(userRecordName: "_nobody")) }
+      await #expect(throws: BusError(.notFound, "There is no user '_nobody'")) {
+        try await gateway.ask(LookUpUser(userRecordName: "_nobody"))
+      }
       let worker = await neighbour("worker-1", .worker, network)
       let other = try #require(ContainerID(rawValue: "iCloud.other"))
       await #expect(throws: BusError(.notFound, "There is no container 'iCloud.other'")) {
         try await worker.ask(FetchSchema(container: other, environment: .production))
       }
       func extend(_ type: FieldType) -> ExtendSchema {
-        ExtendSchema(container: World.container, fields: [.init(recordType: "Note", field: "title", type: type, isEncrypted: false)])
+        ExtendSchema(
+          container: World.container,
+          fields: [.init(recordType: "Note", field: "title", type: type, isEncrypted: false)])
       }
       _ = try await worker.ask(extend(.string))
       let error = await #expect(throws: BusError.self) { try await worker.ask(extend(.bytes)) }
@@ -156,7 +170,9 @@ import Testing
         #expect(change?.schemas == ["\(World.photos)/development", "\(World.photos)/production"])
       }
       _ = try await worker.ask(
-        ExtendSchema(container: World.container, fields: [.init(recordType: "Note", field: "title", type: .string, isEncrypted: false)]))
+        ExtendSchema(
+          container: World.container,
+          fields: [.init(recordType: "Note", field: "title", type: .string, isEncrypted: false)]))
       for neighbour in [gateway, worker] {
         let change = await neighbour.nextChange()
         #expect(change?.credentials == false && change?.schemas == ["\(World.photos)/development"])
@@ -203,17 +219,21 @@ import Testing
 
   /// Runs a share service until a worker has all shards.
   /// - Returns: the version of that map, which is stored.
-  private func mapVersion(_ folder: TemporaryFolder, _ clock: FixedClock, atLeast version: Int64 = 0) async throws -> Int64 {
+  private func mapVersion(_ folder: TemporaryFolder, _ clock: FixedClock, atLeast version: Int64 = 0) async throws
+    -> Int64
+  {
     let network = InMemoryNetwork()
     let service = try ShareService(
-      .init(dataPath: folder.path, operatorToken: World.operatorToken), clock: clock, random: SeededRandom(seed: 1), log: .silent)
+      .init(dataPath: folder.path, operatorToken: World.operatorToken), clock: clock, random: SeededRandom(seed: 1),
+      log: .silent)
     var handlers = BusHandlers()
     service.register(in: &handlers)
     let bus = InMemoryBus(name: "share", role: .share, network: network, handlers: handlers, isReady: true)
     let running = Task { try await service.run(on: bus) }
     let worker = Neighbour("worker-1", .worker, network, report: "{}")
     var found: Int64 = 0
-    for await map in worker.cluster.updates() where map.holders == Array(repeating: "worker-1", count: 4) && map.version >= version {
+    for await map in worker.cluster.updates()
+    where map.holders == Array(repeating: "worker-1", count: 4) && map.version >= version {
       found = map.version
       break
     }
@@ -232,7 +252,8 @@ import Testing
     #expect(try await mapVersion(folder, FixedClock(), atLeast: version) >= version)
   }
 
-  @Test func `maps of a directory that is older than those who follow them are newer than what they know`() async throws {
+  @Test func `maps of a directory that is older than those who follow them are newer than what they know`() async throws
+  {
     let clock = FixedClock()
     let folder = TemporaryFolder()
     var version: Int64 = 0
@@ -250,14 +271,19 @@ import Testing
         Neighbour("worker-3", .worker, network, report: "no JSON"),
       ]
       for worker in workers { await worker.bus.waitForPeers { $0.contains { $0.role == .share } } }
-      for await map in gateway.cluster.updates() where map.members.count == 5 && map.holders.allSatisfy({ $0 != nil }) { break }
+      for await map in gateway.cluster.updates() where map.members.count == 5 && map.holders.allSatisfy({ $0 != nil }) {
+        break
+      }
 
       let zones = try await gateway.operate("GET", "/admin/1/zones").body
       #expect(zones["zones"]?.elements.map { $0["zone"]?.string } == ["a", "b", "c"])
       #expect(zones["silent"]?.elements.map(\.string) == ["worker-3"])
 
       let status = try await gateway.operate("GET", "/admin/1/status").body
-      #expect(status["members"]?.elements.map { $0["name"]?.string } == ["gateway-1", "share", "worker-1", "worker-2", "worker-3"])
+      #expect(
+        status["members"]?.elements.map { $0["name"]?.string } == [
+          "gateway-1", "share", "worker-1", "worker-2", "worker-3",
+        ])
       #expect(status["shards"]?["count"]?.int64 == 4 && status["shards"]?["held"]?.int64 == 4)
       #expect(status["workers"]?.elements.map { $0["name"]?.string } == ["worker-1", "worker-2", "worker-3"])
       #expect(status["workers"]?.elements.map { $0["shards"]?.int64 } == [2, 2, 2])
@@ -269,7 +295,9 @@ import Testing
 
       let retried = try await gateway.operate("POST", "/admin/1/quarantine/retry").body
       #expect(retried["retried"]?.int64 == 4 && retried["silent"]?.elements.map(\.string) == ["worker-3"])
-      #expect(try await gateway.operate("POST", "/admin/1/quarantine/retry", query: ["container": "c"]).body["retried"]?.int64 == 6)
+      #expect(
+        try await gateway.operate("POST", "/admin/1/quarantine/retry", query: ["container": "c"]).body["retried"]?.int64
+          == 6)
       #expect(try await gateway.operate("POST", "/admin/1/quarantine/retry", query: ["contianer": "c"]).status == 400)
       #expect(try await gateway.operate("GET", "/admin/1/quarantine/retry").status == 405)
 

@@ -41,7 +41,9 @@ import Testing
       relay.withLock { $0 = self }
       _ = await share.waitForPeers { !$0.isEmpty }
       let count = world.service.directory.shardCount
-      await world.service.removals.attach(share) { ClusterMap(version: 1, members: [], holders: Array(repeating: "worker-1", count: count)) }
+      await world.service.removals.attach(share) {
+        ClusterMap(version: 1, members: [], holders: Array(repeating: "worker-1", count: count))
+      }
     }
 
     func take() -> [String] {
@@ -52,31 +54,41 @@ import Testing
     }
   }
 
-  @Test func `a deleted user is nobody at once, with every token, session, role and key, and the name is free`() async throws {
+  @Test func `a deleted user is nobody at once, with every token, session, role and key, and the name is free`()
+    async throws
+  {
     let world = try await World.withContainer()
     let (alice, bob) = (try await world.user("alice"), try await world.user("bob"))
     try await world.ok("POST", "/admin/1/users/alice", #"{"email":"alice@example.org"}"#)
     let further = try #require(try await world.ok("POST", "/admin/1/users/alice/tokens")["webAuthToken"]?.string)
     let shown = try await world.ok("GET", "/admin/1/users/alice")
-    #expect(shown["tokens"]?.int64 == 2 && shown["email"]?.string == "alice@example.org" && shown["quota"]?.isNull == true)
+    #expect(
+      shown["tokens"]?.int64 == 2 && shown["email"]?.string == "alice@example.org" && shown["quota"]?.isNull == true)
     _ = world.published.take()
     let answer = try await world.ok("DELETE", "/admin/1/users/alice")
     #expect(answer["userRecordName"]?.string == alice.recordName && answer["state"]?.string == "removing")
     #expect(world.published.take().map(\.credentials) == [true])
     for token in [alice.token, further] { #expect(try await world.authenticate(user: token).refusal == .userToken) }
     #expect(try await world.authenticate(user: bob.token).refusal == nil)
-    await #expect(throws: RecordError.self) { try await world.service.directory.lookUp(LookUpUser(userRecordName: alice.recordName)) }
+    await #expect(throws: RecordError.self) {
+      try await world.service.directory.lookUp(LookUpUser(userRecordName: alice.recordName))
+    }
     #expect(try await world.ok("GET", "/admin/1/users")["users"]?.elements.map { $0["name"]?.string } == ["bob"])
     // A second deletion, by either name, changes nothing. A new user of the same name is another user.
     #expect(try await world.ok("DELETE", "/admin/1/users/alice")["userRecordName"]?.string == alice.recordName)
     try await world.ok("POST", "/admin/1/users", #"{"name":"alice","email":"alice@example.org"}"#)
-    #expect(try await world.ok("DELETE", "/admin/1/users/\(alice.recordName)")["userRecordName"]?.string == alice.recordName)
+    #expect(
+      try await world.ok("DELETE", "/admin/1/users/\(alice.recordName)")["userRecordName"]?.string == alice.recordName)
     #expect(try await world.ok("GET", "/admin/1/users")["users"]?.elements.count == 2)
     try await world.refused("DELETE", "/admin/1/users/zoe", status: 404)
     #expect(try await world.ok("GET", "/admin/1/users/\(alice.recordName)")["state"]?.string == "removing")
   }
 
-  @Test func `every shard is asked, those that refuse again, also after a restart, and all once more when no credentials can be believed in`() async throws {
+  @Test
+  func
+    `every shard is asked, those that refuse again, also after a restart, and all once more when no credentials can be believed in`()
+    async throws
+  {
     var world = try await World.withContainer()
     let alice = try await world.user("alice")
     try await world.ok("DELETE", "/admin/1/users/alice")
@@ -114,7 +126,9 @@ import Testing
     let some = try await world.ok("GET", "/admin/1/users", query: ["container": World.photos])["users"]?.elements ?? []
     #expect(some.map { $0["name"]?.string } == ["alice"])
     let shown = try await world.ok("GET", "/admin/1/users/alice")
-    #expect(shown["shares"]?.int64 == 2 && shown["sharedWith"]?.int64 == 2 && shown["holds"]?.elements.first?["environment"]?.string == "production")
+    #expect(
+      shown["shares"]?.int64 == 2 && shown["sharedWith"]?.int64 == 2
+        && shown["holds"]?.elements.first?["environment"]?.string == "production")
     #expect(try await world.ok("GET", "/admin/1/users/alice", query: ["brief": "true"])["shares"] == nil)
     // A list without usage does not ask the workers.
     let count = world.reports.questions.count

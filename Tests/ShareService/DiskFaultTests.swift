@@ -27,13 +27,16 @@ import Testing
           return fault.code
         }
       }
-      number.store(faulty_disk_watch(folder.path, watcher, Unmanaged.passUnretained(self).toOpaque()), ordering: .relaxed)
+      number.store(
+        faulty_disk_watch(folder.path, watcher, Unmanaged.passUnretained(self).toOpaque()), ordering: .relaxed)
     }
 
     deinit { faulty_disk_unwatch(number.load(ordering: .relaxed)) }
 
     /// Lets every step of that kind fail from now on; nil: none fails.
-    func fail(_ step: faulty_disk_step?, _ code: Int32 = 0) { state.withLock { $0.fault = step.map { ($0.rawValue, code) } } }
+    func fail(_ step: faulty_disk_step?, _ code: Int32 = 0) {
+      state.withLock { $0.fault = step.map { ($0.rawValue, code) } }
+    }
     var openings: Int { state.withLock { $0.openings } }
 
     static let syncError = SQLITE_IOERR | 4 << 8
@@ -48,9 +51,13 @@ import Testing
     withExtendedLifetime(disk) {}
   }
 
-  private static func addUser(_ name: String, to world: World) async -> OperatorAnswer { await world.call("POST", "/admin/1/users", #"{"name":"\#(name)"}"#) }
+  private static func addUser(_ name: String, to world: World) async -> OperatorAnswer {
+    await world.call("POST", "/admin/1/users", #"{"name":"\#(name)"}"#)
+  }
 
-  @Test func `after a sync of the directory that failed its file is opened anew before anything is answered from it`() async throws {
+  @Test func `after a sync of the directory that failed its file is opened anew before anything is answered from it`()
+    async throws
+  {
     try await Self.run { world, disk in
       let alice = try await world.user("alice")
       let before = disk.openings
@@ -62,7 +69,9 @@ import Testing
       let carol = try await world.user("carol")
       #expect(disk.openings > before)
       let restarted = try await world.restarted()
-      for user in [alice, carol] { #expect(try await restarted.authenticate(user: user.token).userRecordName == user.recordName) }
+      for user in [alice, carol] {
+        #expect(try await restarted.authenticate(user: user.token).userRecordName == user.recordName)
+      }
       return restarted
     }
   }
@@ -84,7 +93,9 @@ import Testing
     }
   }
 
-  @Test func `on a full disk changes are answered later, reads go on, and nothing is there of what was refused`() async throws {
+  @Test func `on a full disk changes are answered later, reads go on, and nothing is there of what was refused`()
+    async throws
+  {
     try await Self.run { world, disk in
       let alice = try await world.user("alice")
       disk.fail(FAULTY_DISK_WRITE, SQLITE_FULL)
@@ -92,7 +103,9 @@ import Testing
         let answer = await Self.addUser("bob", to: world)
         #expect(answer.status == 503 && answer.retryAfter == RecordError.noSpace.retryAfter)
         let body = try JSONValue(parsing: answer.body)
-        #expect(body["serverErrorCode"]?.string == "TRY_AGAIN_LATER" && body["retryAfter"]?.int64 == RecordError.noSpace.retryAfter.map(Int64.init))
+        #expect(
+          body["serverErrorCode"]?.string == "TRY_AGAIN_LATER"
+            && body["retryAfter"]?.int64 == RecordError.noSpace.retryAfter.map(Int64.init))
       }
       #expect(try await world.authenticate(user: alice.token).userRecordName == alice.recordName)
       #expect(try await world.ok("GET", "/admin/1/users")["users"]?.count == 1)

@@ -13,9 +13,12 @@ import Testing
     var world = try await World.withContainer()
     let (alice, bob, api) = (try await world.user("alice"), try await world.user("bob"), try await world.apiToken())
     try await world.ok("POST", "/admin/1/users/bob/disable")
-    let body = #"{"container":"\#(World.photos)","publicKey":"\#(AccountsTests.publicKey.replacingOccurrences(of: "\n", with: "\\n"))"}"#
+    let body =
+      #"{"container":"\#(World.photos)","publicKey":"\#(AccountsTests.publicKey.replacingOccurrences(of: "\n", with: "\\n"))"}"#
     try await world.ok("POST", "/admin/1/keys", body)
-    for environment in ["development", "production"] { try await world.ok("PUT", "/mirror/1/\(World.photos)/\(environment)/model", modelXML()) }
+    for environment in ["development", "production"] {
+      try await world.ok("PUT", "/mirror/1/\(World.photos)/\(environment)/model", modelXML())
+    }
     let (key, before) = (world.service.directory.signingKey, try await world.schema(.production))
     try await world.service.directory.store(ClusterMap(version: 7, members: [], holders: ["worker-1", nil]))
 
@@ -25,7 +28,9 @@ import Testing
     #expect(try await world.authenticate(user: bob.token).refusal == .userToken)
     #expect(try await world.ok("GET", "/admin/1/keys")["keys"]?.count == 1)
     let after = try await world.schema(.production)
-    #expect(after.version == before.version && after.models == before.models && after.schema == before.schema && after.latestModelHash == before.latestModelHash)
+    #expect(
+      after.version == before.version && after.models == before.models && after.schema == before.schema
+        && after.latestModelHash == before.latestModelHash)
     let stored = try await world.service.directory.clusterMap()
     #expect(stored.version == 7 && stored.map?.holders == ["worker-1", nil])
   }
@@ -70,7 +75,9 @@ import Testing
     let (alice, api) = (try await world.user("alice"), try await world.apiToken())
     let second = try #require(try await world.ok("POST", "/admin/1/users/alice/tokens")["webAuthToken"]?.string)
     func files() throws -> [Data] {
-      try FileManager.default.contentsOfDirectory(atPath: world.folder.path).map { try Data(contentsOf: URL(fileURLWithPath: world.folder.path + "/" + $0)) }
+      try FileManager.default.contentsOfDirectory(atPath: world.folder.path).map {
+        try Data(contentsOf: URL(fileURLWithPath: world.folder.path + "/" + $0))
+      }
     }
     let open = try files()
     await world.service.close()
@@ -90,7 +97,9 @@ import Testing
     await world.service.close()
     let folder = world.folder
     let problem = #expect(throws: InstallationProblem.self) { try World(in: folder, shardCount: 4) }
-    #expect(problem?.description == "This installation has 8 shards, and the number can't change: start it with --shards 8 or without --shards.")
+    #expect(
+      problem?.description
+        == "This installation has 8 shards, and the number can't change: start it with --shards 8 or without --shards.")
     world = try World(in: folder, shardCount: 8)
     #expect(world.service.directory.shardCount == 8)
     await world.service.close()
@@ -104,7 +113,8 @@ import Testing
   @Test func `the files are readable by their owner only`() async throws {
     let world = try World()
     for name in try FileManager.default.contentsOfDirectory(atPath: world.folder.path) {
-      let mode = try FileManager.default.attributesOfItem(atPath: world.folder.path + "/" + name)[.posixPermissions] as? Int
+      let mode =
+        try FileManager.default.attributesOfItem(atPath: world.folder.path + "/" + name)[.posixPermissions] as? Int
       #expect(mode == 0o600, "\(name)")
     }
     await world.service.close()
@@ -146,9 +156,12 @@ import Testing
     let mode = try FileManager.default.attributesOfItem(atPath: folder.operatorTokenPath)[.posixPermissions] as? Int
     #expect(mode == 0o600)
     #expect(try String(contentsOfFile: folder.operatorTokenPath, encoding: .utf8) == token + "\n")
-    #expect(try folder.operatorToken(given: "  given by an option\n", random: SeededRandom(seed: 3)) == "given by an option")
+    #expect(
+      try folder.operatorToken(given: "  given by an option\n", random: SeededRandom(seed: 3)) == "given by an option")
     #expect(try String(contentsOfFile: folder.operatorTokenPath, encoding: .utf8) == token + "\n")
-    #expect(throws: InstallationProblem.self) { try folder.operatorToken(given: "short", random: SeededRandom(seed: 3)) }
+    #expect(throws: InstallationProblem.self) {
+      try folder.operatorToken(given: "short", random: SeededRandom(seed: 3))
+    }
     try Data().write(to: URL(fileURLWithPath: folder.operatorTokenPath))
     #expect(throws: InstallationProblem.self) { try folder.operatorToken(given: nil, random: SeededRandom(seed: 3)) }
     // Kept alive until here, because its end removes the folder.

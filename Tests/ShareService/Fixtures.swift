@@ -40,7 +40,9 @@ final class TemporaryFolder: Sendable {
 
   init() {
     var template = Array((NSTemporaryDirectory() + "aquifer-share-" + String(repeating: "X", count: 6)).utf8CString)
-    path = mkdtemp(&template) == nil ? "" : String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    path =
+      mkdtemp(&template) == nil
+      ? "" : String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     precondition(!path.isEmpty, "no temporary folder")
   }
 
@@ -100,13 +102,15 @@ struct World {
   static let photos = "iCloud.org.example.photos"
 
   init(
-    in folder: TemporaryFolder = TemporaryFolder(), seed: UInt64 = 1, shardCount: Int? = nil, clock: FixedClock = FixedClock(), rotation: Duration? = nil,
+    in folder: TemporaryFolder = TemporaryFolder(), seed: UInt64 = 1, shardCount: Int? = nil,
+    clock: FixedClock = FixedClock(), rotation: Duration? = nil,
     grace: Duration? = nil
   ) throws {
     self.folder = folder
     self.clock = clock
     let random = SeededRandom(seed: seed)
-    var configuration = ShareService.Configuration(dataPath: folder.path, shardCount: shardCount, operatorToken: Self.operatorToken)
+    var configuration = ShareService.Configuration(
+      dataPath: folder.path, shardCount: shardCount, operatorToken: Self.operatorToken)
     configuration.passwordCost = .cheapest
     configuration.tokenRotation = rotation
     configuration.tokenGrace = grace
@@ -115,13 +119,16 @@ struct World {
     self.published = published
     self.reports = reports
     operators = OperatorAPI(
-      directory: service.directory, jobs: service.jobs, removals: service.removals, passwords: service.passwords, random: random, log: .silent,
+      directory: service.directory, jobs: service.jobs, removals: service.removals, passwords: service.passwords,
+      random: random, log: .silent,
       publish: { published.add($0) },
       report: { reports.answer($0, $1) }, command: { _, _ in nil })
   }
 
   /// A world with the container `photos`.
-  static func withContainer(in folder: TemporaryFolder = TemporaryFolder(), rotation: Duration? = nil, grace: Duration? = nil) async throws -> World {
+  static func withContainer(
+    in folder: TemporaryFolder = TemporaryFolder(), rotation: Duration? = nil, grace: Duration? = nil
+  ) async throws -> World {
     let world = try World(in: folder, rotation: rotation, grace: grace)
     try await world.ok("POST", "/admin/1/containers", #"{"container":"\#(photos)"}"#)
     _ = world.published.take()
@@ -134,13 +141,17 @@ struct World {
     return try World(in: folder, seed: 99, clock: clock)
   }
 
-  func call(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:]) async -> OperatorAnswer {
+  func call(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:]) async
+    -> OperatorAnswer
+  {
     let request = OperatorRequest(method: method, path: path.split(separator: "/").map(String.init), query: query)
     return await operators.answer(request, body: Array(body.utf8))
   }
 
   @discardableResult
-  func ok(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:]) async throws -> JSONValue {
+  func ok(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:]) async throws
+    -> JSONValue
+  {
     let answer = await call(method, path, body, query: query)
     #expect(answer.status == 200, "\(String(decoding: answer.body, as: UTF8.self))")
     #expect(answer.contentType == "application/json")
@@ -149,7 +160,9 @@ struct World {
 
   /// An error dictionary, whose status is checked against its code.
   @discardableResult
-  func refused(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:], status: Int) async throws -> JSONValue {
+  func refused(_ method: String, _ path: String, _ body: String = "", query: [String: String] = [:], status: Int)
+    async throws -> JSONValue
+  {
     let answer = await call(method, path, body, query: query)
     #expect(answer.status == status, "\(String(decoding: answer.body, as: UTF8.self))")
     let dictionary = try JSONValue(parsing: answer.body)
@@ -171,15 +184,19 @@ struct World {
   }
 
   func apiToken(_ environment: String = "development") async throws -> String {
-    let answer = try await ok("POST", "/admin/1/tokens", #"{"container":"\#(Self.photos)","environment":"\#(environment)"}"#)
+    let answer = try await ok(
+      "POST", "/admin/1/tokens", #"{"container":"\#(Self.photos)","environment":"\#(environment)"}"#)
     return try #require(answer["apiToken"]?.string)
   }
 
   func authenticate(
-    _ container: String? = World.photos, _ environment: Records.Environment? = .development, api: String? = nil, user: String? = nil
+    _ container: String? = World.photos, _ environment: Records.Environment? = .development, api: String? = nil,
+    user: String? = nil
   ) async throws -> Authenticate.Reply {
     try await service.directory.authenticate(
-      Authenticate(container: container.flatMap { ContainerID(rawValue: $0) }, environment: environment, apiToken: api, userToken: user))
+      Authenticate(
+        container: container.flatMap { ContainerID(rawValue: $0) }, environment: environment, apiToken: api,
+        userToken: user))
   }
 
   static let container = ContainerID(rawValue: photos)!
@@ -191,6 +208,9 @@ struct World {
 
 /// A model file with one entity.
 func modelXML(_ entity: String = "Post", attributes: [String: String] = ["title": "String"]) -> String {
-  let lines = attributes.sorted { $0.key < $1.key }.map { #"<attribute name="\#($0.key)" optional="YES" attributeType="\#($0.value)"/>"# }
-  return #"<model type="com.apple.IDECoreDataModeler.DataModel"><entity name="\#(entity)">\#(lines.joined())</entity></model>"#
+  let lines = attributes.sorted { $0.key < $1.key }.map {
+    #"<attribute name="\#($0.key)" optional="YES" attributeType="\#($0.value)"/>"#
+  }
+  return
+    #"<model type="com.apple.IDECoreDataModeler.DataModel"><entity name="\#(entity)">\#(lines.joined())</entity></model>"#
 }

@@ -10,15 +10,20 @@ import Testing
   @Test func `a grant's text reads back, and what is none is refused`() {
     let hash = [UInt8](repeating: 7, count: 32)
     for grant in [
-      Grant(), Grant(apiToken: hash), Grant(user: .session("12ab")), Grant(apiToken: hash, user: .session("12ab")), Grant(apiToken: hash, user: .webAuthToken(hash)),
+      Grant(), Grant(apiToken: hash), Grant(user: .session("12ab")), Grant(apiToken: hash, user: .session("12ab")),
+      Grant(apiToken: hash, user: .webAuthToken(hash)),
     ] { #expect(Grant(text: grant.text) == grant) }
     for text in ["", "x", "zz:s1", ":x1", ":tzz", "07"] { #expect(Grant(text: text) == nil, "\(text)") }
   }
 
-  private func holds(_ grant: String, of user: String, in world: World, container: ContainerID = World.container, environment: Environment = .development)
+  private func holds(
+    _ grant: String, of user: String, in world: World, container: ContainerID = World.container,
+    environment: Environment = .development
+  )
     async throws -> Bool
   {
-    try await world.service.directory.holds(VerifyGrant(container: container, environment: environment, userRecordName: user, grant: grant))
+    try await world.service.directory.holds(
+      VerifyGrant(container: container, environment: environment, userRecordName: user, grant: grant))
   }
 
   @Test func `it holds as long as both tokens do, for its user, container and environment`() async throws {

@@ -9,25 +9,32 @@ import Testing
 @testable import ShareService
 
 @Suite struct PeopleTests {
-  private func discover(_ lookups: [DiscoverUsers.Lookup], by caller: String, in world: World) async throws -> [LookUpUser.Reply?] {
+  private func discover(_ lookups: [DiscoverUsers.Lookup], by caller: String, in world: World) async throws
+    -> [LookUpUser.Reply?]
+  {
     try await world.service.directory.discover(DiscoverUsers(caller: caller, lookups: lookups)).users
   }
 
   @Test func `only who wants to be found is found, and his address is shown to who knows it`() async throws {
     let world = try World()
     func make(_ name: String, _ more: String) async throws -> String {
-      try #require(try await world.ok("POST", "/admin/1/users", #"{"name":"\#(name)","email":"\#(name)@example.org"\#(more)}"#)["userRecordName"]?.string)
+      try #require(
+        try await world.ok("POST", "/admin/1/users", #"{"name":"\#(name)","email":"\#(name)@example.org"\#(more)}"#)[
+          "userRecordName"]?.string)
     }
     let (alice, bob, carol) = (
-      try await make("alice", #","discoverable":true,"givenName":"Alice""#), try await make("bob", ""), try await make("carol", #","discoverable":true"#)
+      try await make("alice", #","discoverable":true,"givenName":"Alice""#), try await make("bob", ""),
+      try await make("carol", #","discoverable":true"#)
     )
     try await world.ok("POST", "/admin/1/users/carol/disable")
-    let byName = try await discover([alice, bob, carol, "_nobody"].map { .init(userRecordName: $0) }, by: bob, in: world)
+    let byName = try await discover(
+      [alice, bob, carol, "_nobody"].map { .init(userRecordName: $0) }, by: bob, in: world)
     #expect(byName.map { $0?.userRecordName } == [alice, bob, nil, nil])
     #expect(byName[0]?.givenName == "Alice" && byName[0]?.emailAddress == nil)
     #expect(byName[1]?.emailAddress == "bob@example.org", "his own")
     let byAddress = try await discover(
-      ["ALICE@example.org", "bob@example.org", "carol@example.org", ""].map { .init(emailAddress: $0) } + [.init()], by: alice, in: world)
+      ["ALICE@example.org", "bob@example.org", "carol@example.org", ""].map { .init(emailAddress: $0) } + [.init()],
+      by: alice, in: world)
     #expect(byAddress.map { $0?.userRecordName } == [alice, nil, nil, nil, nil])
     #expect(byAddress[0]?.emailAddress == "alice@example.org")
   }
@@ -36,10 +43,13 @@ import Testing
     let world = try World()
     let alice = try await world.user("alice").recordName
     _ = try await world.user("bob")
-    try await world.ok("POST", "/admin/1/users/alice", #"{"email":"a@example.org","givenName":"Alice","discoverable":true}"#)
+    try await world.ok(
+      "POST", "/admin/1/users/alice", #"{"email":"a@example.org","givenName":"Alice","discoverable":true}"#)
     try await world.ok("POST", "/admin/1/users/alice", #"{"familyName":"Liddell"}"#)
     let row = try #require(try await world.ok("GET", "/admin/1/users")["users"]?.elements.first)
-    #expect(row["email"]?.string == "a@example.org" && row["givenName"]?.string == "Alice" && row["familyName"]?.string == "Liddell")
+    #expect(
+      row["email"]?.string == "a@example.org" && row["givenName"]?.string == "Alice"
+        && row["familyName"]?.string == "Liddell")
     #expect(row["discoverable"]?.bool == true && row["password"]?.bool == false)
     #expect(try await discover([.init(userRecordName: alice)], by: "_x", in: world).first??.givenName == "Alice")
     try await world.ok("POST", "/admin/1/users/alice", #"{"discoverable":false}"#)
@@ -54,13 +64,18 @@ import Testing
 @Suite struct ServerKeyTests {
   private func add(_ world: World, _ more: String = "") async throws -> (keyID: String, userRecordName: String) {
     let pem = SigningKey().publicPEM.replacing("\n", with: "\\n")
-    let answer = try await world.ok("POST", "/admin/1/keys", #"{"container":"\#(World.photos)","publicKey":"\#(pem)"\#(more)}"#)
+    let answer = try await world.ok(
+      "POST", "/admin/1/keys", #"{"container":"\#(World.photos)","publicKey":"\#(pem)"\#(more)}"#)
     return (try #require(answer["keyID"]?.string), try #require(answer["userRecordName"]?.string))
   }
 
-  private func ask(_ keyID: String, _ container: String = World.photos, in world: World) async throws -> Authenticate.Reply {
+  private func ask(_ keyID: String, _ container: String = World.photos, in world: World) async throws
+    -> Authenticate.Reply
+  {
     try await world.service.directory.authenticate(
-      Authenticate(container: ContainerID(rawValue: container), environment: .development, apiToken: nil, userToken: nil, keyID: keyID))
+      Authenticate(
+        container: ContainerID(rawValue: container), environment: .development, apiToken: nil, userToken: nil,
+        keyID: keyID))
   }
 
   @Test func `a key acts as the user it was added for, or as one of its own`() async throws {
@@ -74,7 +89,8 @@ import Testing
     let names = try await world.ok("GET", "/admin/1/keys")["keys"]?.elements.map { $0["user"]?.string ?? "" } ?? []
     #expect(names.contains("alice") && names.contains("key-" + own.keyID.prefix(16)))
     let pem = SigningKey().publicPEM.replacing("\n", with: "\\n")
-    try await world.refused("POST", "/admin/1/keys", #"{"container":"\#(World.photos)","publicKey":"\#(pem)","user":"zoe"}"#, status: 404)
+    try await world.refused(
+      "POST", "/admin/1/keys", #"{"container":"\#(World.photos)","publicKey":"\#(pem)","user":"zoe"}"#, status: 404)
     // A key that was not made leaves no user behind.
     try await world.refused("POST", "/admin/1/keys", #"{"container":"iCloud.none","publicKey":"\#(pem)"}"#, status: 404)
     #expect(try await world.ok("GET", "/admin/1/users")["users"]?.count == 2)
@@ -95,7 +111,9 @@ import Testing
 }
 
 @Suite struct CallbackTests {
-  @Test(arguments: ["https://example.org/signed-in", "http://127.0.0.1:3000/?a=b", "myapp://done", "org.example.photos://x"])
+  @Test(arguments: [
+    "https://example.org/signed-in", "http://127.0.0.1:3000/?a=b", "myapp://done", "org.example.photos://x",
+  ])
   func `a URL a browser can be sent to is kept with the token`(url: String) async throws {
     let world = try await World.withContainer()
     let body = #"{"container":"\#(World.photos)","environment":"development","callbackURL":"\#(url)"}"#
@@ -105,7 +123,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "javascript://%0aalert(1)", "JavaScript://x", "data://x", "https://", "example.org", "/x", "https://a b", "https://a#b", "https://a\\\"b", "://x", "1x://y",
+    "javascript://%0aalert(1)", "JavaScript://x", "data://x", "https://", "example.org", "/x", "https://a b",
+    "https://a#b", "https://a\\\"b", "://x", "1x://y",
     "https://a;b",
     "https://a,b",
   ])
@@ -136,7 +155,8 @@ import Testing
     let pem = SigningKey().publicPEM
     for digit in ["a", "b"] {
       try connection.execute(
-        "INSERT INTO serverKey (keyID, container, name, pem, created) VALUES ('\(String(repeating: digit, count: 64))', 1, 'old', '\(pem)', 5)")
+        "INSERT INTO serverKey (keyID, container, name, pem, created) VALUES ('\(String(repeating: digit, count: 64))', 1, 'old', '\(pem)', 5)"
+      )
     }
     connection.close()
     let upgraded = try World(in: world.folder, seed: 7)
@@ -144,7 +164,9 @@ import Testing
     var users: Set<String> = []
     for digit in ["a", "b"] {
       let reply = try await upgraded.service.directory.authenticate(
-        Authenticate(container: World.container, environment: .development, apiToken: nil, userToken: nil, keyID: String(repeating: digit, count: 64)))
+        Authenticate(
+          container: World.container, environment: .development, apiToken: nil, userToken: nil,
+          keyID: String(repeating: digit, count: 64)))
       users.insert(try #require(reply.userRecordName))
     }
     #expect(users.count == 2 && users.allSatisfy { $0.wholeMatch(of: /_[0-9a-f]{32}/) != nil })

@@ -48,7 +48,9 @@ import Testing
     let first = try await world.schema()
     #expect(first.userRoles == nil)
     _ = world.published.take()
-    for (name, user) in [("moderators", "alice"), ("editors", "alice"), ("editors", "bob")] { try await world.ok("POST", "/admin/1/roles", role(name, user)) }
+    for (name, user) in [("moderators", "alice"), ("editors", "alice"), ("editors", "bob")] {
+      try await world.ok("POST", "/admin/1/roles", role(name, user))
+    }
     #expect(world.published.take().allSatisfy { $0.schemas == ["\(World.photos)/development"] })
     let second = try await world.schema()
     #expect(second.userRoles == [alice: ["editors", "moderators"], bob: ["editors"]])
@@ -62,8 +64,12 @@ import Testing
   @Test func `a role is granted only where it is declared, to somebody who exists`() async throws {
     let world = try await world()
     _ = try await world.user("alice")
-    for body in [role("owners"), role("editors", "nobody"), role("editors", "alice", "production"), role("editors").replacing(World.photos, with: "iCloud.none")] {
-      #expect(try await world.refused("POST", "/admin/1/roles", body, status: 404)["serverErrorCode"]?.string == "NOT_FOUND")
+    for body in [
+      role("owners"), role("editors", "nobody"), role("editors", "alice", "production"),
+      role("editors").replacing(World.photos, with: "iCloud.none"),
+    ] {
+      #expect(
+        try await world.refused("POST", "/admin/1/roles", body, status: 404)["serverErrorCode"]?.string == "NOT_FOUND")
     }
     for body in [role("editors", "alice", "staging"), "[]", "{}", role("editors").replacing("role", with: "rolle")] {
       try await world.refused("POST", "/admin/1/roles", body, status: 400)

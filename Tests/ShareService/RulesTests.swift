@@ -56,15 +56,22 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
     #expect(try await world.schema().version == version)
   }
 
-  @Test func `rules for several models hold if one of them has the entity, and a refusal names those that lack it`() async throws {
+  @Test func `rules for several models hold if one of them has the entity, and a refusal names those that lack it`()
+    async throws
+  {
     let world = try await World.withContainer()
     let first = try #require(try await world.ok("PUT", model, modelXML())["modelHash"]?.string)
-    let second = try #require(try await world.ok("PUT", model, modelXML("Tag", attributes: ["name": "String"]))["modelHash"]?.string)
-    let both = #"{"unique":[{"entity":"Post","attributes":["title"],"policy":"report"},{"entity":"Tag","attributes":["name"],"policy":"reject"}]}"#
+    let second = try #require(
+      try await world.ok("PUT", model, modelXML("Tag", attributes: ["name": "String"]))["modelHash"]?.string)
+    let both =
+      #"{"unique":[{"entity":"Post","attributes":["title"],"policy":"report"},{"entity":"Tag","attributes":["name"],"policy":"reject"}]}"#
     try await world.ok("PUT", rules, both)
     #expect(try await world.schema().rules?.unique.map(\.entity) == ["Post", "Tag"])
     let refused = try await world.refused("PUT", rules, document(entity: "Song"), status: 400)
-    #expect(refused["reason"]?.string == "The model \(second.prefix(12))… (the latest) has no entity Song. The model \(first.prefix(12))… has no entity Song.")
+    #expect(
+      refused["reason"]?.string
+        == "The model \(second.prefix(12))… (the latest) has no entity Song. The model \(first.prefix(12))… has no entity Song."
+    )
     let lacking = try await world.refused("PUT", rules, document(attribute: "name"), status: 400)
     #expect(lacking["reason"]?.string == "Post.name is not an attribute of the model \(first.prefix(12))….")
     try await world.ok("POST", "/mirror/1/\(World.photos)/development/schema/promote")
@@ -81,7 +88,10 @@ private func document(_ policy: String = "reject", entity: String = "Post", attr
     try await world.ok("PUT", "/admin/1/rules/\(World.photos)/production", document("report", attribute: "likes"))
     try await world.ok("PUT", rules, document("merge-lowest-uuid"))
     try await world.ok("POST", "/mirror/1/\(World.photos)/development/schema/promote")
-    #expect(try await world.schema(.production).rules?.unique.map { "\($0.text) \($0.policy.rawValue)" } == ["Post(likes) report", "Post(title) merge-lowest-uuid"])
+    #expect(
+      try await world.schema(.production).rules?.unique.map { "\($0.text) \($0.policy.rawValue)" } == [
+        "Post(likes) report", "Post(title) merge-lowest-uuid",
+      ])
     try await world.ok("POST", "/mirror/1/\(World.photos)/development/schema/reset")
     #expect(try await world.schema().rules == nil)
     #expect(try await world.schema(.production).rules?.unique.count == 2)

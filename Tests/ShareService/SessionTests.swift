@@ -17,7 +17,9 @@ private let minute: Int64 = 60_000
     return world
   }
 
-  private func isAccepted(_ token: String, in world: World) async throws -> Bool { try await world.authenticate(user: token).refusal == nil }
+  private func isAccepted(_ token: String, in world: World) async throws -> Bool {
+    try await world.authenticate(user: token).refusal == nil
+  }
 
   @Test(arguments: [(false, Int64(30) * minute), (true, 14 * 24 * 60 * minute)])
   func `a session ends after its time, and not before`(isKept: Bool, lifetime: Int64) async throws {
@@ -45,7 +47,8 @@ private let minute: Int64 = 60_000
     #expect(successor != token && successor.wholeMatch(of: /ses_[0-9a-f]{128}/) != nil)
     for live in [token, successor] { #expect(try await isAccepted(live, in: world)) }
     #expect(try await directory.rotate(successor) == nil)
-    #expect(try await world.authenticate(user: successor).userRecordName == world.authenticate(user: token).userRecordName)
+    #expect(
+      try await world.authenticate(user: successor).userRecordName == world.authenticate(user: token).userRecordName)
   }
 
   @Test func `the predecessor dies after the grace, the session slides on`() async throws {
@@ -138,7 +141,9 @@ private let minute: Int64 = 60_000
     world.clock.advance(by: 60 * minute)
     _ = try await world.token()
     #expect(try await world.service.directory.count("sessionToken") == 1)
-    #expect(try await world.service.directory.count("session") == SessionPolicy.sessionsPerUser, "couriers of those that ended by themselves live on")
+    #expect(
+      try await world.service.directory.count("session") == SessionPolicy.sessionsPerUser,
+      "couriers of those that ended by themselves live on")
     world.clock.advance(by: SessionPolicy.grantMemory + 60 * minute)
     _ = try await world.token()
     #expect(try await world.service.directory.count("session") == 1)
@@ -175,7 +180,9 @@ private let minute: Int64 = 60_000
     let world = try await World.withContainer()
     let ledger = SignatureLedger(directory: world.service.directory)
     let won = try await withThrowingTaskGroup(of: (UInt8, Bool).self) { group in
-      for number in 0..<200 { group.addTask { (UInt8(number % 5), try await ledger.claim(claim(UInt8(number % 5), "R\(number)"))) } }
+      for number in 0..<200 {
+        group.addTask { (UInt8(number % 5), try await ledger.claim(claim(UInt8(number % 5), "R\(number)"))) }
+      }
       return try await group.reduce(into: [UInt8]()) { if $1.1 { $0.append($1.0) } }
     }
     #expect(won.sorted() == [0, 1, 2, 3, 4])
@@ -184,7 +191,9 @@ private let minute: Int64 = 60_000
   @Test func `an expired signature is forgotten`() async throws {
     let world = try await World.withContainer()
     let ledger = SignatureLedger(directory: world.service.directory)
-    for number in UInt8(0)..<10 { #expect(try await ledger.claim(claim(number, "A", expiry: world.clock.now + minute))) }
+    for number in UInt8(0)..<10 {
+      #expect(try await ledger.claim(claim(number, "A", expiry: world.clock.now + minute)))
+    }
     #expect(try await world.service.directory.count("usedSignature") == 10)
     world.clock.advance(by: 2 * minute)
     #expect(try await ledger.claim(claim(99, "A", expiry: world.clock.now + minute)))
@@ -193,5 +202,7 @@ private let minute: Int64 = 60_000
 }
 
 extension Directory {
-  fileprivate func count(_ table: String) throws -> Int { Int(try connection.prepare(.init("count", "SELECT count(*) FROM \(table)")).first { $0.int64(0) } ?? 0) }
+  fileprivate func count(_ table: String) throws -> Int {
+    Int(try connection.prepare(.init("count", "SELECT count(*) FROM \(table)")).first { $0.int64(0) } ?? 0)
+  }
 }

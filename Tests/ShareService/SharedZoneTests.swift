@@ -10,29 +10,38 @@ import Testing
 
 @Suite struct SharedZoneTests {
   private static func zone(
-    _ name: String, of owner: String, to user: String, _ isActive: Bool = true, at sequence: Int64, container: ContainerID = World.container,
+    _ name: String, of owner: String, to user: String, _ isActive: Bool = true, at sequence: Int64,
+    container: ContainerID = World.container,
     _ environment: Records.Environment = .development
   ) -> SharedZone {
     SharedZone(
       key: SharedZone.Key(
-        database: DatabaseID(container: container, environment: environment, owner: owner), zoneName: name, userRecordName: user), isActive: isActive,
+        database: DatabaseID(container: container, environment: environment, owner: owner), zoneName: name,
+        userRecordName: user), isActive: isActive,
       sequence: sequence)
   }
 
   /// `owner/zone@sequence`, with a minus in front of ended accesses.
-  private func list(_ user: String, in world: World, _ environment: Records.Environment = .development) async throws -> [String] {
-    try await world.service.directory.sharedZones(FetchSharedZones(userRecordName: user, container: World.container, environment: environment)).owners
+  private func list(_ user: String, in world: World, _ environment: Records.Environment = .development) async throws
+    -> [String]
+  {
+    try await world.service.directory.sharedZones(
+      FetchSharedZones(userRecordName: user, container: World.container, environment: environment)
+    ).owners
       .flatMap { owner in owner.zones.map { "\($0.isActive ? "" : "-")\(owner.owner)/\($0.zoneName)@\($0.sequence)" } }
   }
 
   /// Compares with all entries of the shards, one page for each shard.
   private func compare(_ zones: [SharedZone], in world: World) async throws -> Int {
     let directory = world.service.directory
-    let groups = Dictionary(grouping: zones.sorted { $0.key < $1.key }) { $0.key.database.shard(of: directory.shardCount) }
+    let groups = Dictionary(grouping: zones.sorted { $0.key < $1.key }) {
+      $0.key.database.shard(of: directory.shardCount)
+    }
     var corrected = 0
     let number = try await directory.beginComparison()
     for shard in 0..<directory.shardCount {
-      corrected += try await directory.compare(CompareSharedZones(number: number, shard: shard, after: nil, through: nil, zones: groups[shard] ?? []))
+      corrected += try await directory.compare(
+        CompareSharedZones(number: number, shard: shard, after: nil, through: nil, zones: groups[shard] ?? []))
     }
     return corrected
   }
@@ -41,7 +50,11 @@ import Testing
     let world = try await World.withContainer()
     let directory = world.service.directory
     let joined = Self.zone("Trips", of: "_ann", to: "_bob", at: 5)
-    for _ in 0..<2 { try await directory.note([joined, Self.zone("Notes", of: "_ann", to: "_bob", at: 6), Self.zone("Trips", of: "_ann", to: "_cem", at: 7)]) }
+    for _ in 0..<2 {
+      try await directory.note([
+        joined, Self.zone("Notes", of: "_ann", to: "_bob", at: 6), Self.zone("Trips", of: "_ann", to: "_cem", at: 7),
+      ])
+    }
     #expect(try await list("_bob", in: world) == ["_ann/Notes@6", "_ann/Trips@5"])
     try await directory.note([Self.zone("Trips", of: "_ann", to: "_bob", false, at: 9), joined])
     #expect(try await list("_bob", in: world) == ["_ann/Notes@6", "-_ann/Trips@9"])
@@ -55,7 +68,8 @@ import Testing
 
   @Test func `news in any order end alike`() async throws {
     let news = [
-      Self.zone("Trips", of: "_ann", to: "_bob", at: 1), Self.zone("Trips", of: "_ann", to: "_bob", false, at: 2), Self.zone("Trips", of: "_ann", to: "_bob", at: 3),
+      Self.zone("Trips", of: "_ann", to: "_bob", at: 1), Self.zone("Trips", of: "_ann", to: "_bob", false, at: 2),
+      Self.zone("Trips", of: "_ann", to: "_bob", at: 3),
       Self.zone("Trips", of: "_ann", to: "_bob", false, at: 4),
     ]
     for first in news.indices {
@@ -72,7 +86,9 @@ import Testing
     let world = try await World.withContainer()
     let elsewhere = try #require(ContainerID(rawValue: "iCloud.none"))
     let known = Self.zone("Trips", of: "_ann", to: "_bob", at: 1)
-    try await world.service.directory.note([Self.zone("Trips", of: "_ann", to: "_bob", at: 1, container: elsewhere), known])
+    try await world.service.directory.note([
+      Self.zone("Trips", of: "_ann", to: "_bob", at: 1, container: elsewhere), known,
+    ])
     #expect(try await world.service.directory.sharedZoneCounts().active == 1)
     try await world.ok("DELETE", "/admin/1/containers/\(World.photos)")
     #expect(try await world.service.directory.sharedZoneCounts().active == 0)
@@ -82,7 +98,10 @@ import Testing
   @Test func `a reset of development forgets its accesses and no others`() async throws {
     let world = try await World.withContainer()
     try await world.service.directory.note(
-      [Self.zone("Trips", of: "_ann", to: "_bob", at: 90), Self.zone("Trips", of: "_ann", to: "_bob", at: 8, .production)])
+      [
+        Self.zone("Trips", of: "_ann", to: "_bob", at: 90),
+        Self.zone("Trips", of: "_ann", to: "_bob", at: 8, .production),
+      ])
     try await world.ok("POST", "/admin/1/schema/\(World.photos)/development/reset")
     #expect(try await list("_bob", in: world) == [])
     #expect(try await list("_bob", in: world, .production) == ["_ann/Trips@8"])
@@ -94,10 +113,14 @@ import Testing
   @Test func `a compare corrects in both directions, also to older states`() async throws {
     let world = try await World.withContainer()
     try await world.service.directory.note([
-      Self.zone("A", of: "_ann", to: "_bob", at: 50), Self.zone("B", of: "_ann", to: "_bob", false, at: 60), Self.zone("C", of: "_cem", to: "_bob", at: 9),
+      Self.zone("A", of: "_ann", to: "_bob", at: 50), Self.zone("B", of: "_ann", to: "_bob", false, at: 60),
+      Self.zone("C", of: "_cem", to: "_bob", at: 9),
     ])
     // The entries as a restored shard knows them.
-    let truth = [Self.zone("A", of: "_ann", to: "_bob", false, at: 40), Self.zone("D", of: "_dan", to: "_bob", at: 3), Self.zone("C", of: "_cem", to: "_bob", at: 9)]
+    let truth = [
+      Self.zone("A", of: "_ann", to: "_bob", false, at: 40), Self.zone("D", of: "_dan", to: "_bob", at: 3),
+      Self.zone("C", of: "_cem", to: "_bob", at: 9),
+    ]
     #expect(try await compare(truth, in: world) == 3)
     #expect(try await list("_bob", in: world) == ["-_ann/A@40", "_cem/C@9", "_dan/D@3"])
     #expect(try await compare(truth, in: world) == 0)
@@ -112,12 +135,16 @@ import Testing
     let world = try World(in: folder, shardCount: 1)
     try await world.ok("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#)
     let directory = world.service.directory
-    let (old, ended) = (Self.zone("A", of: "_ann", to: "_bob", at: 5), Self.zone("A", of: "_ann", to: "_bob", false, at: 9))
+    let (old, ended) = (
+      Self.zone("A", of: "_ann", to: "_bob", at: 5), Self.zone("A", of: "_ann", to: "_bob", false, at: 9)
+    )
     try await directory.note([old])
     let number = try await directory.beginComparison()
     // The shard was read before these reports: its page has only `old`.
     try await directory.note([ended, Self.zone("A", of: "_ann", to: "_cem", at: 10)])
-    #expect(try await directory.compare(CompareSharedZones(number: number, shard: 0, after: nil, through: nil, zones: [old])) == 0)
+    #expect(
+      try await directory.compare(CompareSharedZones(number: number, shard: 0, after: nil, through: nil, zones: [old]))
+        == 0)
     #expect(try await list("_bob", in: world) == ["-_ann/A@9"])
     #expect(try await list("_cem", in: world) == ["_ann/A@10"])
     #expect(try await compare([old], in: world) == 2)
@@ -129,13 +156,15 @@ import Testing
     let world = try World(in: folder, shardCount: 1)
     try await world.ok("POST", "/admin/1/containers", #"{"container":"\#(World.photos)"}"#)
     let names = ["B", "_a", "_a0", "_b", "a", "z", "~"]
-    let all = names.flatMap { owner in ["Trips", "trips and more"].map { Self.zone($0, of: owner, to: "_bob", at: 1) } }.sorted { $0.key < $1.key }
+    let all = names.flatMap { owner in ["Trips", "trips and more"].map { Self.zone($0, of: owner, to: "_bob", at: 1) } }
+      .sorted { $0.key < $1.key }
     try await world.service.directory.note(all)
     let number = try await world.service.directory.beginComparison()
     for start in all.indices {
       for end in start..<all.count {
         let page = CompareSharedZones(
-          number: number, shard: 0, after: start == 0 ? nil : all[start - 1].key, through: end == all.count - 1 ? nil : all[end].key, zones: Array(all[start...end]))
+          number: number, shard: 0, after: start == 0 ? nil : all[start - 1].key,
+          through: end == all.count - 1 ? nil : all[end].key, zones: Array(all[start...end]))
         #expect(try await world.service.directory.compare(page) == 0, "\(start)...\(end)")
       }
     }
@@ -144,7 +173,9 @@ import Testing
     #expect(try await world.service.directory.sharedZoneCounts().active == Int64(all.count - 4))
   }
 
-  @Test func `beyond a thousand zones of a user the oldest that ended are forgotten, and no compare brings them back`() async throws {
+  @Test func `beyond a thousand zones of a user the oldest that ended are forgotten, and no compare brings them back`()
+    async throws
+  {
     let world = try await World.withContainer()
     let limit = Directory.sharedZoneLimit
     let active = (0..<limit - 2).map { Self.zone("zone \($0)", of: "_ann", to: "_bob", at: Int64($0)) }
@@ -162,7 +193,8 @@ import Testing
     #expect(counts.active == Int64(limit + 3) && counts.ended == 0)
   }
 
-  @Test func `a directory of the format before has no telephone numbers and no accesses, and takes both`() async throws {
+  @Test func `a directory of the format before has no telephone numbers and no accesses, and takes both`() async throws
+  {
     let world = try World()
     try await world.ok("POST", "/admin/1/users", #"{"name":"alice","email":"alice@example.org"}"#)
     try await world.service.directory.downgrade()
@@ -179,37 +211,48 @@ import Testing
 @Suite struct IdentificationTests {
   @Test func `services recognise everybody who is not disabled, by name, address or number`() async throws {
     let world = try World()
-    func make(_ body: String) async throws -> String { try #require(try await world.ok("POST", "/admin/1/users", body)["userRecordName"]?.string) }
-    let alice = try await make(#"{"name":"alice","email":"alice@example.org","phone":"+44 20 7946 0000","givenName":"Alice"}"#)
+    func make(_ body: String) async throws -> String {
+      try #require(try await world.ok("POST", "/admin/1/users", body)["userRecordName"]?.string)
+    }
+    let alice = try await make(
+      #"{"name":"alice","email":"alice@example.org","phone":"+44 20 7946 0000","givenName":"Alice"}"#)
     let bob = try await make(#"{"name":"bob","email":"bob@example.org"}"#)
     _ = try await make(#"{"name":"carol","phone":"555 0100"}"#)
     try await world.ok("POST", "/admin/1/users/carol/disable")
     let found = try await world.service.directory.identify(
       IdentifyUsers(lookups: [
-        .init(userRecordName: alice), .init(emailAddress: "BOB@example.org"), .init(phoneNumber: "+442079460000"), .init(phoneNumber: "5550100"), .init(),
+        .init(userRecordName: alice), .init(emailAddress: "BOB@example.org"), .init(phoneNumber: "+442079460000"),
+        .init(phoneNumber: "5550100"), .init(),
         .init(phoneNumber: "none"),
       ])
     ).users
     #expect(found.map { $0?.userRecordName } == [alice, bob, alice, nil, nil, nil])
     #expect(found[0]?.isDiscoverable == false)
-    #expect(found[2]?.phoneNumber == "+442079460000" && found[2]?.emailAddress == "alice@example.org" && found[2]?.givenName == "Alice")
+    #expect(
+      found[2]?.phoneNumber == "+442079460000" && found[2]?.emailAddress == "alice@example.org"
+        && found[2]?.givenName == "Alice")
     // Other users still find only users who want to be found.
-    let discovered = try await world.service.directory.discover(DiscoverUsers(caller: bob, lookups: [.init(phoneNumber: "+44 20 7946-0000")]))
+    let discovered = try await world.service.directory.discover(
+      DiscoverUsers(caller: bob, lookups: [.init(phoneNumber: "+44 20 7946-0000")]))
     #expect(discovered.users.compactMap(\.self).isEmpty)
     try await world.ok("POST", "/admin/1/users/alice", #"{"discoverable":true}"#)
-    let shown = try await world.service.directory.discover(DiscoverUsers(caller: bob, lookups: [.init(phoneNumber: "+44 20 7946-0000")])).users
+    let shown = try await world.service.directory.discover(
+      DiscoverUsers(caller: bob, lookups: [.init(phoneNumber: "+44 20 7946-0000")])
+    ).users
     #expect(shown.first??.userRecordName == alice && shown.first??.emailAddress == nil)
   }
 
   @Test func `a telephone number is one person's, and must be one`() async throws {
     let world = try World()
     try await world.ok("POST", "/admin/1/users", #"{"name":"alice","phone":"+44 20 7946 0000"}"#)
-    let taken = try await world.refused("POST", "/admin/1/users", #"{"name":"bob","phone":"+442079460000"}"#, status: 409)
+    let taken = try await world.refused(
+      "POST", "/admin/1/users", #"{"name":"bob","phone":"+442079460000"}"#, status: 409)
     #expect(taken["reason"]?.string == "Another user has this telephone number")
     try await world.refused("POST", "/admin/1/users", #"{"name":"bob","phone":"call me"}"#, status: 400)
     try await world.ok("POST", "/admin/1/users", #"{"name":"bob","email":"b@example.org","phone":"112"}"#)
     try await world.refused("POST", "/admin/1/users/bob", #"{"phone":"+44 2079460000"}"#, status: 409)
-    let mail = try await world.refused("POST", "/admin/1/users", #"{"name":"carol","email":"B@example.org","phone":"113"}"#, status: 409)
+    let mail = try await world.refused(
+      "POST", "/admin/1/users", #"{"name":"carol","email":"B@example.org","phone":"113"}"#, status: 409)
     #expect(mail["reason"]?.string == "Another user has this e-mail address")
     let rows = try await world.ok("GET", "/admin/1/users")["users"]?.elements.map { $0["phone"]?.string }
     #expect(rows == ["+442079460000", "112"])

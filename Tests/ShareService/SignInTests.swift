@@ -21,11 +21,15 @@ extension World {
     environment: Records.Environment = .development
   ) async throws -> SignIn.Reply {
     try await service.signIns.signIn(
-      SignIn(container: Self.container, environment: environment, userName: name, password: password, isKept: isKept, clientAddress: address))
+      SignIn(
+        container: Self.container, environment: environment, userName: name, password: password, isKept: isKept,
+        clientAddress: address))
   }
 
   /// A session's first token.
-  func token(isKept: Bool = false) async throws -> String { try #require(try await signIn(isKept: isKept).webAuthToken) }
+  func token(isKept: Bool = false) async throws -> String {
+    try #require(try await signIn(isKept: isKept).webAuthToken)
+  }
 }
 
 @Suite struct SignInTests {
@@ -45,7 +49,8 @@ extension World {
     try await world.ok("POST", "/admin/1/users/carol/disable")
     _ = try await world.user("bob")
     for (name, password) in [
-      ("alice", "wrong horse"), ("nobody", World.password), ("bob", World.password), ("bob", ""), ("carol", World.password), ("alice", ""),
+      ("alice", "wrong horse"), ("nobody", World.password), ("bob", World.password), ("bob", ""),
+      ("carol", World.password), ("alice", ""),
       ("alice", World.password + " "), ("ALICE", World.password), ("alice", String(repeating: "x", count: 100_000)),
     ] {
       let reply = try await world.signIn(name, password)
@@ -59,11 +64,15 @@ extension World {
     _ = try await world.userWithPassword("carol")
     try await world.ok("POST", "/admin/1/users/carol/disable")
     func check(_ name: String, _ password: String) async throws -> CheckPassword.Reply {
-      try await world.service.signIns.check(CheckPassword(userName: name, password: password, clientAddress: "192.0.2.1"))
+      try await world.service.signIns.check(
+        CheckPassword(userName: name, password: password, clientAddress: "192.0.2.1"))
     }
     #expect(try await check("alice", World.password).userRecordName == name)
     #expect(try await world.ok("GET", "/admin/1/sessions")["sessions"]?.count == 0)
-    for (user, password) in [("alice", "wrong"), ("carol", World.password), ("nobody", World.password), (String(repeating: "x", count: 300), "x")] {
+    for (user, password) in [
+      ("alice", "wrong"), ("carol", World.password), ("nobody", World.password),
+      (String(repeating: "x", count: 300), "x"),
+    ] {
       let reply = try await check(user, password)
       #expect(reply.userRecordName == nil && reply.retryAfter == nil)
     }
@@ -84,7 +93,9 @@ extension World {
     let gone = try #require(ContainerID(rawValue: "iCloud.gone"))
     await #expect(throws: RecordError.self) {
       try await world.service.signIns.signIn(
-        SignIn(container: gone, environment: .development, userName: "alice", password: World.password, isKept: false, clientAddress: ""))
+        SignIn(
+          container: gone, environment: .development, userName: "alice", password: World.password, isKept: false,
+          clientAddress: ""))
     }
   }
 
@@ -107,7 +118,8 @@ extension World {
     let world = try await World.withContainer()
     _ = try await world.userWithPassword()
     for attempt in 0..<200 {
-      let reply = try await world.signIn("alice", "guess number \(attempt)", address: "198.51.\(attempt / 100).\(attempt % 100)")
+      let reply = try await world.signIn(
+        "alice", "guess number \(attempt)", address: "198.51.\(attempt / 100).\(attempt % 100)")
       #expect(reply.webAuthToken == nil && reply.retryAfter == nil)
     }
     #expect(try await world.signIn(address: "192.0.2.99").webAuthToken != nil)
@@ -126,7 +138,8 @@ extension World {
     func signIn() async throws -> SignIn.Reply {
       try await world.service.signIns.signIn(
         SignIn(
-          container: World.container, environment: .development, userName: "alice", password: World.password, isKept: true, clientAddress: "192.0.2.1",
+          container: World.container, environment: .development, userName: "alice", password: World.password,
+          isKept: true, clientAddress: "192.0.2.1",
           grant: grant))
     }
     let token = try #require(try await signIn().webAuthToken)
@@ -148,7 +161,8 @@ extension World {
     // Also when the token was revoked during the verification of the password.
     #expect(
       try await world.service.directory.createSession(
-        forUser: known.key, passwordHash: known.hash, World.container, .development, isKept: false, apiToken: Grant(text: grant)?.apiToken) == nil)
+        forUser: known.key, passwordHash: known.hash, World.container, .development, isKept: false,
+        apiToken: Grant(text: grant)?.apiToken) == nil)
   }
 
   @Test func `many attempts at once are counted before any is looked at`() async throws {
@@ -205,7 +219,9 @@ extension World {
     let directory = world.service.directory
     let known = try #require(try await directory.passwordHash(ofUser: "alice"))
     try await world.ok("POST", "/admin/1/users/alice/password", #"{"password":"battery staple"}"#)
-    #expect(try await directory.createSession(forUser: known.key, passwordHash: known.hash, World.container, .development, isKept: false) == nil)
+    #expect(
+      try await directory.createSession(
+        forUser: known.key, passwordHash: known.hash, World.container, .development, isKept: false) == nil)
   }
 
   @Test func `a hash of other costs is made anew at the next sign-in`() async throws {
@@ -244,7 +260,9 @@ extension World {
     #expect(PasswordText.bytes(of: "\u{212b}") == Array("\u{c5}".utf8), "the ångström sign is a letter")
     #expect(PasswordText.bytes(of: "\u{1100}\u{1161}") == Array("\u{ac00}".utf8))
     #expect(PasswordText.bytes(of: "a\u{a0}b\u{3000}c\u{2009}d") == Array("a b c d".utf8))
-    for same in ["Zażółć", "ﬁ", "①", "ＡＢＣ", " lead and trail ", "a\tb", "🇨🇭👩‍👩‍👧"] { #expect(PasswordText.bytes(of: same) == Array(same.utf8), "\(same)") }
+    for same in ["Zażółć", "ﬁ", "①", "ＡＢＣ", " lead and trail ", "a\tb", "🇨🇭👩‍👩‍👧"] {
+      #expect(PasswordText.bytes(of: same) == Array(same.utf8), "\(same)")
+    }
     #expect(PasswordText.bytes(of: String(repeating: "é", count: 100_000)).count == PasswordHasher.byteLimit + 1)
   }
 
@@ -279,7 +297,9 @@ extension World {
     }
   }
 
-  @Test(arguments: [#"{"password":"short"}"#, #"{"password":""}"#, #"{"password":7}"#, "{}", #"{"password":"long enough\u0007"}"#])
+  @Test(arguments: [
+    #"{"password":"short"}"#, #"{"password":""}"#, #"{"password":7}"#, "{}", #"{"password":"long enough\u0007"}"#,
+  ])
   func `a password that can't be is refused`(body: String) async throws {
     let world = try await World.withContainer()
     _ = try await world.userWithPassword()
@@ -287,110 +307,5 @@ extension World {
     #expect(error["reason"]?.string?.contains("'password'") == true)
     #expect(try await world.signIn().webAuthToken != nil)
     try await world.refused("POST", "/admin/1/users/zoe/password", #"{"password":"long enough"}"#, status: 404)
-  }
-}
-
-@Suite struct SignInThrottleTests {
-  private func begin(_ throttle: inout SignInThrottle, _ name: String = "alice", _ address: String = "a", now: Int64) -> Int? {
-    outcome(&throttle, name, [address], now: now).seconds
-  }
-
-  /// - Returns: the seconds to wait, or the counted attempt.
-  private func outcome(
-    _ throttle: inout SignInThrottle, _ name: String, _ networks: [String], now: Int64
-  ) -> (seconds: Int?, counted: SignInThrottle.Attempt?) {
-    switch throttle.begin(name: name, from: SignInThrottle.Origin(networks: networks), now: now) {
-    case .counted(let attempt): (nil, attempt)
-    case .wait(let seconds): (seconds, nil)
-    }
-  }
-
-  @Test func `the pause doubles up to its limit, and is forgotten after a quarter of an hour`() {
-    let allowance = SignInThrottle.Allowance.pair
-    #expect((0..<15).map { allowance.pause(after: $0) / 1000 } == [0, 0, 0, 0, 0, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
-    #expect(allowance.pause(after: Int.max) == allowance.longestPause)
-    var throttle = SignInThrottle()
-    var now: Int64 = 0
-    for _ in 0..<40 { if let seconds = begin(&throttle, now: now) { now += Int64(seconds) * 1000 } }
-    #expect(begin(&throttle, now: now) != nil || begin(&throttle, now: now) != nil)
-    #expect(begin(&throttle, now: now + allowance.memory) == nil)
-  }
-
-  @Test func `a throttled attempt does not make the pause longer`() {
-    var throttle = SignInThrottle()
-    for _ in 0..<5 { #expect(begin(&throttle, now: 0) == nil) }
-    for _ in 0..<100 { #expect(begin(&throttle, now: 0) == 2) }
-    #expect(begin(&throttle, now: 1_001) == 1)
-    #expect(begin(&throttle, now: 2_000) == nil)
-  }
-
-  @Test func `an address is throttled whatever names it tries, and knowing one password does not help`() {
-    var throttle = SignInThrottle()
-    for attempt in 0..<30 {
-      #expect(begin(&throttle, "\(attempt)", now: 0) == nil)
-      if let own = outcome(&throttle, "own", ["a"], now: 0).counted { throttle.succeeded(own) }
-    }
-    #expect(begin(&throttle, "next", now: 0) != nil)
-    #expect(begin(&throttle, "next", "b", now: 0) == nil)
-  }
-
-  @Test func `a name that is guessed at from everywhere leaves each address one try, for an hour after the last`() throws {
-    var throttle = SignInThrottle()
-    for attempt in 0..<SignInThrottle.nameBudget { #expect(begin(&throttle, "alice", "\(attempt)", now: 0) == nil) }
-    throttle.succeeded(try #require(outcome(&throttle, "alice", ["home"], now: 0).counted))
-    #expect(begin(&throttle, "alice", "home", now: 0) == nil)
-    #expect(begin(&throttle, "alice", "home", now: 0) == 30)
-    #expect(begin(&throttle, "bob", "home", now: 0) == nil)
-    #expect(begin(&throttle, "bob", "home", now: 0) == nil)
-    #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
-    #expect(begin(&throttle, "alice", "home", now: 3_600_000) == nil)
-  }
-
-  @Test func `many networks of IPv6 are throttled by the one around them, until their tries have drained`() {
-    var throttle = SignInThrottle()
-    func seconds(_ name: String, network: Int, customer: Int = 0, now: Int64 = 0) -> Int? {
-      outcome(&throttle, name, ["\(customer).\(network / 256).\(network)/64", "\(customer).\(network / 256)/56", "\(customer)/48"], now: now).seconds
-    }
-    for attempt in 0..<120 { #expect(seconds("\(attempt)", network: attempt) == nil) }
-    #expect(seconds("next", network: 200) == 2)
-    for attempt in 120..<480 { #expect(seconds("\(attempt)", network: attempt * 256) == nil) }
-    #expect(seconds("next", network: 500 * 256) == 2)
-    #expect(seconds("next", network: 0, customer: 1) == nil)
-    // After one of fifteen minutes a fifteenth is forgotten: 8 of the 120, 32 of the 480.
-    for attempt in 0..<8 { #expect(seconds("later \(attempt)", network: 130 + attempt, now: 60_000) == nil) }
-    #expect(seconds("later", network: 140, now: 60_000) == 2)
-    for attempt in 0..<24 { #expect(seconds("later \(attempt)", network: (600 + attempt) * 256, now: 60_000) == nil) }
-    #expect(seconds("later", network: 700 * 256, now: 60_000) == 2)
-  }
-
-  @Test func `an attempt that was withdrawn is as if it had not been made`() throws {
-    var throttle = SignInThrottle()
-    for _ in 0..<200 { throttle.withdraw(try #require(outcome(&throttle, "alice", ["home"], now: 0).counted)) }
-    for _ in 0..<5 { #expect(begin(&throttle, "alice", "home", now: 0) == nil) }
-    #expect(begin(&throttle, "alice", "home", now: 0) == 2)
-    // It does not restart the pause either.
-    throttle.withdraw(try #require(outcome(&throttle, "alice", ["home"], now: 2_000).counted))
-    #expect(begin(&throttle, "alice", "home", now: 2_001) == nil)
-    // Other attempts stay counted.
-    let (first, second) = (outcome(&throttle, "bob", ["home"], now: 2_001).counted, outcome(&throttle, "bob", ["home"], now: 2_001).counted)
-    throttle.withdraw(try #require(first))
-    for _ in 0..<4 { #expect(begin(&throttle, "bob", "home", now: 2_001) == nil) }
-    #expect(begin(&throttle, "bob", "home", now: 2_001) == 2)
-    throttle.withdraw(try #require(second))
-    #expect(begin(&throttle, "bob", "home", now: 2_001) == nil)
-  }
-
-  @Test func `a clock that is set back locks nobody out for longer`() {
-    var throttle = SignInThrottle()
-    for _ in 0..<5 { _ = begin(&throttle, now: 10_000_000) }
-    #expect(begin(&throttle, now: 0) == 2)
-  }
-
-  @Test func `memory is bounded, and those who are throttled last are remembered`() {
-    var throttle = SignInThrottle()
-    for number in 0..<SignInThrottle.rowLimit { #expect(begin(&throttle, "\(number)", "\(number)", now: Int64(number)) == nil) }
-    let latest = SignInThrottle.rowLimit - 1
-    for _ in 0..<4 { _ = begin(&throttle, "\(latest)", "\(latest)", now: Int64(latest)) }
-    #expect(begin(&throttle, "\(latest)", "\(latest)", now: Int64(latest)) != nil)
   }
 }

@@ -6,8 +6,10 @@ import Testing
 /// `-` is denied, `.` is as if there were nothing.
 struct AccessMatrixTests {
   private static let columns: [(name: String, standing: ShareStanding)] = [
-    ("owner", .owner), ("administrator who may write", .administrator(.readWrite)), ("administrator who may read", .administrator(.readOnly)),
-    ("readWrite", .participant(.readWrite)), ("readOnly", .participant(.readOnly)), ("none", .participant(.none)), ("invited", .invited),
+    ("owner", .owner), ("administrator who may write", .administrator(.readWrite)),
+    ("administrator who may read", .administrator(.readOnly)),
+    ("readWrite", .participant(.readWrite)), ("readOnly", .participant(.readOnly)), ("none", .participant(.none)),
+    ("invited", .invited),
     ("link", .linkHolder), ("stranger", .stranger),
   ]
 
@@ -32,7 +34,9 @@ struct AccessMatrixTests {
 
   static let cases: [Case] = rows.flatMap { row in
     zip(columns, row.cells.split(separator: " ")).map { column, cell in
-      Case(action: row.action, column: column.name, standing: column.standing, expected: cell == "y" ? .allowed : cell == "-" ? .denied : .absent)
+      Case(
+        action: row.action, column: column.name, standing: column.standing,
+        expected: cell == "y" ? .allowed : cell == "-" ? .denied : .absent)
     }
   }
 
@@ -59,9 +63,13 @@ struct AccessMatrixTests {
   }
 
   @Test func `a zone's access is what its active memberships let him do`() {
-    func member(_ share: String, root: String?, _ permission: SharePermission, role: ParticipantRole = .privateUser, until: Int64? = nil) -> ShareMember {
+    func member(
+      _ share: String, root: String?, _ permission: SharePermission, role: ParticipantRole = .privateUser,
+      until: Int64? = nil
+    ) -> ShareMember {
       ShareMember(
-        zoneName: "Z", userRecordName: "_bob", shareName: share, rootRecordName: root, role: role, permission: permission, since: 7, until: until)
+        zoneName: "Z", userRecordName: "_bob", shareName: share, rootRecordName: root, role: role,
+        permission: permission, since: 7, until: until)
     }
     #expect(!ZoneAccess.none.mayRead && !ZoneAccess.none.mayWriteSomewhere && ZoneAccess.none.since == 0)
     #expect(!ZoneAccess([member("a", root: nil, .readWrite, until: 9)]).mayRead)
@@ -69,9 +77,13 @@ struct AccessMatrixTests {
     let whole = ZoneAccess([member("cloudkit.zoneshare", root: nil, .readOnly)])
     #expect(whole.mayRead && whole.roots == nil && !whole.mayWrite(root: nil) && !whole.mayWriteSomewhere)
     #expect(ZoneAccess([member("s", root: nil, .readOnly, role: .administrator)]).mayWrite(root: nil) == false)
-    let two = ZoneAccess([member("s2", root: "r2", .readWrite), member("s1", root: "r1", .readOnly), member("s3", root: "r3", .readWrite, until: 8)])
+    let two = ZoneAccess([
+      member("s2", root: "r2", .readWrite), member("s1", root: "r1", .readOnly),
+      member("s3", root: "r3", .readWrite, until: 8),
+    ])
     #expect(two.roots == ["r1", "r2"] && two.since == 7)
     #expect(["r1", "r2", "r3", "x", nil].map { two.mayWrite(root: $0) } == [false, true, false, false, false])
-    #expect(two.mayWriteSomewhere && two.member(ofShare: "s1")?.permission == .readOnly && two.member(ofShare: "s3") == nil)
+    #expect(
+      two.mayWriteSomewhere && two.member(ofShare: "s1")?.permission == .readOnly && two.member(ofShare: "s3") == nil)
   }
 }

@@ -12,7 +12,9 @@ public final class SigningKey {
     guard let context = EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else { preconditionFailure("no EC keys here") }
     defer { EVP_PKEY_CTX_free(context) }
     var key: OpaquePointer?
-    let isMade = EVP_PKEY_keygen_init(context) == 1 && EVP_PKEY_CTX_set_group_name(context, curve) == 1 && EVP_PKEY_generate(context, &key) == 1
+    let isMade =
+      EVP_PKEY_keygen_init(context) == 1 && EVP_PKEY_CTX_set_group_name(context, curve) == 1
+      && EVP_PKEY_generate(context, &key) == 1
     guard isMade, let key else { preconditionFailure("no key of \(curve)") }
     self.key = key
   }
@@ -35,7 +37,9 @@ public final class SigningKey {
     defer { EVP_MD_CTX_free(context) }
     var count = 256
     var signature = [UInt8](repeating: 0, count: count)
-    let isSigned = EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1 && EVP_DigestSign(context, &signature, &count, message, message.count) == 1
+    let isSigned =
+      EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1
+      && EVP_DigestSign(context, &signature, &count, message, message.count) == 1
     precondition(isSigned, "a message that can't be signed")
     return Array(signature.prefix(count))
   }
@@ -45,8 +49,10 @@ public final class SigningKey {
     var position: UnsafePointer<UInt8>?
     return signature.withUnsafeBufferPointer { bytes in
       position = bytes.baseAddress
-      guard let parsed = d2i_ECDSA_SIG(nil, &position, bytes.count), let group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1),
-        let order = EC_GROUP_get0_order(group), let s = BN_new(), let r = BN_dup(ECDSA_SIG_get0_r(parsed)), BN_sub(s, order, ECDSA_SIG_get0_s(parsed)) == 1,
+      guard let parsed = d2i_ECDSA_SIG(nil, &position, bytes.count),
+        let group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1),
+        let order = EC_GROUP_get0_order(group), let s = BN_new(), let r = BN_dup(ECDSA_SIG_get0_r(parsed)),
+        BN_sub(s, order, ECDSA_SIG_get0_s(parsed)) == 1,
         ECDSA_SIG_set0(parsed, r, s) == 1
       else { preconditionFailure("no signature") }
       defer {

@@ -15,10 +15,13 @@ private struct BoundsTable {
   static let heading = "| what | bound | over it: error, status | metric |"
 
   static func rows() throws -> [Row] {
-    let lines = try Repository.text("docs/design/bounds.md").split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    let lines = try Repository.text("docs/design/bounds.md").split(separator: "\n", omittingEmptySubsequences: false)
+      .map(String.init)
     let start = try #require(lines.firstIndex(of: heading), "docs/design/bounds.md has the table of limits")
     return try lines[(start + 2)...].prefix { $0.hasPrefix("|") }.map { line in
-      let cells = line.dropFirst().dropLast().split(separator: "|", omittingEmptySubsequences: false).map { $0.trimmingCharacters(in: .whitespaces) }
+      let cells = line.dropFirst().dropLast().split(separator: "|", omittingEmptySubsequences: false).map {
+        $0.trimmingCharacters(in: .whitespaces)
+      }
       try #require(cells.count == 4, "a limit has four cells: \(line)")
       return Row(what: cells[0], bound: cells[1], answer: cells[2], metric: cells[3])
     }
@@ -57,14 +60,17 @@ private struct BoundsTable {
     let digits = String(number)
     if digits.count <= 4 { return digits }
     return String(
-      digits.reversed().enumerated().flatMap { $0.offset > 0 && $0.offset % 3 == 0 ? [" ", $0.element] : [$0.element] }.reversed())
+      digits.reversed().enumerated().flatMap { $0.offset > 0 && $0.offset % 3 == 0 ? [" ", $0.element] : [$0.element] }
+        .reversed())
   }
 }
 
 @Test func `every limit says what whoever is over it is answered, and which metric shows it`() throws {
   let rows = try BoundsTable.rows()
   #expect(rows.count > 30)
-  for row in rows { for cell in [row.what, row.bound, row.answer, row.metric] { #expect(!cell.isEmpty, "\(row.what)") } }
+  for row in rows {
+    for cell in [row.what, row.bound, row.answer, row.metric] { #expect(!cell.isEmpty, "\(row.what)") }
+  }
 }
 
 @Test func `every metric of the table of limits is one that a process shows`() throws {
@@ -75,7 +81,9 @@ private struct BoundsTable {
     for name in names {
       // Counts of a store are shown with a word before them.
       let spellings = name.hasPrefix("store_") ? [name, String(name.dropFirst("store_".count))] : [name]
-      #expect(spellings.contains { sources.contains("\"\($0)\"") } || name.hasSuffix("_last_success_timestamp_seconds"), "no process shows aquifer_\(name)")
+      #expect(
+        spellings.contains { sources.contains("\"\($0)\"") } || name.hasSuffix("_last_success_timestamp_seconds"),
+        "no process shows aquifer_\(name)")
     }
   }
 }
@@ -88,6 +96,8 @@ private struct BoundsTable {
     let found = try #require(text.firstMatch(of: pattern), "\(file) declares \(name)")
     let number = try #require(Int(String(found.output[2].substring ?? "").replacing("_", with: "")))
     let row = try #require(rows.first { $0.what.hasPrefix(what) }, "the table has a row for \(what)")
-    #expect(row.bound.contains(BoundsTable.spelled(number)), "\(what): \(name) of \(file) is \(BoundsTable.spelled(number)), the table says \(row.bound)")
+    #expect(
+      row.bound.contains(BoundsTable.spelled(number)),
+      "\(what): \(name) of \(file) is \(BoundsTable.spelled(number)), the table says \(row.bound)")
   }
 }

@@ -27,7 +27,9 @@ struct Citations {
   static func comment(of line: Substring) -> Substring? {
     var rest = line
     while let mark = rest.firstRange(of: "//") {
-      if mark.lowerBound == line.startIndex || line[line.index(before: mark.lowerBound)] == " " { return line[mark.upperBound...] }
+      if mark.lowerBound == line.startIndex || line[line.index(before: mark.lowerBound)] == " " {
+        return line[mark.upperBound...]
+      }
       rest = rest[mark.upperBound...]
     }
     return nil
@@ -36,9 +38,12 @@ struct Citations {
   /// One phrase for each citation that leads nowhere.
   mutating func problems(of comment: Substring) -> [String] {
     var problems: [String] = []
-    if comment.contains("ection "), comment.contains(#/\b[Ss]ections? [0-9]/#) { problems.append("a section is cited by its anchor, not by a number") }
+    if comment.contains("ection "), comment.contains(#/\b[Ss]ections? [0-9]/#) {
+      problems.append("a section is cited by its anchor, not by a number")
+    }
     if comment.contains(".md") {
-      for match in comment.matches(of: #/([A-Za-z0-9_.\/+-]+\.md)(?:#([A-Za-z0-9_-]+))?/#) where !match.output.1.hasPrefix("//") {
+      for match in comment.matches(of: #/([A-Za-z0-9_.\/+-]+\.md)(?:#([A-Za-z0-9_-]+))?/#)
+      where !match.output.1.hasPrefix("//") {
         if let found = problem(of: String(match.output.1), match.output.2.map(String.init)) { problems.append(found) }
       }
     }
@@ -47,16 +52,24 @@ struct Citations {
 
   private mutating func problemsOfRules(_ comment: Substring) -> [String] {
     // Most comments have no such word: the look at the bytes is the cheap one.
-    guard zip(comment.utf8, comment.utf8.dropFirst()).contains(where: { (0x41...0x5a).contains($0) && (0x30...0x39).contains($1) }) else { return [] }
+    guard
+      zip(comment.utf8, comment.utf8.dropFirst()).contains(where: {
+        (0x41...0x5a).contains($0) && (0x30...0x39).contains($1)
+      })
+    else { return [] }
     var problems: [String] = []
     let text = String(comment).replacing(#/`[^`]*`/#, with: "")
     for match in text.matches(of: #/(?:^|[^A-Za-z0-9_.\/#-])([A-Z][0-9]{1,2})(?![A-Za-z0-9_-])/#) {
       let code = String(match.output.1)
       if Self.words.contains(code) { continue }
       let before = text[..<match.output.1.startIndex]
-      let document = before.firstMatch(of: #/([A-Za-z0-9_.\/+-]+\.md), (?:[A-Z][0-9]{1,2}(?:, | and |–))*$/#).map { String($0.output.1) }
+      let document = before.firstMatch(of: #/([A-Za-z0-9_.\/+-]+\.md), (?:[A-Z][0-9]{1,2}(?:, | and |–))*$/#).map {
+        String($0.output.1)
+      }
       let rules = code.hasPrefix("K") ? Self.clientRules : Self.rules
-      if let found = problem(of: document ?? rules, code) { problems.append("\(found); a word that is no rule stands in backquotes") }
+      if let found = problem(of: document ?? rules, code) {
+        problems.append("\(found); a word that is no rule stands in backquotes")
+      }
     }
     return problems
   }
@@ -85,7 +98,9 @@ struct Citations {
     for line in prose(of: text) {
       for match in line.matches(of: #/<a id="([^"]+)">/#) { anchors.insert(String(match.output.1)) }
       guard line.hasPrefix("#") else { continue }
-      let words = line.drop { $0 == "#" }.lowercased().filter { $0.isLetter || $0.isNumber || $0 == " " || $0 == "-" || $0 == "_" }
+      let words = line.drop { $0 == "#" }.lowercased().filter {
+        $0.isLetter || $0.isNumber || $0 == " " || $0 == "-" || $0 == "_"
+      }
       let slug = words.trimmingCharacters(in: .whitespaces).replacing(" ", with: "-")
       let count = counts[slug, default: 0]
       counts[slug] = count + 1
@@ -109,7 +124,9 @@ struct Citations {
   /// The targets of a document's links, without those that stand in code.
   static func links(in text: String) -> [String] {
     prose(of: text).flatMap { line in
-      line.contains("](") ? String(line).replacing(#/`[^`]*`/#, with: "").matches(of: #/\]\(([^)\s]+)\)/#).map { String($0.output.1) } : []
+      line.contains("](")
+        ? String(line).replacing(#/`[^`]*`/#, with: "").matches(of: #/\]\(([^)\s]+)\)/#).map { String($0.output.1) }
+        : []
     }
   }
 
@@ -118,7 +135,9 @@ struct Citations {
     if target.contains("://") { return nil }
     let parts = target.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
     let path = parts[0].isEmpty ? document : Self.path(parts[0], from: document)
-    guard FileManager.default.fileExists(atPath: Repository.root.appending(path: path).path) else { return "there is no \(path)" }
+    guard FileManager.default.fileExists(atPath: Repository.root.appending(path: path).path) else {
+      return "there is no \(path)"
+    }
     return path.hasSuffix(".md") ? problem(of: path, parts.count == 2 ? parts[1] : nil) : nil
   }
 
@@ -150,21 +169,25 @@ struct Citations {
     #expect(documents.contains { $0.path == Citations.rules })
     for document in documents {
       for link in Citations.links(in: document.text) {
-        if let problem = citations.problem(ofLink: link, in: document.path) { Issue.record("\(document.path) links to \(link): \(problem)") }
+        if let problem = citations.problem(ofLink: link, in: document.path) {
+          Issue.record("\(document.path) links to \(link): \(problem)")
+        }
       }
     }
   }
 
   @Test(
     arguments: [
-      ("let a = 1  // b", " b"), ("//b", "b"), ("  /// b", "/ b"), ("a://b // c", " c"), ("a://b", nil), ("let a = 1", nil),
+      ("let a = 1  // b", " b"), ("//b", "b"), ("  /// b", "/ b"), ("a://b // c", " c"), ("a://b", nil),
+      ("let a = 1", nil),
     ] as [(String, String?)])
   func `a comment begins its line or follows a space`(line: String, comment: String?) {
     #expect(Citations.comment(of: line[...]).map(String.init) == comment)
   }
 
   @Test(arguments: [
-    "a rule that nobody wrote (R99)", "of another family (T8)", "docs/protocol/absent.md", "docs/protocol/mirroring.md#absent", "docs/protocol/bus.md, R16",
+    "a rule that nobody wrote (R99)", "of another family (T8)", "docs/protocol/absent.md",
+    "docs/protocol/mirroring.md#absent", "docs/protocol/bus.md, R16",
     "as in section 7",
   ])
   func `a citation that leads nowhere is found`(comment: String) {
@@ -174,7 +197,8 @@ struct Citations {
   }
 
   @Test(arguments: [
-    "(R16)", "R13–R15, and (C1, T-C10)", "`K13` is no rule, T-E04 a scenario, X25519 a curve, and Z85 a spelling", "docs/protocol/mirroring.md, R13 and R14",
+    "(R16)", "R13–R15, and (C1, T-C10)", "`K13` is no rule, T-E04 a scenario, X25519 a curve, and Z85 a spelling",
+    "docs/protocol/mirroring.md, R13 and R14",
     "docs/protocol/mirroring.md#access-matrix, README.md and https://host/absent.md", "in this section",
   ])
   func `a citation that resolves is none to be found`(comment: String) {
@@ -186,6 +210,9 @@ struct Citations {
   @Test func `links are read as readers see them`() {
     let text = "[a](b.md#c) and [d](#e)\n```\n[code](f.md)\n```\n`[g](h.md)` [`i`](../j)\n"
     #expect(Citations.links(in: text) == ["b.md#c", "#e", "../j"])
-    #expect(Citations.anchors(in: "# A `b`: c\n## Two\n## Two\n<a id=\"records-modify\"></a>\n") == ["a-b-c", "two", "two-1", "records-modify"])
+    #expect(
+      Citations.anchors(in: "# A `b`: c\n## Two\n## Two\n<a id=\"records-modify\"></a>\n") == [
+        "a-b-c", "two", "two-1", "records-modify",
+      ])
   }
 }

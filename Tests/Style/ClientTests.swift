@@ -28,10 +28,12 @@ extension SourceFile {
   }
 }
 
-@Test(arguments: ["MirrorWire", "ReplicaStore"]) func `the client's values and its store read no clock and make no identifiers`(module: String) {
+@Test(arguments: ["MirrorWire", "ReplicaStore"])
+func `the client's values and its store read no clock and make no identifiers`(module: String) {
   for file in Repository.swiftFiles(under: "Clients/Swift/\(module)") {
     for (number, line) in file.code.enumerated() {
-      for call in ["Date()", "Date.now", "UUID()", ".random(", "Task.sleep", "ContinuousClock"] where line.contains(call) {
+      for call in ["Date()", "Date.now", "UUID()", ".random(", "Task.sleep", "ContinuousClock"]
+      where line.contains(call) {
         Issue.record("\(file.path):\(number + 1) says \(call): take it from outside")
       }
     }
@@ -48,6 +50,8 @@ extension SourceFile {
   for file in Repository.swiftFiles(under: "Clients/Swift") {
     #expect(file.text.hasPrefix("// ") || file.path.hasSuffix("Package.swift"), "\(file.path)")
     #expect(file.lines.count <= 401, "\(file.path) has \(file.lines.count) lines")
-    for call in ["fatalError(", "try!", "to be written"] { #expect(!file.text.contains(call), "\(file.path) says \(call)") }
+    for call in ["fatalError(", "try!", "to be written"] {
+      #expect(!file.text.contains(call), "\(file.path) says \(call)")
+    }
   }
 }

@@ -14,7 +14,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "return (place, .success(try await question(element)))", "return (place(of: element), await answer)", "return (\n  place,\n  try await question(element))",
+    "return (place, .success(try await question(element)))", "return (place(of: element), await answer)",
+    "return (\n  place,\n  try await question(element))",
     "return try await (place, question(element))", "return await (place, answer)",
   ])
   func `tuples that await are found`(text: String) {
@@ -22,8 +23,10 @@ import Testing
   }
 
   @Test(arguments: [
-    "return (try await question(element), place)", "return (place, result)", "return await call(place, answer)", "return (await answer)",
-    "return (place, { await $0.answer() })", "returns (place, await answer)", "return try await (first ?? second).answer(of: place)",
+    "return (try await question(element), place)", "return (place, result)", "return await call(place, answer)",
+    "return (await answer)",
+    "return (place, { await $0.answer() })", "returns (place, await answer)",
+    "return try await (first ?? second).answer(of: place)",
   ])
   func `correct tuples are not refused`(text: String) {
     #expect(Self.awaitingTuples(in: "do { \(text) }").isEmpty)

@@ -88,7 +88,9 @@ private func documents() throws -> [SourceFile] {
     let folder = Repository.root.appending(path: document.path).deletingLastPathComponent()
     for link in document.relativeLinks {
       let parts = link.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-      let target = parts[0].isEmpty ? Repository.root.appending(path: document.path) : folder.appending(path: parts[0]).standardizedFileURL
+      let target =
+        parts[0].isEmpty
+        ? Repository.root.appending(path: document.path) : folder.appending(path: parts[0]).standardizedFileURL
       guard FileManager.default.fileExists(atPath: target.path) else {
         Issue.record("\(document.path) links to \(link), which is not there")
         continue
@@ -105,8 +107,12 @@ private func documents() throws -> [SourceFile] {
   let files = text.matches(of: /(Services|Shared)\/[A-Za-z\/+]+\.swift/).map { String($0.output.0) }
   #expect(files.count > 20, "a save is walked through the files that it passes")
   for file in files {
-    #expect(FileManager.default.fileExists(atPath: Repository.root.appending(path: file).path), "docs/architecture.md names \(file), which is not there")
+    #expect(
+      FileManager.default.fileExists(atPath: Repository.root.appending(path: file).path),
+      "docs/architecture.md names \(file), which is not there")
   }
   let words = Set(text.split { !$0.isLetter }.map(String.init))
-  for module in try Repository.layers() { #expect(words.contains(module), "docs/architecture.md does not have the module \(module)") }
+  for module in try Repository.layers() {
+    #expect(words.contains(module), "docs/architecture.md does not have the module \(module)")
+  }
 }

@@ -8,11 +8,14 @@ private struct Dependencies {
   private(set) var graph: [String: Set<String>] = [:]
 
   init(_ files: [SourceFile]) {
-    let declaration = /^(?:@\w+ )*(?:(?:public|package|final|indirect) )*(?:struct|class|enum|protocol|actor|typealias) (\w+)/
+    let declaration =
+      /^(?:@\w+ )*(?:(?:public|package|final|indirect) )*(?:struct|class|enum|protocol|actor|typealias) (\w+)/
     var homes: [String: [String: String]] = [:]
     for file in files {
       for line in file.code {
-        if let match = line.prefixMatch(of: declaration) { homes[file.module, default: [:]][String(match.output.1)] = file.path }
+        if let match = line.prefixMatch(of: declaration) {
+          homes[file.module, default: [:]][String(match.output.1)] = file.path
+        }
       }
     }
     for file in files {
@@ -31,7 +34,9 @@ private struct Dependencies {
     var reach: [String: Set<String>] = [:]
     for start in graph.keys {
       var (seen, next): (Set<String>, [String]) = ([], [start])
-      while let file = next.popLast() { for other in graph[file] ?? [] where seen.insert(other).inserted { next.append(other) } }
+      while let file = next.popLast() {
+        for other in graph[file] ?? [] where seen.insert(other).inserted { next.append(other) }
+      }
       reach[start] = seen
     }
     let groups = graph.keys.filter { reach[$0]?.contains($0) == true }.map { file in
@@ -44,7 +49,9 @@ private struct Dependencies {
   var mutualFolders: Set<[String]> {
     func folder(_ path: String) -> String { path.split(separator: "/").dropLast().joined(separator: "/") }
     var edges: Set<[String]> = []
-    for (file, others) in graph { for other in others where folder(file) != folder(other) { edges.insert([folder(file), folder(other)]) } }
+    for (file, others) in graph {
+      for other in others where folder(file) != folder(other) { edges.insert([folder(file), folder(other)]) }
+    }
     return edges.filter { edges.contains([$0[1], $0[0]]) }
   }
 }
@@ -56,7 +63,9 @@ private struct Dependencies {
   for file in Repository.swiftFiles(under: "Services/SyncWorker") {
     let own = try #require(rank[file.module], "\(file.path) belongs to no module of the worker")
     for name in file.imports {
-      if let other = rank[name] { #expect(other < own, "\(file.path) imports \(name), which lies above \(file.module)") }
+      if let other = rank[name] {
+        #expect(other < own, "\(file.path) imports \(name), which lies above \(file.module)")
+      }
     }
   }
 }
@@ -70,14 +79,19 @@ private struct Dependencies {
 @Test func `no more than five files of a module depend on each other in a circle, and no two folders do`() {
   let dependencies = Dependencies(Repository.swiftFiles(under: "Services/SyncWorker"))
   #expect(dependencies.graph.values.contains { $0.count > 3 }, "the sources are not understood any more")
-  for circle in dependencies.circles where circle.count > 5 { Issue.record("\(circle.count) files depend on each other: \(circle)") }
+  for circle in dependencies.circles where circle.count > 5 {
+    Issue.record("\(circle.count) files depend on each other: \(circle)")
+  }
   #expect(dependencies.mutualFolders.isEmpty)
 }
 
 @Test func `circles and mutual folders are found`() {
-  func file(_ path: String, _ text: String) -> SourceFile { SourceFile(path: "Services/SyncWorker/M/\(path).swift", text: text) }
+  func file(_ path: String, _ text: String) -> SourceFile {
+    SourceFile(path: "Services/SyncWorker/M/\(path).swift", text: text)
+  }
   let dependencies = Dependencies([
-    file("a/A", "struct A { let b: B }"), file("b/B", "struct B { let c: C? }\n"), file("b/C", "struct C { let a: A? }"), file("D", "struct D { let a: A }"),
+    file("a/A", "struct A { let b: B }"), file("b/B", "struct B { let c: C? }\n"),
+    file("b/C", "struct C { let a: A? }"), file("D", "struct D { let a: A }"),
   ])
   #expect(dependencies.circles.map(\.count) == [3])
   #expect(!dependencies.mutualFolders.isEmpty)

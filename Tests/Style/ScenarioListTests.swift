@@ -41,14 +41,18 @@ private struct ScenarioList {
   static func shown() -> [String: [Shown]] {
     var shown: [String: [Shown]] = [:]
     func add(_ name: Substring, _ file: String) {
-      for id in name.matches(of: /T-[A-Z][0-9][0-9]/) { shown[String(id.output), default: []].append(Shown(file: file, test: String(name))) }
+      for id in name.matches(of: /T-[A-Z][0-9][0-9]/) {
+        shown[String(id.output), default: []].append(Shown(file: file, test: String(name)))
+      }
     }
     for file in Repository.swiftFiles(under: "Tests") {
       let short = String(file.path.dropFirst("Tests/".count).dropLast(".swift".count))
-      for match in file.text.matches(of: /func `([^`\n]+)`/) { add(match.output.1, short) }
+      for match in file.text.matches(of: /func\s+`([^`\n]+)`/) { add(match.output.1, short) }
     }
     for file in Repository.texts(under: "Tests/Scenarios") {
-      for line in file.lines where line.hasPrefix("# ") { add(line.dropFirst(2), String(file.path.dropFirst("Tests/".count))) }
+      for line in file.lines where line.hasPrefix("# ") {
+        add(line.dropFirst(2), String(file.path.dropFirst("Tests/".count)))
+      }
     }
     return shown.mapValues { $0.sorted() }
   }
@@ -72,19 +76,25 @@ private struct ScenarioList {
   let shown = ScenarioList.shown()
   var list = try ScenarioList()
   if ProcessInfo.processInfo.environment["REWRITE"] == "1" {
-    try list.rewritten(shown).write(to: Repository.root.appending(path: ScenarioList.path), atomically: true, encoding: .utf8)
+    try list.rewritten(shown).write(
+      to: Repository.root.appending(path: ScenarioList.path), atomically: true, encoding: .utf8)
     list = try ScenarioList()
   }
   let open = list.open.values
-  #expect(list.rows.count > 100 && Set(list.rows.values.map(\.id)).count == list.rows.count, "each scenario is listed once")
+  #expect(
+    list.rows.count > 100 && Set(list.rows.values.map(\.id)).count == list.rows.count, "each scenario is listed once")
   #expect(Set(open).count == open.count, "each is open once")
 
   for (_, row) in list.rows.sorted(by: { $0.key < $1.key }) {
     let tests = shown[row.id] ?? []
     for test in tests { print("\(row.id) \(test.file): \(test.test)") }
     if tests.isEmpty { print("\(row.id) –") }
-    #expect(tests.isEmpty == open.contains(row.id), "\(row.id) \(tests.isEmpty ? "has no test and is not among those without one" : "has a test and is open")")
-    #expect(row.shownBy == ScenarioList.column(shown[row.id]), "\(row.id): Tests/README.md is behind the tests; REWRITE=1 brings it up to date")
+    #expect(
+      tests.isEmpty == open.contains(row.id),
+      "\(row.id) \(tests.isEmpty ? "has no test and is not among those without one" : "has a test and is open")")
+    #expect(
+      row.shownBy == ScenarioList.column(shown[row.id]),
+      "\(row.id): Tests/README.md is behind the tests; REWRITE=1 brings it up to date")
   }
   let known = Set(list.rows.values.map(\.id))
   for (id, tests) in shown.sorted(by: { $0.key < $1.key }) where !known.contains(id) {

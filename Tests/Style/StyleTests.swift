@@ -26,7 +26,9 @@ struct SourceFile: CustomTestStringConvertible {
   }
   var imports: [String] {
     lines.compactMap { line in
-      let words = line.split(separator: " ").map(String.init).filter { !["public", "internal", "package", "@testable", "@preconcurrency"].contains($0) }
+      let words = line.split(separator: " ").map(String.init).filter {
+        !["public", "internal", "package", "@testable", "@preconcurrency"].contains($0)
+      }
       return words.count == 2 && words[0] == "import" ? words[1] : nil
     }
   }
@@ -34,7 +36,8 @@ struct SourceFile: CustomTestStringConvertible {
 
 /// The repository the tests were built from.
 enum Repository {
-  static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+  static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
 
   static func swiftFiles(under folders: String...) -> [SourceFile] { files("swift", under: folders) }
 
@@ -73,7 +76,9 @@ enum Repository {
       continue
     }
     for name in file.imports {
-      if let other = rank[name] { #expect(other < own, "\(file.path) imports \(name), which lies above \(file.module)") }
+      if let other = rank[name] {
+        #expect(other < own, "\(file.path) imports \(name), which lies above \(file.module)")
+      }
     }
   }
 }
@@ -90,10 +95,13 @@ enum Repository {
 }
 
 @Test func `pure modules import no clock, file or thread`() {
-  let pure: Set = ["JSON", "MessagePack", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "WebServices"]
+  let pure: Set = [
+    "JSON", "MessagePack", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "WebServices",
+  ]
   let banned: Set = ["Dispatch", "CLinux", "CSQLite", "SQLite", "FoundationNetworking", "Foundation"]
   for file in Repository.swiftFiles(under: "Shared") where pure.contains(file.module) {
-    #expect(Set(file.imports).intersection(banned).isEmpty, "\(file.path) imports \(Set(file.imports).intersection(banned))")
+    #expect(
+      Set(file.imports).intersection(banned).isEmpty, "\(file.path) imports \(Set(file.imports).intersection(banned))")
   }
 }
 
@@ -106,14 +114,21 @@ struct BannedCall: CustomTestStringConvertible {
 
   static let all = [
     BannedCall(pattern: "Date()", allowed: ["ServiceKit", "Photos"], instead: "a WallClock that is passed in"),
-    BannedCall(pattern: "UUID()", allowed: ["AquiferClient", "ReplicaSync"], instead: "a RandomSource that is passed in"),
-    BannedCall(pattern: ".random(in", allowed: ["Crypto", "RecordStore", "ServiceBus"], instead: "a RandomSource that is passed in"),
-    BannedCall(pattern: "SystemRandomNumberGenerator", allowed: ["Crypto"], instead: "a RandomSource that is passed in"),
+    BannedCall(
+      pattern: "UUID()", allowed: ["AquiferClient", "ReplicaSync"], instead: "a RandomSource that is passed in"),
+    BannedCall(
+      pattern: ".random(in", allowed: ["Crypto", "RecordStore", "ServiceBus"],
+      instead: "a RandomSource that is passed in"),
+    BannedCall(
+      pattern: "SystemRandomNumberGenerator", allowed: ["Crypto"], instead: "a RandomSource that is passed in"),
     BannedCall(pattern: "to be written", allowed: [], instead: "the real thing"),
-    BannedCall(pattern: "fatalError(", allowed: ["Crypto"], instead: "a precondition with the state, or a thrown error"),
+    BannedCall(
+      pattern: "fatalError(", allowed: ["Crypto"], instead: "a precondition with the state, or a thrown error"),
     BannedCall(pattern: "try!", allowed: [], instead: "a typed error"),
     BannedCall(pattern: "print(", allowed: ["Console", "aquifer"], instead: "Log"),
-    BannedCall(pattern: "import SQLite", allowed: ["RecordStore", "ShareService", "ReplicaStore"], instead: "the store's protocol"),
+    BannedCall(
+      pattern: "import SQLite", allowed: ["RecordStore", "ShareService", "ReplicaStore"],
+      instead: "the store's protocol"),
   ]
 }
 
@@ -126,7 +141,8 @@ struct BannedCall: CustomTestStringConvertible {
 }
 
 @Test func `no file has more than 400 lines`() {
-  for file in Repository.swiftFiles(under: "Shared", "Services", "Clients", "Tests") where file.path != "Package.swift" {
+  for file in Repository.swiftFiles(under: "Shared", "Services", "Clients", "Tests") where file.path != "Package.swift"
+  {
     #expect(file.lines.count <= 401, "\(file.path) has \(file.lines.count) lines: split where two ideas share it")
   }
 }
@@ -142,17 +158,21 @@ struct BannedCall: CustomTestStringConvertible {
   // Put together here so that this file does not report itself.
   let words = ["TO" + "DO", "FIX" + "ME", "X" + "XX", "/wo" + "rk/", "/ho" + "me/", "/ro" + "ot/"]
   let texts = [
-    "README.md", "Services/README.md", "Tests/README.md", "compose.yaml", "deploy/run", "deploy/demo", "deploy/build", "deploy/test", "deploy/install", "deploy/photos",
+    "README.md", "Services/README.md", "Tests/README.md", "compose.yaml", "deploy/run", "deploy/demo", "deploy/build",
+    "deploy/test", "deploy/install", "deploy/photos",
     "deploy/photos-story",
     "deploy/Dockerfile",
-    "docs/operating/OPERATING.md", "docs/operating/ERRORS.md", "docs/operating/PERFORMANCE.md", "deploy/bench", "Tests/Load/postgres",
+    "docs/operating/OPERATING.md", "docs/operating/ERRORS.md", "docs/operating/PERFORMANCE.md", "deploy/bench",
+    "Tests/Load/postgres",
     "deploy/prometheus/prometheus.yml", "deploy/prometheus/alerts.yml", "deploy/prometheus/alerts_test.yml",
     "Clients/python/aquifer.py", "Clients/python/load.py", "Clients/web/aquifer.js",
   ]
   .compactMap { path in
     (try? Repository.text(path)).map { SourceFile(path: path, text: $0) }
   }
-  for file in Repository.swiftFiles(under: "Shared", "Services", "Clients", "Tests") + Repository.documents(under: "docs") + texts {
+  for file in Repository.swiftFiles(under: "Shared", "Services", "Clients", "Tests")
+    + Repository.documents(under: "docs") + texts
+  {
     for (index, line) in file.lines.enumerated() {
       for word in words where line.contains(word) { Issue.record("\(file.path):\(index + 1) says \(word)") }
     }
@@ -160,7 +180,8 @@ struct BannedCall: CustomTestStringConvertible {
 }
 
 @Test(arguments: [
-  "deploy/run", "deploy/test", "deploy/bench", "deploy/growth", "deploy/try-containers", "deploy/try-upgrade", "deploy/Dockerfile", "Tests/HotPaths/check",
+  "deploy/run", "deploy/test", "deploy/bench", "deploy/growth", "deploy/try-containers", "deploy/try-upgrade",
+  "deploy/Dockerfile", "Tests/HotPaths/check",
   "Tests/Processes/chaos",
 ])
 func `one script says how a release is built`(path: String) throws {

@@ -27,8 +27,12 @@ struct RoomsCall: CustomTestStringConvertible {
 @Test(arguments: RoomsCall.all) func `a zone is written by a commit, and by nothing beside it`(_ call: RoomsCall) {
   let folder = "Services/SyncWorker/"
   let files = Repository.swiftFiles(under: "Services/SyncWorker")
-  #expect(files.contains { $0.code.contains { $0.contains(call.pattern) } }, "nothing says \(call.pattern) any more: its row is to go")
+  #expect(
+    files.contains { $0.code.contains { $0.contains(call.pattern) } },
+    "nothing says \(call.pattern) any more: its row is to go")
   for file in files where !call.allowed.contains(where: { file.path.hasPrefix(folder + $0) }) {
-    for (index, line) in file.code.enumerated() where line.contains(call.pattern) { Issue.record("\(file.path):\(index + 1) says \(call.pattern)") }
+    for (index, line) in file.code.enumerated() where line.contains(call.pattern) {
+      Issue.record("\(file.path):\(index + 1) says \(call.pattern)")
+    }
   }
 }

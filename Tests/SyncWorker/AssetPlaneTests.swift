@@ -18,7 +18,9 @@ struct AssetPlaneTests {
       let folder = NSTemporaryDirectory() + "aquifer-asset-plane-\(UUID().uuidString)"
       defer { try? FileManager.default.removeItem(atPath: folder) }
       let assets = AssetStore(directory: folder + "/assets")
-      let store = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder + "/shards", assets: assets), shardCount: 1).open(shard: 0)
+      let store = try await SQLiteRecordStore(
+        SQLiteConfiguration(directory: folder + "/shards", assets: assets), shardCount: 1
+      ).open(shard: 0)
       let uploads = Uploads(world: RecordPlaneWorld(store, assets: assets), assets: assets, folder: folder)
       do {
         try await uploads.world.makeZone()
@@ -34,10 +36,14 @@ struct AssetPlaneTests {
 
     /// The dictionary a client gets for its upload.
     func upload(_ text: String, user: String = "_alice") throws -> String {
-      AssetPlaneTests.dictionary(try assets.put(Array(text.utf8), until: AssetLifetime.uploadExpiry(at: world.clock.now)), user: user, now: world.clock.now)
+      AssetPlaneTests.dictionary(
+        try assets.put(Array(text.utf8), until: AssetLifetime.uploadExpiry(at: world.clock.now)), user: user,
+        now: world.clock.now)
     }
 
-    func blob(_ name: String) async throws -> JSONValue? { try await world.lookUp([name]).records.first?["fields"]?["blob"] }
+    func blob(_ name: String) async throws -> JSONValue? {
+      try await world.lookUp([name]).records.first?["fields"]?["blob"]
+    }
   }
 
   fileprivate static func dictionary(
@@ -45,36 +51,53 @@ struct AssetPlaneTests {
   ) -> String {
     var writer = JSONWriter()
     AssetReceipt(asset: asset, expiry: AssetLifetime.uploadExpiry(at: now)).write(
-      for: AssetUser(container: container, environment: .development, userRecordName: user), signedWith: Array("signing key".utf8), to: &writer)
+      for: AssetUser(container: container, environment: .development, userRecordName: user),
+      signedWith: Array("signing key".utf8), to: &writer)
     return String(decoding: writer.bytes, as: UTF8.self)
   }
 
-  @Test func `a record takes what its user uploaded, shows it, and keeps it when it is sent back as shown`() async throws {
+  @Test func `a record takes what its user uploaded, shows it, and keeps it when it is sent back as shown`()
+    async throws
+  {
     try await Uploads.with { uploads in
       let world = uploads.world
-      let saved = try await world.operate("create", "a", fields: #"{"blob":{"value":\#(try uploads.upload("hello"))}}"#).records[0]
+      let saved = try await world.operate("create", "a", fields: #"{"blob":{"value":\#(try uploads.upload("hello"))}}"#)
+        .records[0]
       #expect(saved["fields"]?["blob"]?["type"]?.string == "ASSETID")
       let shown = try #require(try await uploads.blob("a")?["value"])
-      let segments = try #require(shown["downloadURL"]?.string).dropFirst("https://host/".count).split(separator: "/").map(String.init)
-      let url = try #require(AssetURL(segments: segments, signedWith: Array("signing key".utf8), now: world.clock.now / 1000))
+      let segments = try #require(shown["downloadURL"]?.string).dropFirst("https://host/".count).split(separator: "/")
+        .map(String.init)
+      let url = try #require(
+        AssetURL(segments: segments, signedWith: Array("signing key".utf8), now: world.clock.now / 1000))
       #expect(try uploads.assets.read(Asset(hash: url.hash, byteCount: 5), shard: url.shard) == Array("hello".utf8))
-      #expect(AssetURL(segments: segments, signedWith: Array("signing key".utf8), now: world.clock.now / 1000 + 900) == nil)
+      #expect(
+        AssetURL(segments: segments, signedWith: Array("signing key".utf8), now: world.clock.now / 1000 + 900) == nil)
 
       // Long after the upload was forgotten.
       _ = try uploads.assets.sweepSpool(now: .max / 2)
       let sent = #"{"fileChecksum":"\#(shown["fileChecksum"]?.string ?? "")","size":5,"downloadURL":"whatever"}"#
-      let again = try await world.operate("update", "a", tag: saved["recordChangeTag"]?.string, fields: #"{"blob":{"value":\#(sent)},"title":{"value":"t"}}"#)
+      let again = try await world.operate(
+        "update", "a", tag: saved["recordChangeTag"]?.string,
+        fields: #"{"blob":{"value":\#(sent)},"title":{"value":"t"}}"#)
       #expect(again.records[0]["fields"]?["blob"]?["value"]?["size"]?.int64 == 5)
       let other = try await world.operate("create", "b", fields: #"{"blob":{"value":\#(sent)}}"#)
-      #expect(other.records[0]["reason"]?.string == "Note.blob: the asset has no receipt of this server: upload its content first")
+      #expect(
+        other.records[0]["reason"]?.string
+          == "Note.blob: the asset has no receipt of this server: upload its content first")
     }
   }
 
-  @Test func `content that is gone, another user's or another container's is refused naming the field, its siblings are saved`() async throws {
+  @Test
+  func
+    `content that is gone, another user's or another container's is refused naming the field, its siblings are saved`()
+    async throws
+  {
     try await Uploads.with { uploads in
       let world = uploads.world
       let gone = Self.dictionary(Asset(hash: [UInt8](repeating: 1, count: 32), byteCount: 3), now: world.clock.now)
-      let foreign = Self.dictionary(try uploads.assets.put([1], until: .max / 2), container: try #require(ContainerID(rawValue: "iCloud.other")), now: world.clock.now)
+      let foreign = Self.dictionary(
+        try uploads.assets.put([1], until: .max / 2), container: try #require(ContainerID(rawValue: "iCloud.other")),
+        now: world.clock.now)
       let bobs = try uploads.upload("bob's", user: "_bob")
       let operations = [gone, foreign, bobs, try uploads.upload("mine")].enumerated().map { index, value in
         #"{"operationType":"create","record":{"recordName":"\#(index)","recordType":"Note","fields":{"blob":{"value":\#(value)}}}}"#
@@ -84,21 +107,29 @@ struct AssetPlaneTests {
       #expect(records[0]["reason"]?.string == "Note.blob: asset not found: upload it again")
       for index in 1...2 {
         #expect(records[index]["serverErrorCode"]?.string == "BAD_REQUEST")
-        #expect(records[index]["reason"]?.string == "Note.blob: the asset's receipt is not this user's, or has expired: upload its content again")
+        #expect(
+          records[index]["reason"]?.string
+            == "Note.blob: the asset's receipt is not this user's, or has expired: upload its content again")
       }
       #expect(records[3]["serverErrorCode"] == nil)
-      for name in ["0", "1", "2"] { #expect(try await world.lookUp([name]).records[0]["serverErrorCode"]?.string == "NOT_FOUND") }
+      for name in ["0", "1", "2"] {
+        #expect(try await world.lookUp([name]).records[0]["serverErrorCode"]?.string == "NOT_FOUND")
+      }
     }
   }
 
   @Test func `a receipt made anew is for another record, also when the first one is gone by then`() async throws {
     try await Uploads.with { uploads in
       let world = uploads.world
-      let list = #"{"blob":{"value":\#(try uploads.upload("hello"))},"files":{"value":[\#(try uploads.upload("1")),\#(try uploads.upload("2"))],"type":"ASSETID_LIST"}}"#
+      let list =
+        #"{"blob":{"value":\#(try uploads.upload("hello"))},"files":{"value":[\#(try uploads.upload("1")),\#(try uploads.upload("2"))],"type":"ASSETID_LIST"}}"#
       _ = try await world.operate("create", "a", fields: list)
       _ = try uploads.assets.sweepSpool(now: .max / 2)
-      let items = [("a", "blob"), ("a", "files"), ("a", "title"), ("absent", "blob")].map { #"{"recordName":"\#($0)","fieldName":"\#($1)"}"# }
-      let body = #"{"zoneID":{"zoneName":"Trips"},"targetZoneID":{"zoneName":"Other"},"assets":[\#(items.joined(separator: ","))]}"#
+      let items = [("a", "blob"), ("a", "files"), ("a", "title"), ("absent", "blob")].map {
+        #"{"recordName":"\#($0)","fieldName":"\#($1)"}"#
+      }
+      let body =
+        #"{"zoneID":{"zoneName":"Trips"},"targetZoneID":{"zoneName":"Other"},"assets":[\#(items.joined(separator: ","))]}"#
       let assets = try await world.post("assets/rereference", body).json["assets"]?.elements ?? []
       try #require(assets.count == 4)
       #expect(assets[1]["serverErrorCode"]?.string == "BAD_REQUEST")
@@ -108,15 +139,21 @@ struct AssetPlaneTests {
       _ = try await world.operate("forceDelete", "a", type: nil)
       _ = try await world.store.collectAssets(orphanedBefore: .max, limit: 9).value
       let value = #"{"receipt":"\#(assets[0]["receipt"]?.string ?? "")"}"#
-      #expect(try await world.operate("create", "b", fields: #"{"blob":{"value":\#(value),"type":"ASSETID"}}"#).records[0]["serverErrorCode"] == nil)
+      #expect(
+        try await world.operate("create", "b", fields: #"{"blob":{"value":\#(value),"type":"ASSETID"}}"#).records[0][
+          "serverErrorCode"] == nil)
       #expect(try await uploads.blob("b")?["value"]?["size"]?.int64 == 5)
       // Another user's zone does not exist for bob.
       #expect(try await world.post("assets/rereference", body, user: "_bob").status == 404)
-      for bad in ["{}", #"{"assets":[{"recordName":"a"}],"zoneID":{"zoneName":"Trips"}}"#] { #expect(try await world.post("assets/rereference", bad).status == 400) }
+      for bad in ["{}", #"{"assets":[{"recordName":"a"}],"zoneID":{"zoneName":"Trips"}}"#] {
+        #expect(try await world.post("assets/rereference", bad).status == 400)
+      }
     }
   }
 
-  @Test(arguments: [StoreKind.memory, .sqlite]) func `an object's attribute takes what its user uploaded`(_ kind: StoreKind) async throws {
+  @Test(arguments: [StoreKind.memory, .sqlite]) func `an object's attribute takes what its user uploaded`(
+    _ kind: StoreKind
+  ) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       let content = [UInt8](repeating: 7, count: 900_000)
@@ -131,7 +168,9 @@ struct AssetPlaneTests {
       #expect(record.assets == [asset])
 
       let bobs = Self.dictionary(asset, user: "_bob", container: ObjectPlaneWorld.container, now: world.clock.now)
-      for refused in [bobs, #"{"fileChecksum":"\#(asset.fileChecksum)","size":900000,"downloadURL":"https://host"}"#, "{}", "7"] {
+      for refused in [
+        bobs, #"{"fileChecksum":"\#(asset.fileChecksum)","size":900000,"downloadURL":"https://host"}"#, "{}", "7",
+      ] {
         let reply = try await world.save("A", insert("Q", refused))
         #expect(reply.status == 400)
         #expect(reply.reason?.contains("PhotoData.data: ") == true, "\(reply.text)")
@@ -141,7 +180,9 @@ struct AssetPlaneTests {
   }
 
   @Test(arguments: [StoreKind.memory, .sqlite])
-  func `an import shows large bytes as links when it is asked to, and texts as themselves`(_ kind: StoreKind) async throws {
+  func `an import shows large bytes as links when it is asked to, and texts as themselves`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       try await world.setUp("B")
@@ -158,19 +199,25 @@ struct AssetPlaneTests {
         let changes = try await world.get("B/changes", query).json["changes"]?.elements ?? []
         return Dictionary(
           uniqueKeysWithValues: changes.compactMap { change in
-            (change["attributes"]?["data"] ?? change["attributes"]?["name"]).map { (change["objectID"]?.string ?? "", $0) }
+            (change["attributes"]?["data"] ?? change["attributes"]?["name"]).map {
+              (change["objectID"]?.string ?? "", $0)
+            }
           })
       }
       for query in [[:], ["assets": "inline"]] {
         let inline = try await values(query)
-        #expect(inline["large"]?.string == Data(content).base64EncodedString() && inline["small"]?.string == "BwcH" && inline["text"]?.string == text)
+        #expect(
+          inline["large"]?.string == Data(content).base64EncodedString() && inline["small"]?.string == "BwcH"
+            && inline["text"]?.string == text)
       }
       let linked = try await values(["assets": "links"])
       #expect(linked["small"]?.string == "BwcH" && linked["text"]?.string == text)
       let asset = try #require(linked["large"]?["asset"])
       #expect(asset["size"]?.int64 == 900_000)
-      let segments = try #require(asset["downloadURL"]?.string).dropFirst("https://host/".count).split(separator: "/").map(String.init)
-      let url = try #require(AssetURL(segments: segments, signedWith: Array("signing key".utf8), now: world.clock.now / 1000))
+      let segments = try #require(asset["downloadURL"]?.string).dropFirst("https://host/".count).split(separator: "/")
+        .map(String.init)
+      let url = try #require(
+        AssetURL(segments: segments, signedWith: Array("signing key".utf8), now: world.clock.now / 1000))
       #expect(try world.assets.read(Asset(hash: url.hash, byteCount: 900_000), shard: url.shard) == content)
       let refused = try await world.get("B/changes", ["assets": "none"])
       #expect(refused.status == 400 && refused.reason == "assets is inline or links")
@@ -182,7 +229,9 @@ struct AssetPlaneTests {
       try await world.setUp("A")
       let value = String(repeating: "x", count: 900_000)
       for (type, id, value) in [("insert", "T1", value), ("update", "T2", "short")] {
-        _ = try await world.save("A", #"{"changeType":"\#(type)","entity":"Tag","objectID":"T","attributes":{"name":"\#(value)"}}"#, id: id, query: ["wait": "export"])
+        _ = try await world.save(
+          "A", #"{"changeType":"\#(type)","entity":"Tag","objectID":"T","attributes":{"name":"\#(value)"}}"#, id: id,
+          query: ["wait": "export"])
       }
       #expect(try await world.liveRecords().flatMap(\.assets) == [])
       // No record has it any more, its transaction has.

@@ -11,10 +11,15 @@ import Testing
 @testable import ZoneActions
 @testable import ZoneCommit
 
-@Test(arguments: StoreKind.allCases) func `duplicates from before the rule are merged when their index is ready`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `duplicates from before the rule are merged when their index is ready`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     let a = try await Device("A", world)
-    for index in 0..<6 { try await world.export("A", Edit.insertTag("T\(index)", "n\(index % 2)"), Edit.insertPhoto("P\(index)", tags: ["T\(index)"])) }
+    for index in 0..<6 {
+      try await world.export(
+        "A", Edit.insertTag("T\(index)", "n\(index % 2)"), Edit.insertPhoto("P\(index)", tags: ["T\(index)"]))
+    }
     try await world.settleDuplicates()
     #expect(try await world.redirect(of: "T5") == nil)
     world.declareTags()
@@ -29,7 +34,9 @@ import Testing
   }
 }
 
-@Test func `a group larger than a commit and a tag with more photos than a commit moves become one, a part at a time`() async throws {
+@Test func `a group larger than a commit and a tag with more photos than a commit moves become one, a part at a time`()
+  async throws
+{
   try await ObjectPlaneWorld.with(.sqlite) { world in
     let a = try await Device("A", world)
     let count = DuplicateMerge.groupLimit * 2 + 50
@@ -37,7 +44,9 @@ import Testing
       let tags = (start..<min(start + 100, count)).map { Edit.insertTag("T\(10_000 + $0)") }
       try await world.save("A", tags.joined(separator: ","), query: ["wait": "export"])
     }
-    let photos = (0..<DuplicateMerge.pointerLimit * 2 + 10).map { Edit.insertPhoto("P\(10_000 + $0)", tags: ["T10007"]) }
+    let photos = (0..<DuplicateMerge.pointerLimit * 2 + 10).map {
+      Edit.insertPhoto("P\(10_000 + $0)", tags: ["T10007"])
+    }
     try await world.save("A", photos.joined(separator: ","), query: ["wait": "export"])
     world.declareTags()
     try await world.settleDuplicates()
@@ -71,7 +80,9 @@ import Testing
     try await world.export("A", Edit.insertTag("T00000"))
     #expect(try await world.redirect(of: "T10000")?.survivor == "T00000")
     try await world.settleDuplicates()
-    for name in ["T10000", "T\(10_000 + count - 1)"] { #expect(try await world.redirect(of: name)?.survivor == "T00000") }
+    for name in ["T10000", "T\(10_000 + count - 1)"] {
+      #expect(try await world.redirect(of: name)?.survivor == "T00000")
+    }
   }
 }
 
@@ -79,8 +90,11 @@ import Testing
   try await ObjectPlaneWorld.with(.sqlite) { world in
     world.declareTags()
     let id = world.request("GET", "stores/x").database
-    try await world.store.enqueue { _ = try $0.makeZone(named: ReservedName.privateMirrorZone, in: try $0.makeDatabase(id).key) }.value
-    _ = try await world.modify(tagOperation("create", "T1"), tagOperation("create", "T2"), linkOperation("L", "P", "T2"))
+    try await world.store.enqueue {
+      _ = try $0.makeZone(named: ReservedName.privateMirrorZone, in: try $0.makeDatabase(id).key)
+    }.value
+    _ = try await world.modify(
+      tagOperation("create", "T1"), tagOperation("create", "T2"), linkOperation("L", "P", "T2"))
     #expect(try await world.tags() == ["T1=x", "T2=x"])
     try await world.settleDuplicates()
     #expect(try await world.tags() == ["T1=x"])
@@ -89,19 +103,25 @@ import Testing
   }
 }
 
-@Test func `a damaged record keeps what it is part of apart, and holds up no save, import or removal of others`() async throws {
+@Test func `a damaged record keeps what it is part of apart, and holds up no save, import or removal of others`()
+  async throws
+{
   try await ObjectPlaneWorld.with(.sqlite) { world in
     world.declareTags()
     let (a, b) = (try await Device("A", world), try await Device("B", world))
     try await world.export("A", Edit.insertTag("T2"), Edit.insertPhoto("P", tags: ["T2"]), Edit.insertTag("U2", "u"))
     try world.damage("record SET sum = sum + 1 WHERE type = (SELECT id FROM symbol WHERE text = 'CDMR')")
     // Its pair can't be moved; the tags are one all the same, and others are removed.
-    #expect(try await world.export("B", Edit.insertTag("T1"), Edit.insertTag("U1", "u")).json["event"]?["succeeded"]?.bool == true)
+    #expect(
+      try await world.export("B", Edit.insertTag("T1"), Edit.insertTag("U1", "u")).json["event"]?["succeeded"]?.bool
+        == true)
     #expect(try await world.redirect(of: "T2")?.survivor == "T1")
     // The import that meets the damaged record has not succeeded, later ones have.
     for device in [a, b, a, b] {
       try await device.pull()
-      #expect(try await world.export(device.store, Edit.insertPhoto("Q-\(world.clock.now)")).json["event"]?["succeeded"]?.bool == true)
+      #expect(
+        try await world.export(device.store, Edit.insertPhoto("Q-\(world.clock.now)")).json["event"]?["succeeded"]?.bool
+          == true)
     }
     await world.duplicates.advance(world.store)
     #expect(try await world.redirect(of: "T2")?.isPending == true)
@@ -110,7 +130,9 @@ import Testing
     try world.damage("record SET sum = sum + 1 WHERE name = 'U1'")
     for policy in [EnvironmentRules.Unique.Policy.mergeLowestUUID, .reject] {
       world.declareTags(policy)
-      #expect(try await world.export("A", Edit.insertTag("U\(policy.rawValue)", "u")).json["event"]?["succeeded"]?.bool == true)
+      #expect(
+        try await world.export("A", Edit.insertTag("U\(policy.rawValue)", "u")).json["event"]?["succeeded"]?.bool
+          == true)
     }
   }
 }
@@ -142,9 +164,12 @@ import Testing
     let a = try await Device("A", world)
     func call(_ verb: String, _ body: String, query: [String: String] = [:]) async throws -> JSONValue {
       let request = DatabaseRequest(
-        plane: .object, method: "POST", path: ["zones", ReservedName.privateMirrorZone, verb], query: query, database: world.request("GET", "stores/x").database,
+        plane: .object, method: "POST", path: ["zones", ReservedName.privateMirrorZone, verb], query: query,
+        database: world.request("GET", "stores/x").database,
         scope: .private, caller: Caller(userRecordName: "_alice"), requestID: "r", baseURL: "https://host")
-      return try JSONValue(parsing: try await world.plane.respond(to: request, body: Array(body.utf8), in: world.store, startNext: {}).body)
+      return try JSONValue(
+        parsing: try await world.plane.respond(to: request, body: Array(body.utf8), in: world.store, startNext: {}).body
+      )
     }
     try await world.export("A", Edit.insertTag("T1"), Edit.insertPhoto("P1", tags: ["T1"]))
     try await world.export("A", Edit.insertTag("T2"), Edit.insertPhoto("P2", tags: ["T2"]))

@@ -48,14 +48,17 @@ private struct NaiveTags {
   }
 
   var picture: [String] {
-    names.map { "\($0.key)=\($0.value)" }.sorted() + photos.flatMap { photo, tags in tags.map { "\(photo):\($0)" } }.sorted()
+    names.map { "\($0.key)=\($0.value)" }.sorted()
+      + photos.flatMap { photo, tags in tags.map { "\(photo):\($0)" } }.sorted()
   }
 }
 
 extension DeviceGraph {
   /// The device's view: tags with their names, and pairs of a photo and a tag that are both present.
   fileprivate var picture: [String] {
-    let tags = objects.filter { $0.value["entity"] == "Tag" }.map { "\($0.key)=\(($0.value["name"] ?? "").filter { $0 != "\"" })" }
+    let tags = objects.filter { $0.value["entity"] == "Tag" }.map {
+      "\($0.key)=\(($0.value["name"] ?? "").filter { $0 != "\"" })"
+    }
     let pairs = links.compactMap { link -> String? in
       let ends = link.dropFirst("Photo.tags ".count).split(separator: "→").map(String.init)
       return ends.count == 2 && objects[ends[0]] != nil && objects[ends[1]] != nil ? ends.joined(separator: ":") : nil
@@ -87,7 +90,10 @@ private struct Run {
   mutating func edit(_ device: Device) async throws {
     let (tags, photos) = (device.graph.ids("Tag"), device.graph.ids("Photo"))
     let text = ["x", "y", "z"].randomElement(using: &generator) ?? "x"
-    switch (Int.random(in: 0..<10, using: &generator), tags.randomElement(using: &generator), photos.randomElement(using: &generator)) {
+    switch (
+      Int.random(in: 0..<10, using: &generator), tags.randomElement(using: &generator),
+      photos.randomElement(using: &generator)
+    ) {
     case (0...2, _, _), (_, nil, _):
       let tag = "T" + name()
       try device.edit(#"{"changeType":"save","entity":"Tag","objectID":"\#(tag)","attributes":{"name":"\#(text)"}}"#)
@@ -121,7 +127,8 @@ private struct Run {
 
   private func link(_ photo: String, _ tag: String, _ type: String, on device: Device) throws {
     try device.edit(
-      #"{"changeType":"\#(type)","entity":"Photo","relationship":"tags","objectID":"\#(photo)","target":{"entity":"Tag","objectID":"\#(tag)"}}"#)
+      #"{"changeType":"\#(type)","entity":"Photo","relationship":"tags","objectID":"\#(photo)","target":{"entity":"Tag","objectID":"\#(tag)"}}"#
+    )
   }
 
   private func send(_ change: String, by device: Device) async throws {
@@ -130,12 +137,17 @@ private struct Run {
   }
 }
 
-@Test(arguments: Sanitizer.few(6, of: 0..<40)) func `T-D01 T-D02 T-D07 devices that edit tags at random end with the oracle's tags and photos`(_ seed: Int) async throws {
+@Test(arguments: Sanitizer.few(6, of: 0..<40))
+func `T-D01 T-D02 T-D07 devices that edit tags at random end with the oracle's tags and photos`(_ seed: Int)
+  async throws
+{
   try await ObjectPlaneWorld.with(seed % 4 == 0 ? .sqlite : .memory) { world in
     world.declareTags()
     var run = Run(world, seed: seed)
     var devices: [Device] = []
-    for index in 0..<Int.random(in: 2...4, using: &run.generator) { devices.append(try await Device("D\(index)", world)) }
+    for index in 0..<Int.random(in: 2...4, using: &run.generator) {
+      devices.append(try await Device("D\(index)", world))
+    }
     for _ in 0..<60 {
       guard let device = devices.randomElement(using: &run.generator) else { return }
       switch Int.random(in: 0..<6, using: &run.generator) {

@@ -10,7 +10,9 @@ import Testing
 @testable import ZoneCommit
 
 @Test(arguments: StoreKind.allCases)
-func `T-D01 two devices that make the same tag offline end with the lowest one, and the photos of both are its`(_ kind: StoreKind) async throws {
+func `T-D01 two devices that make the same tag offline end with the lowest one, and the photos of both are its`(
+  _ kind: StoreKind
+) async throws {
   for (first, second) in [("T1", "T2"), ("T2", "T1")] {
     try await ObjectPlaneWorld.with(kind) { world in
       world.declareTags()
@@ -44,7 +46,8 @@ func `T-D01 two devices that make the same tag offline end with the lowest one, 
     // Waiting to be removed, removed, and from the record plane.
     try await world.export("B", Edit.insertPhoto("P1", tags: ["T2"]))
     #expect(try await world.pairs() == ["P1:T1"])
-    #expect(try await b.pull().contains { $0["changeType"]?.string == "link" && $0["target"]?["objectID"]?.string == "T1" })
+    #expect(
+      try await b.pull().contains { $0["changeType"]?.string == "link" && $0["target"]?["objectID"]?.string == "T1" })
     let answer = try await world.modify(linkOperation("L2", "P1", "T2"), linkOperation("L3", "P3", "T2"))
     #expect(answer.records.allSatisfy { $0.code == nil })
     #expect(try await world.pairs() == ["P1:T1", "P3:T1"])
@@ -53,7 +56,8 @@ func `T-D01 two devices that make the same tag offline end with the lowest one, 
       try await world.export("A", Edit.insertPhoto("Q\(world.clock.now)"))
     }
     #expect(try await world.tags() == ["T1=x"], "removed by now")
-    try await world.export("B", Edit.insertPhoto("P4", tags: ["T2"]), Edit.setTags("P1", #"{"add":["T2"],"remove":[]}"#))
+    try await world.export(
+      "B", Edit.insertPhoto("P4", tags: ["T2"]), Edit.setTags("P1", #"{"add":["T2"],"remove":[]}"#))
     #expect(try await world.pairs() == ["P1:T1", "P3:T1", "P4:T1"])
     #expect(try await b.pull().contains { $0["changeType"]?.string == "link" && $0["objectID"]?.string == "P4" })
     #expect(try await world.modify(linkOperation("L5", "P5", "T2")).records.allSatisfy { $0.code == nil })
@@ -65,7 +69,9 @@ func `T-D01 two devices that make the same tag offline end with the lowest one, 
 }
 
 @Test(arguments: [["export", "import"], ["import", "export"]])
-func `T-D03 a duplicate is not deleted before an export and an import that began after it was found`(_ order: [String]) async throws {
+func `T-D03 a duplicate is not deleted before an export and an import that began after it was found`(_ order: [String])
+  async throws
+{
   try await ObjectPlaneWorld.with(.memory) { world in
     world.declareTags()
     let a = try await Device("A", world)
@@ -99,7 +105,10 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
       let database = try transaction.makeDatabase(id)
       for name in ["one", "two"] { _ = try transaction.makeZone(named: name, in: database.key) }
     }.value
-    for zone in ["one", "two"] { #expect(try await world.modify(tagOperation("create", "T-\(zone)"), zone: zone).records.allSatisfy { $0.code == nil }) }
+    for zone in ["one", "two"] {
+      #expect(
+        try await world.modify(tagOperation("create", "T-\(zone)"), zone: zone).records.allSatisfy { $0.code == nil })
+    }
     #expect(try await world.redirect(of: "T-two", zone: "two") == nil)
     try await world.export("A", Edit.insertTag("T-three"))
     #expect(try await world.redirect(of: "T-three") == nil)
@@ -129,28 +138,39 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
       let redirect = { name in
         try await world.store.read { snapshot in
           let row = try #require(try snapshot.database(public_))
-          return try snapshot.redirect(of: name, in: try #require(try snapshot.zone(named: ReservedName.defaultZone, in: row.key)).key)?.survivor
+          return try snapshot.redirect(
+            of: name, in: try #require(try snapshot.zone(named: ReservedName.defaultZone, in: row.key)).key)?.survivor
         }
       }
       #expect(try await redirect("T2") == (isMerged ? "T1" : nil))
       // A user merges their own records; the background merges none here.
       try await world.settleDuplicates()
       #expect(try await redirect("T2") == (isMerged ? "T1" : nil))
-      #expect(try await world.modify(tagOperation("create", "T0"), zone: ReservedName.defaultZone, user: "_bob", scope: .public).records.first?.code == nil)
+      #expect(
+        try await world.modify(
+          tagOperation("create", "T0"), zone: ReservedName.defaultZone, user: "_bob", scope: .public
+        ).records.first?.code == nil)
       #expect(try await redirect("T2") == "T0")
     }
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-D07 a chain of three found in any order has one survivor, and everything leads to it`(_ kind: StoreKind) async throws {
-  for order in [["T1", "T2", "T3"], ["T1", "T3", "T2"], ["T2", "T1", "T3"], ["T2", "T3", "T1"], ["T3", "T1", "T2"], ["T3", "T2", "T1"]] {
+@Test(arguments: StoreKind.allCases)
+func `T-D07 a chain of three found in any order has one survivor, and everything leads to it`(_ kind: StoreKind)
+  async throws
+{
+  for order in [
+    ["T1", "T2", "T3"], ["T1", "T3", "T2"], ["T2", "T1", "T3"], ["T2", "T3", "T1"], ["T3", "T1", "T2"],
+    ["T3", "T2", "T1"],
+  ] {
     try await ObjectPlaneWorld.with(kind) { world in
       world.declareTags()
       for tag in order {
         try await world.setUp("S\(tag)")
         try await world.export("S\(tag)", Edit.insertTag(tag), Edit.insertPhoto("P\(tag)", tags: [tag]))
       }
-      #expect(try await [world.redirect(of: "T2"), world.redirect(of: "T3")].map { $0?.survivor } == ["T1", "T1"], "\(order)")
+      #expect(
+        try await [world.redirect(of: "T2"), world.redirect(of: "T3")].map { $0?.survivor } == ["T1", "T1"], "\(order)")
       #expect(try await world.pairs() == ["PT1:T1", "PT2:T1", "PT3:T1"])
       try await world.export("ST3", Edit.insertPhoto("late", tags: ["T3"]))
       #expect(try await world.pairs().contains("late:T1"))
@@ -166,7 +186,9 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
     try await world.export("B", Edit.insertTag("T2"))
     try await world.export("B", Edit.renameTag("T2", "y"))
     #expect(try await world.tags() == ["T1=y", "T2=x"])
-    #expect(try await world.modify(tagOperation("forceUpdate", "T2", name: "z")).records.first?.value("CD_name")?.string == "z")
+    #expect(
+      try await world.modify(tagOperation("forceUpdate", "T2", name: "z")).records.first?.value("CD_name")?.string
+        == "z")
     #expect(try await world.tags() == ["T1=z", "T2=z"])
     // Its new name may be another's.
     try await world.export("A", Edit.insertTag("T0", "w"))
@@ -174,8 +196,11 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
     #expect(try await world.redirect(of: "T1")?.survivor == "T0")
     #expect(try await world.redirect(of: "T2")?.survivor == "T0")
     world.clock.advance(by: 1000)
-    let heard = Set(try await b.pull().filter { $0["changeType"]?.string == "save" }.compactMap { $0["objectID"]?.string })
-    #expect(heard.contains("T0") && heard.contains("T1") && heard.contains("T2"), "the device is told of all that it spoke of")
+    let heard = Set(
+      try await b.pull().filter { $0["changeType"]?.string == "save" }.compactMap { $0["objectID"]?.string })
+    #expect(
+      heard.contains("T0") && heard.contains("T1") && heard.contains("T2"), "the device is told of all that it spoke of"
+    )
     for _ in 0..<3 {
       try await a.pull()
       try await world.export("A", Edit.insertPhoto("Q\(world.clock.now)"))
@@ -187,7 +212,11 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
   }
 }
 
-@Test func `a device that deletes the tag it knows deletes the survivor, and one that has heard of the merge only the duplicate`() async throws {
+@Test
+func
+  `a device that deletes the tag it knows deletes the survivor, and one that has heard of the merge only the duplicate`()
+  async throws
+{
   for hasImported in [false, true] {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       world.declareTags()
@@ -200,7 +229,9 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
       try await world.export("B", Edit.delete("Tag", "T2"))
       #expect(try await world.tags() == (hasImported ? ["T1=x"] : []))
       #expect(try await world.pairs() == (hasImported ? ["P:T1"] : []))
-      if !hasImported { #expect(try await b.pull().contains { $0["changeType"]?.string == "delete" && $0["objectID"]?.string == "T1" }) }
+      if !hasImported {
+        #expect(try await b.pull().contains { $0["changeType"]?.string == "delete" && $0["objectID"]?.string == "T1" })
+      }
     }
   }
 }
@@ -254,7 +285,9 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
         EnvironmentRules.Unique(entity: "Photo", attributes: ["displayName"], policy: .mergeLowestUUID))
       let a = try await Device("A", world)
       try await world.setUp("B")
-      func photo(_ id: String) -> String { #"{"changeType":"insert","entity":"Photo","objectID":"\#(id)","attributes":{"displayName":"Dunes"}}"# }
+      func photo(_ id: String) -> String {
+        #"{"changeType":"insert","entity":"Photo","objectID":"\#(id)","attributes":{"displayName":"Dunes"}}"#
+      }
       try await world.export("A", Edit.insertTag("T1"), photo("P1"))
       try await world.export("B", Edit.insertTag("T2"), photo("P2"))
       if isRemoved {
@@ -274,7 +307,9 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
   try await ObjectPlaneWorld.with(.memory) { world in
     world.declareTags()
     try await world.setUp("A")
-    try await world.export("A", Edit.insertTag("T1", "x"), Edit.insertTag("T2", "y"), #"{"changeType":"insert","entity":"Tag","objectID":"T3"}"#)
+    try await world.export(
+      "A", Edit.insertTag("T1", "x"), Edit.insertTag("T2", "y"),
+      #"{"changeType":"insert","entity":"Tag","objectID":"T3"}"#)
     try await world.export("A", #"{"changeType":"insert","entity":"Tag","objectID":"T4"}"#)
     #expect(try await world.redirect(of: "T4") == nil, "tags without a name are not the same")
     try await world.export("A", Edit.renameTag("T2", "x"))
@@ -296,7 +331,8 @@ func `T-D03 a duplicate is not deleted before an export and an import that began
         world.clock.advance(by: 1000)
         #expect(try await device.pull().isEmpty, "cycle \(cycle)")
         try await world.save(
-          device.store, Edit.renameTag("T2", "x"), author: "NSCloudKitMirroringDelegate.import", query: ["wait": "export"])
+          device.store, Edit.renameTag("T2", "x"), author: "NSCloudKitMirroringDelegate.import",
+          query: ["wait": "export"])
       }
     }
     #expect(try await world.liveRecords() == before)

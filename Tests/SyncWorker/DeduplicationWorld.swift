@@ -27,7 +27,9 @@ enum Edit {
   static func setTags(_ photo: String, _ value: String) -> String {
     #"{"changeType":"update","entity":"Photo","objectID":"\#(photo)","relationships":{"tags":\#(value)}}"#
   }
-  static func delete(_ entity: String, _ id: String) -> String { #"{"changeType":"delete","entity":"\#(entity)","objectID":"\#(id)"}"# }
+  static func delete(_ entity: String, _ id: String) -> String {
+    #"{"changeType":"delete","entity":"\#(entity)","objectID":"\#(id)"}"#
+  }
   static func list(_ names: [String]) -> String { "[" + names.map { #""\#($0)""# }.joined(separator: ",") + "]" }
 }
 
@@ -38,40 +40,51 @@ extension ObjectPlaneWorld {
 
   /// Saves, exports, and lets time go by.
   @discardableResult
-  func export(_ store: String, _ changes: String..., user: String = "_alice", scope: DatabaseScope = .private) async throws -> PlaneReply {
-    let reply = try await save(store, changes.joined(separator: ","), query: ["wait": "export"], user: user, scope: scope)
+  func export(_ store: String, _ changes: String..., user: String = "_alice", scope: DatabaseScope = .private)
+    async throws -> PlaneReply
+  {
+    let reply = try await save(
+      store, changes.joined(separator: ","), query: ["wait": "export"], user: user, scope: scope)
     clock.advance(by: 1000)
     return reply
   }
 
   /// The live tags as `name of the record=its name`, ascending.
   func tags() async throws -> [String] {
-    try await liveRecords().filter { $0.recordType == "CD_Tag" }.map { "\($0.recordName)=\($0.fields.string("CD_name") ?? "")" }
+    try await liveRecords().filter { $0.recordType == "CD_Tag" }.map {
+      "\($0.recordName)=\($0.fields.string("CD_name") ?? "")"
+    }
   }
 
   /// The live pairs as `photo:tag`, ascending.
   func pairs() async throws -> [String] {
-    try await liveRecords().filter { $0.recordType == "CDMR" }.compactMap { $0.fields.string("CD_recordNames") }.sorted()
+    try await liveRecords().filter { $0.recordType == "CDMR" }.compactMap { $0.fields.string("CD_recordNames") }
+      .sorted()
   }
 
   func redirect(of name: String, zone: String = ReservedName.privateMirrorZone) async throws -> StoredRedirect? {
     let database = request("GET", "stores/x").database
     return try await store.read { snapshot in
-      guard let row = try snapshot.database(database), let zone = try snapshot.zone(named: zone, in: row.key) else { return nil }
+      guard let row = try snapshot.database(database), let zone = try snapshot.zone(named: zone, in: row.key) else {
+        return nil
+      }
       return try snapshot.redirect(of: name, in: zone.key)
     }
   }
 
   /// Records saved or deleted over the record plane, in one request.
   func modify(
-    _ operations: String..., zone: String = ReservedName.privateMirrorZone, user: String = "_alice", scope: DatabaseScope = .private, isAtomic: Bool = false
+    _ operations: String..., zone: String = ReservedName.privateMirrorZone, user: String = "_alice",
+    scope: DatabaseScope = .private, isAtomic: Bool = false
   ) async throws -> PlaneReply {
     let owner = scope == .public ? DatabaseID.publicOwner : user
     let request = DatabaseRequest(
       plane: .record, method: "POST", path: ["records", "modify"], query: [:],
-      database: DatabaseID(container: Self.container, environment: .development, owner: owner), scope: scope, caller: Caller(userRecordName: user),
+      database: DatabaseID(container: Self.container, environment: .development, owner: owner), scope: scope,
+      caller: Caller(userRecordName: user),
       requestID: "gateway:\(random.uuid())", baseURL: "https://host")
-    let body = #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"\#(zone)"}\#(isAtomic ? "" : #","atomic":false"#)}"#
+    let body =
+      #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"\#(zone)"}\#(isAtomic ? "" : #","atomic":false"#)}"#
     do {
       let answer = try await records.respond(to: request, body: Array(body.utf8), in: store, startNext: {})
       return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))

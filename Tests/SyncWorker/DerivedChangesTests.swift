@@ -28,11 +28,15 @@ private func point(_ entity: String, _ id: String, _ relationship: String, to ta
   }
 
   @Test(arguments: StoreKind.allCases)
-  func `a store that names one end hears of the partners that were let go, and not of the other end`(_ kind: StoreKind) async throws {
+  func `a store that names one end hears of the partners that were let go, and not of the other end`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let (a, b) = (try await Device("A", world), try await Device("B", world))
       try await world.save("A", objects, query: ["wait": "export"])
-      try await world.save("A", point("Photo", "P1", "photoData", to: "D1") + "," + point("PhotoData", "D2", "photo", to: "P2"), query: ["wait": "export"])
+      try await world.save(
+        "A", point("Photo", "P1", "photoData", to: "D1") + "," + point("PhotoData", "D2", "photo", to: "P2"),
+        query: ["wait": "export"])
       #expect(try await a.pull().isEmpty, "both ends are one fact")
       try await world.save("A", point("Photo", "P2", "photoData", to: "D1"), query: ["wait": "export"])
       #expect(texts(try await a.pull()) == ["save D2", "save P1"], "both former partners")
@@ -50,14 +54,16 @@ private func point(_ entity: String, _ id: String, _ relationship: String, to ta
       let (a, b) = (try await Device("A", world), try await Device("B", world))
       try await world.save("A", objects, query: ["wait": "export"])
       var ends = [
-        point("Photo", "P1", "photoData", to: "D1"), point("PhotoData", "D1", "photo", to: "P1"), point("Photo", "P2", "photoData", to: nil),
+        point("Photo", "P1", "photoData", to: "D1"), point("PhotoData", "D1", "photo", to: "P1"),
+        point("Photo", "P2", "photoData", to: nil),
       ]
       for _ in 0..<2 {
         ends.reverse()
         try await world.save("A", ends.joined(separator: ","), query: ["wait": "export"])
         #expect(try await a.pull().isEmpty)
         let moved = [
-          point("Photo", "P2", "photoData", to: "D1"), point("PhotoData", "D1", "photo", to: "P2"), point("Photo", "P1", "photoData", to: nil),
+          point("Photo", "P2", "photoData", to: "D1"), point("PhotoData", "D1", "photo", to: "P2"),
+          point("Photo", "P1", "photoData", to: nil),
         ]
         try await world.save("A", moved.joined(separator: ","), query: ["wait": "export"])
         #expect(try await a.pull().isEmpty)
@@ -68,7 +74,9 @@ private func point(_ entity: String, _ id: String, _ relationship: String, to ta
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a store hears of a number that its field rounds, once`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a store hears of a number that its field rounds, once`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let (a, b) = (try await Device("A", world), try await Device("B", world))
       try await world.save("A", objects, query: ["wait": "export"])

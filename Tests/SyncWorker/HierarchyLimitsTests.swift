@@ -8,10 +8,13 @@ private typealias World = RecordPlaneWorld
 extension RecordPlaneWorld {
   /// Shares a record of Alice's with what hangs below it, with people who accept at once.
   /// - Returns: the share's dictionary.
-  @discardableResult func shareHierarchy(_ root: String, with users: [(String, String)], zone: String = "Trips") async throws -> JSONValue {
+  @discardableResult func shareHierarchy(_ root: String, with users: [(String, String)], zone: String = "Trips")
+    async throws -> JSONValue
+  {
     let tag = try await lookUp([root], zone: zone).records[0].tag ?? ""
     let people = users.map { Self.participant($0.0, $0.1) }.joined(separator: ",")
-    let share = #""recordName":"S-\#(root)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(root)","recordChangeTag":"\#(tag)"}"#
+    let share =
+      #""recordName":"S-\#(root)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(root)","recordChangeTag":"\#(tag)"}"#
     let made = try await modify([Self.operation("create", share + #","participants":[\#(people)]"#)], zone: zone)
     let answer = try #require(made.records.first)
     try #require(answer.code == nil, "\(answer.text)")
@@ -23,8 +26,12 @@ extension RecordPlaneWorld {
   }
 
   /// A note with a reference in its field `on`.
-  static func pointing(_ name: String, to target: String, _ action: String = "DELETE_SELF", _ kind: String = "create", parent: String? = nil) -> String {
-    var record = #""recordName":"\#(name)","recordType":"Note","fields":{"on":{"value":{"recordName":"\#(target)","action":"\#(action)"}}}"#
+  static func pointing(
+    _ name: String, to target: String, _ action: String = "DELETE_SELF", _ kind: String = "create",
+    parent: String? = nil
+  ) -> String {
+    var record =
+      #""recordName":"\#(name)","recordType":"Note","fields":{"on":{"value":{"recordName":"\#(target)","action":"\#(action)"}}}"#
     if let parent { record += #","parent":{"recordName":"\#(parent)"}"# }
     return operation(kind, record)
   }
@@ -41,7 +48,9 @@ extension RecordPlaneWorld {
   func sees(_ names: [String], by user: String = "_alice") async throws -> [Bool] {
     if user == "_alice" { return try await lookUp(names).records.map { $0.code == nil } }
     let list = names.map { #"{"recordName":"\#($0)"}"# }.joined(separator: ",")
-    return try await shared("records/lookup", #"{"records":[\#(list)],\#(Self.zoneID())}"#, by: user).records.map { $0.code == nil }
+    return try await shared("records/lookup", #"{"records":[\#(list)],\#(Self.zoneID())}"#, by: user).records.map {
+      $0.code == nil
+    }
   }
 }
 
@@ -62,7 +71,10 @@ struct HierarchyLimitsTests {
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     let points = World.pointing("r", to: "c", "DELETE_SELF", "forceUpdate")
     if isAtomic {
-      #expect(try await world.codes([points, World.delete("c")], by: "_bob", isAtomic: true) == ["ATOMIC_ERROR", "ACCESS_DENIED"])
+      #expect(
+        try await world.codes([points, World.delete("c")], by: "_bob", isAtomic: true) == [
+          "ATOMIC_ERROR", "ACCESS_DENIED",
+        ])
     }
     #expect(try await world.codes([points], by: "_bob") == [nil])
     #expect(try await world.codes([World.delete("c")], by: "_bob") == ["ACCESS_DENIED"])
@@ -75,13 +87,19 @@ struct HierarchyLimitsTests {
 
   @Test func `a participant deletes nothing along that he does not see, or may only read`() async throws {
     let world = try await world(
-      World.note("r"), World.note("c", parent: "r"), World.pointing("hidden", to: "c"), World.note("b"), World.note("d", parent: "r"),
-      World.pointing("readable", to: "d", parent: "b"), World.note("e", parent: "r"), World.pointing("own", to: "e", parent: "r"),
+      World.note("r"), World.note("c", parent: "r"), World.pointing("hidden", to: "c"), World.note("b"),
+      World.note("d", parent: "r"),
+      World.pointing("readable", to: "d", parent: "b"), World.note("e", parent: "r"),
+      World.pointing("own", to: "e", parent: "r"),
       World.pointing("waiting", to: "nowhere"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     try await world.shareHierarchy("b", with: [("bob", "READ_ONLY")])
-    #expect(try await world.codes([World.delete("c"), World.delete("d"), World.delete("e")], by: "_bob") == ["ACCESS_DENIED", "ACCESS_DENIED", nil])
-    #expect(try await world.sees(["c", "hidden", "d", "readable", "e", "own"]) == [true, true, true, true, false, false])
+    #expect(
+      try await world.codes([World.delete("c"), World.delete("d"), World.delete("e")], by: "_bob") == [
+        "ACCESS_DENIED", "ACCESS_DENIED", nil,
+      ])
+    #expect(
+      try await world.sees(["c", "hidden", "d", "readable", "e", "own"]) == [true, true, true, true, false, false])
     #expect(try await world.codes([World.note("nowhere", parent: "r")], by: "_bob") == [nil])
     #expect(try await world.codes([World.delete("nowhere")], by: "_bob") == ["ACCESS_DENIED"])
     #expect(try await world.sees(["waiting"]) == [true])
@@ -89,29 +107,41 @@ struct HierarchyLimitsTests {
 
   // MARK: Names that others hang from
 
-  @Test func `making a record under a name that others hang from brings nobody what was not shared with him`() async throws {
+  @Test func `making a record under a name that others hang from brings nobody what was not shared with him`()
+    async throws
+  {
     let world = try await world(
-      World.note("t"), World.note("r", parent: "t"), World.note("n", parent: "t"), World.note("m", parent: "never"), World.note("f", parent: "r"),
+      World.note("t"), World.note("r", parent: "t"), World.note("n", parent: "t"), World.note("m", parent: "never"),
+      World.note("f", parent: "r"),
       World.note("g", parent: "f"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
-    for operation in [World.delete("t"), World.note("f", "forceUpdate", parent: "t"), World.delete("f")] { #expect(try await world.codes([operation]) == [nil]) }
+    for operation in [World.delete("t"), World.note("f", "forceUpdate", parent: "t"), World.delete("f")] {
+      #expect(try await world.codes([operation]) == [nil])
+    }
     for name in ["t", "f", "never"] {
       for kind in ["create", "forceUpdate", "forceReplace"] {
-        #expect(try await world.codes([World.note(name, kind, parent: "r")], by: "_bob") == ["ACCESS_DENIED"], "\(name) \(kind)")
+        #expect(
+          try await world.codes([World.note(name, kind, parent: "r")], by: "_bob") == ["ACCESS_DENIED"],
+          "\(name) \(kind)")
         let unit = [World.note("new", kind, parent: "r"), World.note(name, kind, parent: "new")]
-        #expect(try await world.codes(unit, by: "_bob", isAtomic: true) == ["ATOMIC_ERROR", "ACCESS_DENIED"], "\(name) \(kind)")
+        #expect(
+          try await world.codes(unit, by: "_bob", isAtomic: true) == ["ATOMIC_ERROR", "ACCESS_DENIED"],
+          "\(name) \(kind)")
       }
     }
     #expect(try await world.sees(["n", "m", "g"], by: "_bob") == [false, false, false])
     // Below the root he makes deleted records again, with their children.
-    for operation in [World.note("x", parent: "r"), World.note("y", parent: "x"), World.delete("x"), World.note("x", parent: "r")] {
+    for operation in [
+      World.note("x", parent: "r"), World.note("y", parent: "x"), World.delete("x"), World.note("x", parent: "r"),
+    ] {
       #expect(try await world.codes([operation], by: "_bob") == [nil])
     }
     #expect(try await world.sees(["x", "y"], by: "_bob") == [true, true])
   }
 
   @Test func `a record that may only be read is not made again to be written`() async throws {
-    let world = try await world(World.note("r"), World.note("b"), World.note("f", parent: "b"), World.note("g", parent: "f"))
+    let world = try await world(
+      World.note("r"), World.note("b"), World.note("f", parent: "b"), World.note("g", parent: "f"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     try await world.shareHierarchy("b", with: [("bob", "READ_ONLY")])
     #expect(try await world.codes([World.delete("f")]) == [nil])
@@ -122,16 +152,23 @@ struct HierarchyLimitsTests {
   // MARK: The root's parent
 
   @Test func `a participant of a hierarchy can't move its root elsewhere`() async throws {
-    let world = try await world(World.note("a"), World.note("r", parent: "a"), World.note("c", parent: "r"), World.note("b"), World.note("d", parent: "b"))
+    let world = try await world(
+      World.note("a"), World.note("r", parent: "a"), World.note("c", parent: "r"), World.note("b"),
+      World.note("d", parent: "b"))
     try await world.shareHierarchy("a", with: [("carol", "READ_ONLY")])
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE")])
     try await world.shareHierarchy("b", with: [("bob", "READ_ONLY"), ("dave", "READ_WRITE")])
     let none = World.operation("forceUpdate", #""recordName":"r","recordType":"Note","parent":null"#)
-    for operation in [none, World.note("r", "forceUpdate", parent: "d"), World.note("r", "forceReplace", parent: "d"), World.note("r", "forceUpdate", parent: "c")] {
+    for operation in [
+      none, World.note("r", "forceUpdate", parent: "d"), World.note("r", "forceReplace", parent: "d"),
+      World.note("r", "forceUpdate", parent: "c"),
+    ] {
       #expect(try await world.codes([operation], by: "_bob") == ["ACCESS_DENIED"], "\(operation)")
     }
     // An operation without a parent leaves the parent as it is.
-    for operation in [World.note("r", "forceReplace", title: "mine"), World.note("r", "forceUpdate", parent: "a", title: "mine")] {
+    for operation in [
+      World.note("r", "forceReplace", title: "mine"), World.note("r", "forceUpdate", parent: "a", title: "mine"),
+    ] {
       #expect(try await world.codes([operation], by: "_bob") == [nil])
     }
     #expect(try await world.sees(["r", "c"], by: "_carol") == [true, true])
@@ -148,7 +185,9 @@ struct HierarchyLimitsTests {
   // MARK: Names that are taken
 
   @Test(arguments: ["create", "forceUpdate", "forceReplace"])
-  func `a caller without permission to write at a record's new place learns nothing of the names there`(kind: String) async throws {
+  func `a caller without permission to write at a record's new place learns nothing of the names there`(kind: String)
+    async throws
+  {
     let world = try await world(World.note("r"), World.note("b"), World.note("x"))
     try await world.shareHierarchy("r", with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
     for (user, parent) in [("_carol", "r"), ("_carol", "nowhere"), ("_bob", "nowhere"), ("_bob", "b"), ("_bob", "x")] {
@@ -159,7 +198,10 @@ struct HierarchyLimitsTests {
     // Below the root a name is either taken or free.
     let unit = [World.note("p", parent: "r"), World.note("x", parent: "p")]
     #expect(try await world.codes(unit, by: "_bob", isAtomic: true) == ["ATOMIC_ERROR", "CONFLICT"])
-    #expect(try await world.codes([World.note("x", parent: "r"), World.note("y", parent: "r")], by: "_bob") == ["CONFLICT", nil])
+    #expect(
+      try await world.codes([World.note("x", parent: "r"), World.note("y", parent: "r")], by: "_bob") == [
+        "CONFLICT", nil,
+      ])
   }
 
   // MARK: Shares and their roots in one unit
@@ -175,7 +217,10 @@ struct HierarchyLimitsTests {
     }
     // Somebody accepted since: the tag is of now.
     let tag = try await world.currentShare("S-r").tag
-    #expect(try await unit(update.replacing(#""\#(share.tag ?? "")""#, with: #""\#(tag ?? "")""#), World.delete("r")) == ["NOT_FOUND", "ATOMIC_ERROR"])
+    #expect(
+      try await unit(update.replacing(#""\#(share.tag ?? "")""#, with: #""\#(tag ?? "")""#), World.delete("r")) == [
+        "NOT_FOUND", "ATOMIC_ERROR",
+      ])
     for (root, deleted) in [("c", "c"), ("q", "c")] {
       let tag = try await world.lookUp([root]).records[0].tag ?? ""
       let create = World.share(name: "S-\(root)", #""forRecord":{"recordName":"\#(root)","recordChangeTag":"\#(tag)"}"#)

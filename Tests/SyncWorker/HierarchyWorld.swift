@@ -10,7 +10,8 @@ extension RecordPlaneWorld {
   @discardableResult
   func shareHierarchy(_ root: String, with users: [String]) async throws -> JSONValue {
     let tag = try await lookUp([root]).records[0].tag ?? ""
-    let share = #""recordName":"S-\#(root)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(root)","recordChangeTag":"\#(tag)"}"#
+    let share =
+      #""recordName":"S-\#(root)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(root)","recordChangeTag":"\#(tag)"}"#
     let invited = #""participants":[\#(users.map { Self.participant($0) }.joined(separator: ","))]"#
     let made = try #require(try await modify([Self.operation("create", share + "," + invited)]).records.first)
     try #require(made.code == nil, "\(made.text)")
@@ -21,9 +22,14 @@ extension RecordPlaneWorld {
   /// Takes everybody out of a hierarchy but those who stay, and its owner.
   func keep(_ users: [String], in root: String) async throws {
     let share = try await currentShare("S-\(root)")
-    let staying = share.participants.filter { one in users.contains { one["userIdentity"]?["userRecordName"]?.string == "_\($0)" } }
-    let list = staying.compactMap { $0["participantId"]?.string }.map { #"{"participantId":"\#($0)"}"# }.joined(separator: ",")
-    let changed = try await modify([Self.share("update", name: "S-\(root)", tag: share.tag, #""participants":[\#(list)]"#)])
+    let staying = share.participants.filter { one in
+      users.contains { one["userIdentity"]?["userRecordName"]?.string == "_\($0)" }
+    }
+    let list = staying.compactMap { $0["participantId"]?.string }.map { #"{"participantId":"\#($0)"}"# }.joined(
+      separator: ",")
+    let changed = try await modify([
+      Self.share("update", name: "S-\(root)", tag: share.tag, #""participants":[\#(list)]"#)
+    ])
     try #require(changed.records.first?.code == nil, "\(changed.text)")
   }
 
@@ -99,7 +105,8 @@ struct FeedReader {
         // As one whose zone is gone, or whose token the server does not know any more.
         (held, token) = ([], nil)
         if code == "ZONE_NOT_FOUND" { return }
-        try #require(code == "BAD_REQUEST" && zone["reason"]?.string == "Unknown sync continuation type", "\(zone.text)")
+        try #require(
+          code == "BAD_REQUEST" && zone["reason"]?.string == "Unknown sync continuation type", "\(zone.text)")
         restartCount += 1
         try #require(restartCount < 10_000)
         continue

@@ -9,18 +9,26 @@ import ServiceBus
 import Testing
 import WebServices
 
-private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"# }
+private func insertTag(_ id: String) -> String {
+  #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"#
+}
 
 private func unexported(_ count: Int) -> [HistoryTransaction] {
   (1...count).map { number in
-    HistoryTransaction(transactionID: "late \(number)", timestamp: 0, changes: [HistoryChange(changeType: .insert, entity: "Tag", objectID: "late \(number)")])
+    HistoryTransaction(
+      transactionID: "late \(number)", timestamp: 0,
+      changes: [HistoryChange(changeType: .insert, entity: "Tag", objectID: "late \(number)")])
   }
 }
 
 extension ObjectPlaneWorld {
-  fileprivate func purge(_ query: [String: String]) async throws -> PlaneReply { try await send(request("DELETE", "stores/A/history", query: query)) }
+  fileprivate func purge(_ query: [String: String]) async throws -> PlaneReply {
+    try await send(request("DELETE", "stores/A/history", query: query))
+  }
 
-  fileprivate func consumer(_ method: String, _ name: String, _ body: String = "", user: String = "_alice") async throws -> PlaneReply {
+  fileprivate func consumer(_ method: String, _ name: String, _ body: String = "", user: String = "_alice") async throws
+    -> PlaneReply
+  {
     try await send(request(method, "stores/A/consumers/\(name)", user: user), body)
   }
 
@@ -29,31 +37,45 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-H07 a purge above what a consumer has dealt with is refused, and names it`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-H07 a purge above what a consumer has dealt with is refused, and names it`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     for number in 1...25 { try await world.save("A", insertTag("T\(number)"), query: ["wait": "export"]) }
     let tokens = try await world.tokens()
-    #expect(try await world.consumer("PUT", "widget", #"{"historyToken":"\#(tokens[9])"}"#).json["historyToken"]?.string == tokens[9])
-    #expect(try await world.consumer("PUT", "search").json["historyToken"]?.string == tokens[24], "without a token it begins with what comes")
+    #expect(
+      try await world.consumer("PUT", "widget", #"{"historyToken":"\#(tokens[9])"}"#).json["historyToken"]?.string
+        == tokens[9])
+    #expect(
+      try await world.consumer("PUT", "search").json["historyToken"]?.string == tokens[24],
+      "without a token it begins with what comes")
     let refused = try await world.purge(["before": tokens[19]])
-    #expect(refused.status == 400 && refused.reason?.contains("low-water mark is \(tokens[9])") == true && refused.reason?.contains("'widget'") == true)
+    #expect(
+      refused.status == 400 && refused.reason?.contains("low-water mark is \(tokens[9])") == true
+        && refused.reason?.contains("'widget'") == true)
     #expect(try await world.get("A/history").json["transactions"]?.count == 25)
     let list = try await world.get("A/consumers").json
-    #expect(list["consumers"]?.elements.map { $0["name"]?.string } == ["search", "widget"] && list["lowWaterMark"]?.string == tokens[9])
+    #expect(
+      list["consumers"]?.elements.map { $0["name"]?.string } == ["search", "widget"]
+        && list["lowWaterMark"]?.string == tokens[9])
     #expect(try await world.purge(["before": tokens[9]]).json["deletedTransactions"]?.int64 == 10)
     // The consumer reads on, and by that says what it has dealt with.
     #expect(try await world.get("A/history", ["consumer": "widget"]).json["transactions"]?.count == 15)
-    #expect(try await world.get("A/history", ["consumer": "widget", "after": tokens[14]]).json["transactions"]?.count == 10)
+    #expect(
+      try await world.get("A/history", ["consumer": "widget", "after": tokens[14]]).json["transactions"]?.count == 10)
     #expect(try await world.get("A/history", ["consumer": "widget", "after": tokens[11]]).status == 200)
-    #expect(try await world.get("A/consumers").json["lowWaterMark"]?.string == tokens[14], "a late request moves it back no more")
+    #expect(
+      try await world.get("A/consumers").json["lowWaterMark"]?.string == tokens[14],
+      "a late request moves it back no more")
     #expect(try await world.purge(["before": tokens[14]]).json["deletedTransactions"]?.int64 == 5)
     #expect(try await world.consumer("DELETE", "widget").status == 200)
     #expect(try await world.purge(["before": tokens[24]]).json["deletedTransactions"]?.int64 == 10)
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-H07 by force a consumer has to start over, and no acknowledged save is lost`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `T-H07 by force a consumer has to start over, and no acknowledged save is lost`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     for number in 1...3 { try await world.save("A", insertTag("T\(number)"), query: ["wait": "export"]) }
@@ -64,7 +86,9 @@ extension ObjectPlaneWorld {
     let refused = try await world.purge(["before": last, "force": "false"])
     #expect(refused.status == 400 && refused.reason?.contains("low-water mark") == true)
     #expect(try await world.purge(["before": last, "force": "true"]).json["deletedTransactions"]?.int64 == 5)
-    #expect(try await world.liveRecords().map(\.recordName) == ["T1", "T2", "T3", "late 1", "late 2"], "what was not exported was exported first")
+    #expect(
+      try await world.liveRecords().map(\.recordName) == ["T1", "T2", "T3", "late 1", "late 2"],
+      "what was not exported was exported first")
     let event = try #require(try await world.get("A/events", ["type": "export"]).json["events"]?.elements.last)
     #expect(event["succeeded"]?.bool == true && event["endDate"]?.string != nil)
     // The consumer: told that it has to start over, holding nothing meanwhile, and not in the way of saves and exports.
@@ -76,7 +100,8 @@ extension ObjectPlaneWorld {
     let next = try #require(try await world.tokens().last)
     #expect(try await world.purge(["before": next]).json["deletedTransactions"]?.int64 == 1)
     // It takes everything from the records and registers again.
-    #expect(try await Device("B", world).pull().map { $0["objectID"]?.string } == ["T1", "T2", "T3", "late 1", "late 2", "U"])
+    #expect(
+      try await Device("B", world).pull().map { $0["objectID"]?.string } == ["T1", "T2", "T3", "late 1", "late 2", "U"])
     #expect(try await world.consumer("PUT", "widget").json["expired"]?.bool == false)
     try await world.save("A", insertTag("V"))
     #expect(try await world.get("A/history", ["consumer": "widget"]).json["transactions"]?.count == 1)
@@ -88,7 +113,8 @@ extension ObjectPlaneWorld {
     try await world.setUp("A")
     try await world.appendWithoutExport(unexported(1000), to: "A")
     let half = try await world.get("A/history", ["resultType": "count", "limit": "500"]).json["historyToken"]?.string
-    #expect(try await world.purge(["before": try #require(half), "force": "true"]).json["deletedTransactions"]?.int64 == 500)
+    #expect(
+      try await world.purge(["before": try #require(half), "force": "true"]).json["deletedTransactions"]?.int64 == 500)
     #expect(try await world.liveRecords().count == 1000)
     #expect(try await world.get("A/history", ["resultType": "count"]).json["count"]?.int64 == 500)
     let events = try await world.get("A/events", ["type": "export"]).json["events"]?.elements ?? []
@@ -108,7 +134,9 @@ extension ObjectPlaneWorld {
     let refused = try await world.purge(["before": last, "force": "true"])
     #expect(refused.status == 409 && refused.code == "CONFLICT")
     #expect(try await world.tokens().count == 2)
-    #expect(try await world.purge(["before": exported, "force": "true"]).json["deletedTransactions"]?.int64 == 1, "what is exported may go")
+    #expect(
+      try await world.purge(["before": exported, "force": "true"]).json["deletedTransactions"]?.int64 == 1,
+      "what is exported may go")
   }
 }
 
@@ -126,12 +154,15 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `consumers are registered within their store, for its user only`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `consumers are registered within their store, for its user only`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     try await world.save("A", insertTag("T"), query: ["wait": "export"])
     for (method, name, body, status) in [
-      ("PUT", "_x", "", 400), ("PUT", "widget", #"{"historyToken":"AAAA"}"#, 400), ("PUT", "widget", #"{"historyToken":7}"#, 400), ("PUT", "widget", "[]", 400),
+      ("PUT", "_x", "", 400), ("PUT", "widget", #"{"historyToken":"AAAA"}"#, 400),
+      ("PUT", "widget", #"{"historyToken":7}"#, 400), ("PUT", "widget", "[]", 400),
       ("DELETE", "widget", "", 404), ("GET", "widget", "", 405),
     ] {
       #expect(try await world.consumer(method, name, body).status == status, "\(method) \(name) \(body)")
@@ -153,7 +184,9 @@ extension ObjectPlaneWorld {
     try await world.setUp("A")
     try await world.save("A", insertTag("T"), query: ["wait": "export"])
     _ = try await world.consumer("PUT", "widget")
-    func seen() async throws -> String? { try await world.get("A/consumers").json["consumers"]?.elements.first?["lastSeen"]?.string }
+    func seen() async throws -> String? {
+      try await world.get("A/consumers").json["consumers"]?.elements.first?["lastSeen"]?.string
+    }
     let registered = try #require(try await seen())
     world.clock.advance(by: 60_000)
     _ = try await world.get("A/history", ["consumer": "widget"])

@@ -11,7 +11,9 @@ import Testing
 @testable import ZoneCommit
 
 @Test(arguments: StoreKind.allCases)
-func `a page ends after half a megabyte of binary property lists, and the run brings them all`(_ kind: StoreKind) async throws {
+func `a page ends after half a megabyte of binary property lists, and the run brings them all`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     let database = world.request("GET", "stores/A").database
@@ -21,7 +23,8 @@ func `a page ends after half a megabyte of binary property lists, and the run br
       let writer = try world.plane.context.writer(to: zone, in: store)
       let stamp = Stamp(timestamp: 1, userRecordName: "_alice")
       for number in 0..<20 {
-        var record = Record(recordName: "P\(number)", recordType: "CD_Photo", fields: Fields(), created: stamp, modified: stamp)
+        var record = Record(
+          recordName: "P\(number)", recordType: "CD_Photo", fields: Fields(), created: stamp, modified: stamp)
         record.fields[ReservedName.entityName] = Field(.string("Photo"))
         record.fields["CD_place"] = Field(.bytes(Array("bplist00".utf8) + [UInt8](repeating: 0, count: 100_000)))
         _ = try writer.save(record, replacing: nil)

@@ -31,7 +31,9 @@ extension ObjectPlaneWorld {
 }
 
 @Suite struct `Imports remember` {
-  @Test(arguments: StoreKind.allCases) func `T-V02 a client's position is known after a restart, too`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `T-V02 a client's position is known after a restart, too`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let b = try await Device("B", world)
       try await world.setUp("A")
@@ -41,7 +43,8 @@ extension ObjectPlaneWorld {
       try await b.pull()
       let other = world.anotherPlane()
       let answer = try await other.respond(
-        to: world.request("GET", "stores/B/status", query: ["caughtUp": target]), body: [], in: world.store, startNext: {})
+        to: world.request("GET", "stores/B/status", query: ["caughtUp": target]), body: [], in: world.store,
+        startNext: {})
       let status = try JSONValue(parsing: answer.body)
       #expect(status["caughtUp"]?.bool == true && status["pending"]?["downloads"]?.int64 == 0)
       #expect(status["initialImport"]?["done"]?.bool == true && status["initialImport"]?["date"]?.string != nil)
@@ -50,7 +53,9 @@ extension ObjectPlaneWorld {
 
   // MARK: Left out
 
-  @Test func `T-M21 a damaged record blocks no other, is shown, and is tried again with ever more patience`() async throws {
+  @Test func `T-M21 a damaged record blocks no other, is shown, and is tried again with ever more patience`()
+    async throws
+  {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       let b = try await Device("B", world)
       try await world.setUp("A")
@@ -72,7 +77,8 @@ extension ObjectPlaneWorld {
       #expect(try await world.left("B").first?["attempts"]?.int64 == 2, "twice as long")
       // A repaired record comes with the next poll that finds it due, without any change of it.
       try world.damage("record SET sum = sum - 1 WHERE name = 'T100'")
-      #expect(try await world.send(world.request("POST", "stores/B/quarantine/retry"), "{}").json["retried"]?.int64 == 1)
+      #expect(
+        try await world.send(world.request("POST", "stores/B/quarantine/retry"), "{}").json["retried"]?.int64 == 1)
       #expect(saved(try await b.pull()) == ["T100"])
       #expect(try await world.left("B").isEmpty)
       #expect(b.graph.objects.count == 200)
@@ -87,13 +93,16 @@ extension ObjectPlaneWorld {
       let database = world.request("GET", "stores/A").database
       func write(_ name: String, _ value: FieldValue?) async throws {
         try await world.store.enqueue { store in
-          guard let row = try store.database(database), let zone = try store.zone(named: ReservedName.privateMirrorZone, in: row.key),
+          guard let row = try store.database(database),
+            let zone = try store.zone(named: ReservedName.privateMirrorZone, in: row.key),
             let stored = try store.record(named: name, in: zone.key)
           else { throw CancellationError() }
           let writer = try world.plane.context.writer(to: zone, in: store)
           var record = stored.record
           record.fields["CD_name"] = value.map { Field($0) }
-          _ = value == nil ? try writer.delete(stored, modified: stored.record.modified) : try writer.save(record, replacing: stored)
+          _ =
+            value == nil
+            ? try writer.delete(stored, modified: stored.record.modified) : try writer.save(record, replacing: stored)
         }.value
       }
       try await write("T", .int64(5))
@@ -122,19 +131,25 @@ extension ObjectPlaneWorld {
     return model
   }()
 
-  @Test(arguments: StoreKind.allCases) func `T-I03 T-I06 after a model upgrade what the old model could not read is sent again, own records included`(_ kind: StoreKind)
+  @Test(arguments: StoreKind.allCases)
+  func `T-I03 T-I06 after a model upgrade what the old model could not read is sent again, own records included`(
+    _ kind: StoreKind
+  )
     async throws
   {
     try await ObjectPlaneWorld.with(kind) { world in
       world.schemas.add(Self.richer, to: .development)
       let hash = ModelIndex(Self.richer).modelHash
       func setUp(_ store: String, _ hash: String) async throws {
-        #expect(try await world.send(world.request("PUT", "stores/\(store)"), #"{"modelHash":"\#(hash)"}"#).status == 200)
+        #expect(
+          try await world.send(world.request("PUT", "stores/\(store)"), #"{"modelHash":"\#(hash)"}"#).status == 200)
       }
       let old = try await Device("old", world)
       try await setUp("new", hash)
       try await world.save("old", tag("own"), query: ["wait": "export"])
-      try await world.save("old", #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"p"}}"#, query: ["wait": "export"])
+      try await world.save(
+        "old", #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"p"}}"#,
+        query: ["wait": "export"])
       try await world.save(
         "new",
         #"{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t","color":"blue"}},{"changeType":"insert","entity":"Album","objectID":"A","attributes":{"title":"a"}}"#,
@@ -150,14 +165,19 @@ extension ObjectPlaneWorld {
         pages += 1
         if page["moreComing"]?.bool != true { break }
       }
-      #expect(Set(saved(news)) == ["own", "T", "A"] && news.allSatisfy { $0["redelivered"]?.bool == true } && pages >= 3)
-      #expect(old.graph.objects["T"]?["color"] == "\"blue\"" && old.graph.objects["own"]?["color"] == "\"grey\"" && old.graph.objects["A"]?["title"] == "\"a\"")
+      #expect(
+        Set(saved(news)) == ["own", "T", "A"] && news.allSatisfy { $0["redelivered"]?.bool == true } && pages >= 3)
+      #expect(
+        old.graph.objects["T"]?["color"] == "\"blue\"" && old.graph.objects["own"]?["color"] == "\"grey\""
+          && old.graph.objects["A"]?["title"] == "\"a\"")
       #expect(try await old.pull().isEmpty)
       try await setUp("old", hash)
       #expect(try await old.pull().isEmpty, "the same model again is nothing new")
       // After a change to the poorer model and back, no change in between is missed.
       try await setUp("old", ObjectPlaneWorld.modelHash)
-      try await world.save("new", #"{"changeType":"insert","entity":"Album","objectID":"B","attributes":{"title":"b"}}"#, query: ["wait": "export"])
+      try await world.save(
+        "new", #"{"changeType":"insert","entity":"Album","objectID":"B","attributes":{"title":"b"}}"#,
+        query: ["wait": "export"])
       #expect(saved(try await old.pull()).isEmpty)
       try await setUp("old", hash)
       #expect(Set(saved(try await old.pull())).isSuperset(of: ["B"]))
@@ -167,11 +187,15 @@ extension ObjectPlaneWorld {
   @Test func `a model that nobody knows any more has everything sent again`() async throws {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       let a = try await Device("A", world)
-      try await world.save("A", tag("T") + #",{"changeType":"insert","entity":"Photo","objectID":"P"}"#, query: ["wait": "export"])
+      try await world.save(
+        "A", tag("T") + #",{"changeType":"insert","entity":"Photo","objectID":"P"}"#, query: ["wait": "export"])
       try await a.pull()
       world.schemas.forgetModels(in: .development)
       world.schemas.add(Self.richer, to: .development)
-      #expect(try await world.send(world.request("PUT", "stores/A"), #"{"modelHash":"\#(ModelIndex(Self.richer).modelHash)"}"#).status == 200)
+      #expect(
+        try await world.send(
+          world.request("PUT", "stores/A"), #"{"modelHash":"\#(ModelIndex(Self.richer).modelHash)"}"#
+        ).status == 200)
       #expect(Set(saved(try await a.pull())) == ["T", "P"])
       #expect(try await a.pull().isEmpty)
     }

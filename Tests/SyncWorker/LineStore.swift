@@ -22,7 +22,9 @@ struct LineStore: RecordStore {
   let lines: Lines
 
   var shardCount: Int { base.shardCount }
-  func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore { LineShard(base: try await base.open(shard: shard, knownEpoch: knownEpoch), lines: lines) }
+  func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
+    LineShard(base: try await base.open(shard: shard, knownEpoch: knownEpoch), lines: lines)
+  }
 }
 
 struct LineShard: ShardStore {
@@ -36,7 +38,9 @@ struct LineShard: ShardStore {
 
   func turns(of party: String) -> any ShardStore { LineShard(base: base, lines: lines, party: party) }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
+    Value
+  > {
     lines.note(party)
     return base.enqueue(body)
   }
@@ -46,7 +50,11 @@ struct LineShard: ShardStore {
     return try await base.read(body)
   }
 
-  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { base.collectAssets(orphanedBefore: cutoff, limit: limit) }
-  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { try await base.removeUnknownContent(after: part) }
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
+    base.collectAssets(orphanedBefore: cutoff, limit: limit)
+  }
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
+    try await base.removeUnknownContent(after: part)
+  }
   func close() async { await base.close() }
 }

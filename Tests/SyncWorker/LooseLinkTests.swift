@@ -10,7 +10,8 @@ import Testing
 @testable import SharedStores
 @testable import WorkerHost
 
-@Test(arguments: StoreKind.allCases) func `links that lead nowhere are found and removed for every device, and those that may still lead somewhere stay`(
+@Test(arguments: StoreKind.allCases)
+func `links that lead nowhere are found and removed for every device, and those that may still lead somewhere stay`(
   _ kind: StoreKind
 )
   async throws
@@ -23,11 +24,13 @@ import Testing
     }
     let links = { (tags: String) in #","relationships":{"tags":[\#(tags)]}"# }
     // `gone` never comes; of `late` there is something that is held back.
-    try await world.save("A", insert("Tag", "T") + "," + insert("Photo", "P", links(#""T","gone","late""#)), query: ["wait": "export"])
+    try await world.save(
+      "A", insert("Tag", "T") + "," + insert("Photo", "P", links(#""T","gone","late""#)), query: ["wait": "export"])
     let mirrorKey = try await world.appendWithoutExport([], to: "A")
     try await world.store.enqueue { transaction in
       let held = StoredQuarantine(
-        mirror: mirrorKey, name: "late", entity: "Tag", cause: QuarantineCause.other.rawValue, code: "INTERNAL_ERROR", reason: "r", firstAt: 1, lastAt: 1,
+        mirror: mirrorKey, name: "late", entity: "Tag", cause: QuarantineCause.other.rawValue, code: "INTERNAL_ERROR",
+        reason: "r", firstAt: 1, lastAt: 1,
         attempts: 1, dueAt: StoredQuarantine.never, schemaVersion: 0)
       try transaction.putQuarantined(held, changes: [], assets: [])
     }.value
@@ -52,9 +55,13 @@ import Testing
     let tags = (0..<700).map { #"{"changeType":"insert","entity":"Tag","objectID":"T\#($0)"}"# }.joined(separator: ",")
     let names = (0..<1300).map { #""T\#($0)""# }.joined(separator: ",")
     try await world.save("A", tags, query: ["wait": "export"])
-    try await world.save("A", #"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":{"tags":[\#(names)]}}"#, query: ["wait": "export"])
+    try await world.save(
+      "A", #"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":{"tags":[\#(names)]}}"#,
+      query: ["wait": "export"])
     world.clock.advance(by: LooseLinks.age + 1)
-    #expect(try await LooseLinks(store: world.store, context: world.plane.context.commits).run(removes: true) == LooseLinks.Report(looseCount: 600, removedCount: 600))
+    #expect(
+      try await LooseLinks(store: world.store, context: world.plane.context.commits).run(removes: true)
+        == LooseLinks.Report(looseCount: 600, removedCount: 600))
     #expect(try await world.liveRecords().count { LinkRecord($0) != nil } == 700)
   }
 }

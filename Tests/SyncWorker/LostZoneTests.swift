@@ -9,7 +9,9 @@ import Testing
   }
 
   /// The zone "Trips" with a graph of its own.
-  private func with(_ kind: StoreKind, policy: String = "delete", _ body: (ObjectPlaneWorld, Device) async throws -> Void) async throws {
+  private func with(
+    _ kind: StoreKind, policy: String = "delete", _ body: (ObjectPlaneWorld, Device) async throws -> Void
+  ) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("mac")
       try await world.saveGraph(by: "mac")
@@ -21,10 +23,13 @@ import Testing
   }
 
   private func purge(_ zoneName: String, _ world: ObjectPlaneWorld) async throws {
-    #expect(try await world.send(world.request("POST", "stores/mac/purge"), #"{"zoneID":{"zoneName":"\#(zoneName)"}}"#).status == 200)
+    #expect(
+      try await world.send(world.request("POST", "stores/mac/purge"), #"{"zoneID":{"zoneName":"\#(zoneName)"}}"#).status
+        == 200)
   }
 
-  @Test(arguments: StoreKind.allCases, [true, false]) func `the end is told to a client that kept a page of the zone and lost its token`(
+  @Test(arguments: StoreKind.allCases, [true, false])
+  func `the end is told to a client that kept a page of the zone and lost its token`(
     _ kind: StoreKind, _ hadToken: Bool
   ) async throws {
     try await with(kind) { world, phone in
@@ -40,7 +45,9 @@ import Testing
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `nobody is asked what becomes of a zone that they may never have had`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `nobody is asked what becomes of a zone that they may never have had`(
+    _ kind: StoreKind
+  ) async throws {
     try await with(kind, policy: "keep-and-pause") { world, phone in
       try await phone.pull()
       try await world.makeZone("Late")
@@ -51,7 +58,9 @@ import Testing
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `an edit of what went with its zone leaves its relations in other zones as everybody has them`(_ kind: StoreKind) async throws
+  @Test(arguments: StoreKind.allCases)
+  func `an edit of what went with its zone leaves its relations in other zones as everybody has them`(_ kind: StoreKind)
+    async throws
   {
     try await with(kind) { world, phone in
       try await phone.pull()
@@ -62,7 +71,8 @@ import Testing
       try await purge("Trips", world)
       // On the phone the rating belongs to the photo that is gone now.
       let known = phone.token
-      try await world.edit("phone", objectChange("update", "Photo", "alone", #""ratings":{"add":["R"],"remove":[]}"#), token: known)
+      try await world.edit(
+        "phone", objectChange("update", "Photo", "alone", #""ratings":{"add":["R"],"remove":[]}"#), token: known)
       let told = try await phone.pull()
       #expect(told.told.contains("save R"))
       #expect(phone.graph.objects["R"]?["photo"] == #""P""#)
@@ -70,7 +80,9 @@ import Testing
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `so does one whose store was told of the end, and lost the page`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `so does one whose store was told of the end, and lost the page`(
+    _ kind: StoreKind
+  ) async throws {
     try await with(kind) { world, phone in
       try await phone.pull()
       #expect(try await world.move("mac", ["alone"], to: "Trips").status == 200)
@@ -79,7 +91,8 @@ import Testing
       try await purge("Trips", world)
       try await phone.pull()
       phone.token = known
-      try await world.edit("phone", objectChange("update", "Photo", "alone", #""ratings":{"add":["R"],"remove":[]}"#), token: known)
+      try await world.edit(
+        "phone", objectChange("update", "Photo", "alone", #""ratings":{"add":["R"],"remove":[]}"#), token: known)
       #expect(try await phone.pull().told.contains("save R"))
       #expect(phone.graph.objects["R"]?["photo"] == #""P""#)
       #expect(try await phone.pull().isEmpty)
@@ -94,7 +107,8 @@ import Testing
       try await world.makeZone("Work")
       #expect(try await world.move("mac", ["P"], to: "Work").status == 200)
       try await phone.pull()
-      try await world.edit("phone", objectChange("update", "Photo", "alone", #""ratings":{"add":["R"],"remove":[]}"#), token: known)
+      try await world.edit(
+        "phone", objectChange("update", "Photo", "alone", #""ratings":{"add":["R"],"remove":[]}"#), token: known)
       let told = try await phone.pull()
       #expect(told.told.contains("save R"))
       #expect(phone.graph.objects["R"]?["photo"] == #""P""#)

@@ -26,7 +26,9 @@ final class MeddlingStore: ShardStore {
   var epoch: Int64 { base.epoch }
   var statistics: [StoreStatistic] { base.statistics }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> { base.enqueue(body) }
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
+    Value
+  > { base.enqueue(body) }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
     let value = try await base.read(body)
@@ -38,7 +40,11 @@ final class MeddlingStore: ShardStore {
     return value
   }
 
-  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { base.collectAssets(orphanedBefore: cutoff, limit: limit) }
-  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { try await base.removeUnknownContent(after: part) }
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
+    base.collectAssets(orphanedBefore: cutoff, limit: limit)
+  }
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
+    try await base.removeUnknownContent(after: part)
+  }
   func close() async { await base.close() }
 }

@@ -17,7 +17,9 @@ private let home = ReservedName.privateMirrorZone
 
 extension ObjectPlaneWorld {
   /// A request of store A, with a concurrent action after one of its reads.
-  fileprivate func post(_ path: String, _ body: String, id: String? = nil, in store: (any ShardStore)? = nil) async throws -> PlaneReply {
+  fileprivate func post(_ path: String, _ body: String, id: String? = nil, in store: (any ShardStore)? = nil)
+    async throws -> PlaneReply
+  {
     let call = request("POST", "stores/A/\(path)")
     let named = DatabaseRequest(
       call.route, query: call.query, database: call.database, scope: call.scope, caller: call.caller,
@@ -36,7 +38,8 @@ extension ObjectPlaneWorld {
   }
 
   fileprivate func shareZone(_ zone: String) async throws -> JSONValue {
-    let share = #"{"operationType":"create","record":{"recordName":"cloudkit.zoneshare","recordType":"cloudkit.share"}}"#
+    let share =
+      #"{"operationType":"create","record":{"recordName":"cloudkit.zoneshare","recordType":"cloudkit.share"}}"#
     let saved = try await callRecords("records/modify", #"{"operations":[\#(share)],"zoneID":{"zoneName":"\#(zone)"}}"#)
     return try #require(saved["records"]?.elements.first)
   }
@@ -45,7 +48,9 @@ extension ObjectPlaneWorld {
 extension JSONValue {
   /// Copies of a purge by the objects they were made of.
   var copies: [String: String] {
-    let pairs = (self["copies"]?.elements ?? []).compactMap { copy in copy["objectID"]?.string.flatMap { id in copy["copyID"]?.string.map { (id, $0) } } }
+    let pairs = (self["copies"]?.elements ?? []).compactMap { copy in
+      copy["objectID"]?.string.flatMap { id in copy["copyID"]?.string.map { (id, $0) } }
+    }
     return Dictionary(pairs, uniquingKeysWith: { first, _ in first })
   }
 
@@ -55,7 +60,8 @@ extension JSONValue {
 @Suite struct `Moves beside which others write` {
   /// Runs a request with something that is done behind its first read, its second, and so on to its last.
   private func behindEveryRead(
-    _ setUp: (ObjectPlaneWorld) async throws -> Void, meddle: @escaping @Sendable (ObjectPlaneWorld) async throws -> Void,
+    _ setUp: (ObjectPlaneWorld) async throws -> Void,
+    meddle: @escaping @Sendable (ObjectPlaneWorld) async throws -> Void,
     run: (ObjectPlaneWorld, MeddlingStore) async throws -> Void
   ) async throws {
     var (number, isOver) = (1, false)
@@ -71,7 +77,9 @@ extension JSONValue {
     #expect(number > 3)
   }
 
-  @Test func `R16 an object that is made meanwhile where the graph points to goes along, whenever it is made`() async throws {
+  @Test func `R16 an object that is made meanwhile where the graph points to goes along, whenever it is made`()
+    async throws
+  {
     try await behindEveryRead { world in
       for store in ["A", "B"] { try await world.setUp(store) }
       // A rating of a photo that no device has yet.
@@ -105,7 +113,10 @@ extension JSONValue {
       let shared = try await world.post("shares", #"{"objectIDs":["P"],"to":null,"title":"Trip"}"#, in: store)
       if wasThere.withLock({ $0 }) {
         // Refused, or added to the share that there is by then.
-        #expect(shared.status == 200 ? shared.json["zoneID"]?["zoneName"]?.string == "Work" : shared.json["cocoaErrorCode"]?.int64 == 134060, "\(shared.text)")
+        #expect(
+          shared.status == 200
+            ? shared.json["zoneID"]?["zoneName"]?.string == "Work" : shared.json["cocoaErrorCode"]?.int64 == 134060,
+          "\(shared.text)")
         #expect(try await world.zones()["Work"]?.contains("P") == true)
       }
     }
@@ -113,30 +124,41 @@ extension JSONValue {
 }
 
 @Suite struct `Moves that are asked for again, and what is too much` {
-  @Test(arguments: StoreKind.allCases) func `T-P11 a purge that is sent again tells of the copies that the first one made`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `T-P11 a purge that is sent again tells of the copies that the first one made`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       try await world.saveGraph(by: "A")
-      let zone = try #require(try await world.post("shares", #"{"objectIDs":["P"],"to":null}"#).json["zoneID"]?["zoneName"]?.string)
+      let zone = try #require(
+        try await world.post("shares", #"{"objectIDs":["P"],"to":null}"#).json["zoneID"]?["zoneName"]?.string)
       let first = try await world.purge(zone, keepsCopy: true, id: "one")
       #expect(first.status == 200 && Set(first.json.copies.keys) == ["P", "D", "R", "T"], "\(first.text)")
       let again = try await world.purge(zone, keepsCopy: true, id: "one")
-      #expect(again.status == 200 && again.json.copies == first.json.copies && again.json["purged"]?.int64 == first.json["purged"]?.int64, "\(again.text)")
+      #expect(
+        again.status == 200 && again.json.copies == first.json.copies
+          && again.json["purged"]?.int64 == first.json["purged"]?.int64, "\(again.text)")
       #expect(try await world.zones()[home]?.count == 6)
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a move that is sent again is answered as it was, whatever has come to its zone since`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a move that is sent again is answered as it was, whatever has come to its zone since`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       try await world.saveGraph(by: "A")
       try await world.makeZone("Trips")
       let first = try await world.move("A", ["P"], to: "Trips", request: "one")
-      for number in 0..<20 { try await world.saveRecord("CD_Tag", "T\(number)", #""CD_entityName":{"value":"Tag"}"#, in: "Trips") }
+      for number in 0..<20 {
+        try await world.saveRecord("CD_Tag", "T\(number)", #""CD_entityName":{"value":"Tag"}"#, in: "Trips")
+      }
       #expect(try await world.move("A", ["T"], to: nil).status == 200)
       #expect(try await world.move("A", ["T"], to: "Trips").status == 200)
       let again = try await world.move("A", ["P"], to: "Trips", request: "one")
-      #expect(again.status == 200 && again.json.movedNames == first.json.movedNames && first.json.movedNames.count == 4, "\(again.text)")
+      #expect(
+        again.status == 200 && again.json.movedNames == first.json.movedNames && first.json.movedNames.count == 4,
+        "\(again.text)")
     }
   }
 
@@ -160,14 +182,18 @@ extension JSONValue {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-D05 copies are unique as what is there is, and a rule that refuses duplicates refuses the purge`(_ kind: StoreKind)
+  @Test(arguments: StoreKind.allCases)
+  func `T-D05 copies are unique as what is there is, and a rule that refuses duplicates refuses the purge`(
+    _ kind: StoreKind
+  )
     async throws
   {
     try await ObjectPlaneWorld.with(kind) { world in
       world.schemas.declare(EnvironmentRules.Unique(entity: "Tag", attributes: ["name"], policy: .mergeLowestUUID))
       let a = try await Device("A", world)
       try await world.saveGraph(by: "A")
-      let zone = try #require(try await world.post("shares", #"{"objectIDs":["P"],"to":null}"#).json["zoneID"]?["zoneName"]?.string)
+      let zone = try #require(
+        try await world.post("shares", #"{"objectIDs":["P"],"to":null}"#).json["zoneID"]?["zoneName"]?.string)
       let low = "00000000-0000-4000-8000-000000000001"
       try await world.save("A", objectChange("insert", "Tag", low, "", #""name":"desert""#), query: ["wait": "export"])
       world.schemas.declare(EnvironmentRules.Unique(entity: "Tag", attributes: ["name"], policy: .reject))
@@ -195,7 +221,10 @@ extension JSONValue {
       for name in names {
         #expect(try await world.purge(name, keepsCopy: false).status == 200)
         // Once, however many pages the run has.
-        for tag in ["first", "second"] { try await world.saveRecord("CD_Tag", tag, #""CD_entityName":{"value":"Tag"},"CD_name":{"value":"\#(name)"}"#, in: home) }
+        for tag in ["first", "second"] {
+          try await world.saveRecord(
+            "CD_Tag", tag, #""CD_entityName":{"value":"Tag"},"CD_name":{"value":"\#(name)"}"#, in: home)
+        }
         let told = try await b.pull(limit: 1).filter { $0["changeType"]?.string == "zone" }
         #expect(told.map { $0["zoneID"]?["zoneName"]?.string } == [name])
         #expect(try await b.pull().isEmpty)
@@ -203,7 +232,10 @@ extension JSONValue {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-P02 an object that moved between two pages to a zone that is purged before the second one is gone`(_ kind: StoreKind)
+  @Test(arguments: StoreKind.allCases)
+  func `T-P02 an object that moved between two pages to a zone that is purged before the second one is gone`(
+    _ kind: StoreKind
+  )
     async throws
   {
     try await ObjectPlaneWorld.with(kind) { world in
@@ -214,8 +246,13 @@ extension JSONValue {
       copy.apply(try await b.pull())
       #expect(copy.zones.count == 5)
       #expect(try await world.move("A", ["P"], to: "Trips").status == 200)
-      let edits = [("Photo", "P", #""displayName":"sand""#), ("PhotoData", "D", #""data":"AQI=""#), ("Rating", "R", #""value":1"#), ("Tag", "T", #""name":"sand""#)]
-      for (entity, name, value) in edits { try await world.save("A", objectChange("update", entity, name, "", value), query: ["wait": "export"]) }
+      let edits = [
+        ("Photo", "P", #""displayName":"sand""#), ("PhotoData", "D", #""data":"AQI=""#), ("Rating", "R", #""value":1"#),
+        ("Tag", "T", #""name":"sand""#),
+      ]
+      for (entity, name, value) in edits {
+        try await world.save("A", objectChange("update", entity, name, "", value), query: ["wait": "export"])
+      }
       // A page that ends behind the tombstones and before most of the rows.
       let page = try await b.page(limit: 2)
       #expect(page["moreComing"]?.bool == true)
@@ -241,7 +278,8 @@ extension JSONValue {
       #expect(Set(held.compactMap { $0["zoneID"]?["zoneName"]?.string }) == Set(ended), "\(held.count)")
       #expect(try await b.pull().isEmpty)
       for name in ended {
-        let resumed = try await world.send(world.request("POST", "stores/B/zones/\(name)/resume"), #"{"action":"delete"}"#)
+        let resumed = try await world.send(
+          world.request("POST", "stores/B/zones/\(name)/resume"), #"{"action":"delete"}"#)
         #expect(resumed.status == 200, "\(resumed.text)")
         #expect(try await b.pull().map { $0["zoneID"]?["zoneName"]?.string } == [name])
       }

@@ -20,9 +20,11 @@ private func rename(_ name: String) -> String { objectChange("update", "Photo", 
 extension ObjectPlaneWorld {
   fileprivate func restore(_ zone: String, to sequence: Int64) async throws -> JSONValue {
     let request = DatabaseRequest(
-      plane: .object, method: "POST", path: ["zones", zone, "restore"], query: [:], database: request("GET", "x").database, scope: .private,
+      plane: .object, method: "POST", path: ["zones", zone, "restore"], query: [:],
+      database: request("GET", "x").database, scope: .private,
       caller: Caller(userRecordName: "_alice"), requestID: random.uuid(), baseURL: "https://host")
-    let answer = try await plane.respond(to: request, body: Array(#"{"sequence":\#(sequence)}"#.utf8), in: store, startNext: {})
+    let answer = try await plane.respond(
+      to: request, body: Array(#"{"sequence":\#(sequence)}"#.utf8), in: store, startNext: {})
     return try JSONValue(parsing: answer.body)
   }
 
@@ -33,7 +35,9 @@ extension ObjectPlaneWorld {
 }
 
 @Suite struct `The past of what was moved` {
-  @Test(arguments: StoreKind.allCases) func `T-C02 an edit from before the move is compared with what was said since, on both sides of it`(_ kind: StoreKind) async throws
+  @Test(arguments: StoreKind.allCases)
+  func `T-C02 an edit from before the move is compared with what was said since, on both sides of it`(_ kind: StoreKind)
+    async throws
   {
     for moves in [false, true] {
       try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
@@ -45,10 +49,12 @@ extension ObjectPlaneWorld {
         try await world.edit("A", rename("by A"))
         if moves { #expect(try await world.move("A", ["P"], to: "Trips").status == 200) }
         // Two fields: A has changed one since, and no device has changed the other.
-        try await world.edit("B", objectChange("update", "Photo", "P", "", #""displayName":"by B","views":4"#), token: token)
+        try await world.edit(
+          "B", objectChange("update", "Photo", "P", "", #""displayName":"by B","views":4"#), token: token)
         let lost = try await world.conflicts("A")
         #expect(lost.count == 1 && lost.first?["kind"]?.string == "lostValue", "\(moves): \(lost.map(\.text))")
-        let restored = try await world.send(world.request("POST", "stores/A/conflicts/\(try #require(lost.first?["number"]?.int64))/restore"))
+        let restored = try await world.send(
+          world.request("POST", "stores/A/conflicts/\(try #require(lost.first?["number"]?.int64))/restore"))
         #expect(restored.status == 200, "\(restored.text)")
         let photo = try await world.get("A/objects/P").json
         #expect(photo["attributes"]?["displayName"]?.string == "by A" && photo["attributes"]?["views"]?.int64 == 4)
@@ -73,7 +79,9 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-X02 an audit follows an object through its moves`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `T-X02 an audit follows an object through its moves`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
       try await world.setUp("A")
       try await world.setUp("B")
@@ -86,13 +94,21 @@ extension ObjectPlaneWorld {
       try await world.edit("B", rename("four"))
       let all = try await world.get("A/audit", ["objectID": "P"]).json
       let changes = all["changes"]?.elements ?? []
-      #expect(changes.map { $0["changeType"]?.string } == ["insert", "update", "move", "update", "move", "update"], "\(all.text)")
+      #expect(
+        changes.map { $0["changeType"]?.string } == ["insert", "update", "move", "update", "move", "update"],
+        "\(all.text)")
       #expect(changes.map { $0["device"]?.string } == ["A", "B", "A", "A", "B", "B"])
-      #expect(changes[2]["from"]?.string == home && changes[2]["to"]?.string == "Trips" && changes[4]["to"]?.string == home)
-      #expect(changes.allSatisfy { $0["properties"]?.elements.allSatisfy { $0["property"]?.string != "moveReceipt" } == true })
-      let names = try await world.get("A/audit", ["objectID": "P", "property": "displayName"]).json["changes"]?.elements ?? []
-      #expect(names.map { $0["properties"]?.elements.first?["new"]?["value"]?.string } == ["dunes", "two", "three", "four"])
-      #expect(names.map { $0["properties"]?.elements.first?["old"]?["value"]?.string } == [nil, "dunes", "two", "three"])
+      #expect(
+        changes[2]["from"]?.string == home && changes[2]["to"]?.string == "Trips" && changes[4]["to"]?.string == home)
+      #expect(
+        changes.allSatisfy { $0["properties"]?.elements.allSatisfy { $0["property"]?.string != "moveReceipt" } == true }
+      )
+      let names =
+        try await world.get("A/audit", ["objectID": "P", "property": "displayName"]).json["changes"]?.elements ?? []
+      #expect(
+        names.map { $0["properties"]?.elements.first?["new"]?["value"]?.string } == ["dunes", "two", "three", "four"])
+      #expect(
+        names.map { $0["properties"]?.elements.first?["old"]?["value"]?.string } == [nil, "dunes", "two", "three"])
       // Page by page.
       var (paged, last): ([String?], Int64) = ([], 0)
       while true {
@@ -105,7 +121,8 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-X03 a restore to before a move gives objects their values of then, where they are, and makes no second ones`(
+  @Test(arguments: StoreKind.allCases)
+  func `T-X03 a restore to before a move gives objects their values of then, where they are, and makes no second ones`(
     _ kind: StoreKind
   ) async throws {
     try await ObjectPlaneWorld.with(kind, keepsPastStates: true) { world in
@@ -133,14 +150,16 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `duplicates go along with what they stand for, and meet others in the new zone`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `duplicates go along with what they stand for, and meet others in the new zone`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       world.schemas.declare(EnvironmentRules.Unique(entity: "Tag", attributes: ["name"], policy: .mergeLowestUUID))
       let (a, b) = (try await Device("A", world), try await Device("B", world))
       try await world.saveGraph(by: "A")
       try await world.save("B", objectChange("insert", "Tag", "U", "", #""name":"desert""#), query: ["wait": "export"])
       try await world.makeZone("Trips")
-      try await world.saveRecord("CD_Tag", "S", #""CD_entityName":{"value":"Tag"},"CD_name":{"value":"desert"}"#, in: "Trips")
+      try await world.saveRecord(
+        "CD_Tag", "S", #""CD_entityName":{"value":"Tag"},"CD_name":{"value":"desert"}"#, in: "Trips")
       for device in [a, b] { try await device.pull() }
       let moved = try await world.move("A", ["P"], to: "Trips")
       #expect(moved.status == 200, "\(moved.text)")
@@ -148,7 +167,8 @@ extension ObjectPlaneWorld {
       let zones = try await world.zones()
       #expect(zones["Trips"]?.contains("link→P:S") == true && zones[home] == ["alone"], "\(zones)")
       for name in ["U", "T"] {
-        try await world.save("B", objectChange("insert", "Photo", "with \(name)", #""tags":["\#(name)"]"#), query: ["wait": "export"])
+        try await world.save(
+          "B", objectChange("insert", "Photo", "with \(name)", #""tags":["\#(name)"]"#), query: ["wait": "export"])
         let trips = try await world.zones()["Trips"] ?? []
         #expect(trips.contains("link→with \(name):S"), "\(name): \(trips)")
       }

@@ -91,7 +91,9 @@ struct NaiveQuery {
     let (a, b) = orders.first?.isAscending ?? true ? (a, b) : (b, a)
     if a.zone != b.zone { return a.zone < b.zone }
     // Names that are UUIDs come after the others.
-    let (isUUIDA, isUUIDB) = (UUID(uuidString: a.name)?.uuidString == a.name, UUID(uuidString: b.name)?.uuidString == b.name)
+    let (isUUIDA, isUUIDB) = (
+      UUID(uuidString: a.name)?.uuidString == a.name, UUID(uuidString: b.name)?.uuidString == b.name
+    )
     return isUUIDA == isUUIDB ? Array(a.name.utf8).lexicographicallyPrecedes(Array(b.name.utf8)) : isUUIDB
   }
 }
@@ -112,14 +114,18 @@ struct NaiveGenerator {
   mutating func word() -> String { Self.words[number(Self.words.count)] }
 
   mutating func text() -> String {
-    (number(10) == 0 ? Self.long : "") + (0..<number(4)).map { _ in word() }.joined(separator: [" ", ", ", "-"][number(3)])
+    (number(10) == 0 ? Self.long : "")
+      + (0..<number(4)).map { _ in word() }.joined(separator: [" ", ", ", "-"][number(3)])
   }
 
   mutating func place() -> NaiveValue {
     switch number(4) {
     case 0: .place(Double(number(1800)) / 10 - 90, Double(number(3600)) / 10 - 180)
     case 1: .place(Double(number(200)) / 100 + 88, Double(number(3600)) / 10 - 180)
-    case 2: .place(Double(number(200)) / 1000, number(2) == 0 ? 180 - Double(number(100)) / 1000 : -180 + Double(number(100)) / 1000)
+    case 2:
+      .place(
+        Double(number(200)) / 1000,
+        number(2) == 0 ? 180 - Double(number(100)) / 1000 : -180 + Double(number(100)) / 1000)
     default: .place(52 + Double(number(1000)) / 1000, 13 + Double(number(1000)) / 1000)
     }
   }
@@ -143,20 +149,24 @@ struct NaiveGenerator {
     for field in Self.fields where number(8) > 0 { fields[field] = value(of: field) }
     let name = number(Self.names.count)
     // A record keeps its type.
-    return NaiveNote(zone: Self.zones[number(2)], name: Self.names[name], type: name % 5 == 0 ? "Task" : "Note", fields: fields)
+    return NaiveNote(
+      zone: Self.zones[number(2)], name: Self.names[name], type: name % 5 == 0 ? "Task" : "Note", fields: fields)
   }
 
   // MARK: Queries
 
   mutating func query() -> NaiveQuery {
-    NaiveQuery(type: number(6) == 0 ? "Task" : "Note", filters: (0..<number(3)).map { _ in filter() }, orders: (0..<number(3)).map { _ in order() })
+    NaiveQuery(
+      type: number(6) == 0 ? "Task" : "Note", filters: (0..<number(3)).map { _ in filter() },
+      orders: (0..<number(3)).map { _ in order() })
   }
 
   mutating func order() -> NaiveOrder {
     let isAscending = number(2) == 0
     if number(5) == 0, case .place(let latitude, let longitude) = place() {
       return NaiveOrder(
-        json: #"{"fieldName":"p","ascending":\#(isAscending),"relativeLocation":{"value":{"latitude":\#(latitude),"longitude":\#(longitude)}}}"#,
+        json:
+          #"{"fieldName":"p","ascending":\#(isAscending),"relativeLocation":{"value":{"latitude":\#(latitude),"longitude":\#(longitude)}}}"#,
         isAscending: isAscending,
         value: { note in
           guard case .place(let a, let b)? = note.fields["p"] else { return nil }
@@ -169,7 +179,9 @@ struct NaiveGenerator {
       json: #"{"fieldName":"\#(field)","ascending":\#(isAscending)}"#, isAscending: isAscending,
       value: { note in
         // The comparison uses the part of a text that indexes keep.
-        if case .text(let text)? = note.fields[field] { return .text(String(decoding: text.utf8.prefix(256), as: UTF8.self)) }
+        if case .text(let text)? = note.fields[field] {
+          return .text(String(decoding: text.utf8.prefix(256), as: UTF8.self))
+        }
         return note.fields[field]
       })
   }
@@ -194,8 +206,13 @@ struct NaiveGenerator {
     let field = ["n", "t", "d", "s"][number(4)]
     let operand = value(of: field)
     let (comparator, holds): (String, (Int) -> Bool) =
-      [("LESS_THAN", { $0 < 0 }), ("LESS_THAN_OR_EQUALS", { $0 <= 0 }), ("GREATER_THAN", { $0 > 0 }), ("GREATER_THAN_OR_EQUALS", { $0 >= 0 })][number(4)]
-    return NaiveFilter(json: Self.json(field, comparator, operand.json)) { note in note.fields[field].map { holds(NaiveValue.compare($0, operand)) } ?? false }
+      [
+        ("LESS_THAN", { $0 < 0 }), ("LESS_THAN_OR_EQUALS", { $0 <= 0 }), ("GREATER_THAN", { $0 > 0 }),
+        ("GREATER_THAN_OR_EQUALS", { $0 >= 0 }),
+      ][number(4)]
+    return NaiveFilter(json: Self.json(field, comparator, operand.json)) { note in
+      note.fields[field].map { holds(NaiveValue.compare($0, operand)) } ?? false
+    }
   }
 
   private mutating func equality() -> NaiveFilter {
@@ -203,14 +220,18 @@ struct NaiveGenerator {
     let (operand, isNegated) = (value(of: field), number(3) == 0)
     if case .texts(let texts) = operand, texts.isEmpty { return equality() }
     if case .ints(let numbers) = operand, numbers.isEmpty { return equality() }
-    return NaiveFilter(json: Self.json(field, isNegated ? "NOT_EQUALS" : "EQUALS", operand.json)) { ($0.fields[field] == operand) != isNegated }
+    return NaiveFilter(json: Self.json(field, isNegated ? "NOT_EQUALS" : "EQUALS", operand.json)) {
+      ($0.fields[field] == operand) != isNegated
+    }
   }
 
   private mutating func membership() -> NaiveFilter {
     let field = ["n", "d", "s", "r"][number(4)]
     let operands = (0..<1 + number(3)).map { _ in value(of: field) }
     let isNegated = number(3) == 0
-    return NaiveFilter(json: Self.json(field, isNegated ? "NOT_IN" : "IN", "[" + operands.map(\.json).joined(separator: ",") + "]")) { note in
+    return NaiveFilter(
+      json: Self.json(field, isNegated ? "NOT_IN" : "IN", "[" + operands.map(\.json).joined(separator: ",") + "]")
+    ) { note in
       (note.fields[field].map(operands.contains) ?? false) != isNegated
     }
   }
@@ -230,11 +251,18 @@ struct NaiveGenerator {
     let all = "[" + operands.map(\.json).joined(separator: ",") + "]"
     let negation = isNegated ? "NOT_" : ""
     switch number(3) {
-    case 0: return NaiveFilter(json: Self.json(field, negation + "LIST_CONTAINS", operands[0].json)) { elements($0).contains(operands[0]) != isNegated }
+    case 0:
+      return NaiveFilter(json: Self.json(field, negation + "LIST_CONTAINS", operands[0].json)) {
+        elements($0).contains(operands[0]) != isNegated
+      }
     case 1:
-      return NaiveFilter(json: Self.json(field, negation + "LIST_CONTAINS_ANY", all)) { note in operands.contains(where: elements(note).contains) != isNegated }
+      return NaiveFilter(json: Self.json(field, negation + "LIST_CONTAINS_ANY", all)) { note in
+        operands.contains(where: elements(note).contains) != isNegated
+      }
     default:
-      return NaiveFilter(json: Self.json(field, negation + "LIST_CONTAINS_ALL", all)) { note in operands.allSatisfy(elements(note).contains) != isNegated }
+      return NaiveFilter(json: Self.json(field, negation + "LIST_CONTAINS_ALL", all)) { note in
+        operands.allSatisfy(elements(note).contains) != isNegated
+      }
     }
   }
 
@@ -248,7 +276,11 @@ struct NaiveGenerator {
       }
     }
     return NaiveFilter(json: Self.json("l", negation + "LIST_MEMBER_BEGINS_WITH", "\"\(prefix)\"")) { note in
-      if case .texts(let texts)? = note.fields["l"] { texts.contains(where: begins) == negation.isEmpty } else { !negation.isEmpty }
+      if case .texts(let texts)? = note.fields["l"] {
+        texts.contains(where: begins) == negation.isEmpty
+      } else {
+        !negation.isEmpty
+      }
     }
   }
 
@@ -269,7 +301,10 @@ struct NaiveGenerator {
   private mutating func near() -> NaiveFilter {
     guard case .place(let latitude, let longitude) = place() else { return near() }
     let distance = [1.0, 20_000, 300_000, 3_000_000, 15_000_000][number(5)] + 0.123
-    return NaiveFilter(json: Self.json("p", "NEAR", #"{"latitude":\#(latitude),"longitude":\#(longitude)}"#, #","distance":\#(distance)"#)) { note in
+    return NaiveFilter(
+      json: Self.json(
+        "p", "NEAR", #"{"latitude":\#(latitude),"longitude":\#(longitude)}"#, #","distance":\#(distance)"#)
+    ) { note in
       guard case .place(let a, let b)? = note.fields["p"] else { return false }
       return NaiveValue.distance((a, b), (latitude, longitude)) <= distance
     }

@@ -27,7 +27,9 @@ private func texts(_ changes: [JSONValue]) -> [String] {
   changes.map { "\($0["changeType"]?.string ?? "") \($0["objectID"]?.string ?? $0["reason"]?.string ?? "")" }
 }
 
-@Test(arguments: StoreKind.allCases) func `a change of every kind says what the mirror API promises`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `a change of every kind says what the mirror API promises`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     let b = try await Device("B", world)
     try await world.setUp("A")
@@ -40,18 +42,23 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     #expect(texts(changes) == ["save P", "link P", "save T"])
     let photo = try #require(changes.first)
     #expect(photo["entity"]?.string == "Photo")
-    #expect(photo["zoneID"]?["zoneName"]?.string == "com.apple.coredata.cloudkit.zone" && photo["zoneID"]?["ownerRecordName"]?.string == "_alice")
+    #expect(
+      photo["zoneID"]?["zoneName"]?.string == "com.apple.coredata.cloudkit.zone"
+        && photo["zoneID"]?["ownerRecordName"]?.string == "_alice")
     #expect(photo["recordChangeTag"]?.string?.isEmpty == false)
     #expect(photo["modified"]?["userRecordName"]?.string == "_alice" && photo["modified"]?["deviceID"]?.string == "A")
     let graph = b.graph.objects["P"]
     #expect(
       graph == [
-        "entity": "Photo", "displayName": #""Dunes""#, "taken": #""2026-11-20T07:33:24.123Z""#, "price": #""12.5""#, "ratio": "1.5", "isFavorite": "true",
-        "place": #"{"city":"Ulm"}"#, "uuid": #""0B1C2D3E-4F50-4678-9ABC-DEF012345678""#, "views": "0", "photoData": "null",
+        "entity": "Photo", "displayName": #""Dunes""#, "taken": #""2026-11-20T07:33:24.123Z""#, "price": #""12.5""#,
+        "ratio": "1.5", "isFavorite": "true",
+        "place": #"{"city":"Ulm"}"#, "uuid": #""0B1C2D3E-4F50-4678-9ABC-DEF012345678""#, "views": "0",
+        "photoData": "null",
       ])
     #expect(b.graph.links == ["Photo.tags P→T"])
     try await world.save(
-      "A", #"{"changeType":"update","entity":"Photo","objectID":"P","relationships":{"tags":{"remove":["T"]}}},{"changeType":"delete","entity":"Tag","objectID":"T"}"#,
+      "A",
+      #"{"changeType":"update","entity":"Photo","objectID":"P","relationships":{"tags":{"remove":["T"]}}},{"changeType":"delete","entity":"Tag","objectID":"T"}"#,
       query: ["wait": "export"])
     let next = try await b.pull()
     #expect(texts(next) == ["delete T", "unlink P"])
@@ -60,16 +67,24 @@ private func texts(_ changes: [JSONValue]) -> [String] {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `two stores that edit the same objects converge over 20 rounds and never hear an echo`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `two stores that edit the same objects converge over 20 rounds and never hear an echo`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     let a = try await Device("A", world)
     let b = try await Device("B", world)
-    try await world.save("A", insertTag("T", "0") + "," + #"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":{"tags":["T"]}}"#)
+    try await world.save(
+      "A",
+      insertTag("T", "0") + ","
+        + #"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":{"tags":["T"]}}"#)
     #expect(try await a.pull().isEmpty)
     try await b.pull()
     for round in 1...20 {
       try await world.save("A", updateTag("T", "a\(round)"))
-      try await world.save("B", #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"views":\#(round)}}"#, query: ["wait": "export"])
+      try await world.save(
+        "B", #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"views":\#(round)}}"#,
+        query: ["wait": "export"])
       #expect(texts(try await a.pull()) == ["save P"])
       #expect(texts(try await b.pull()) == ["save T"])
       #expect(try await a.pull().isEmpty)
@@ -80,10 +95,15 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     let database = world.request("GET", "stores/A").database
     let before = try await world.store.read { try $0.database(database)?.sequence }
     for store in ["A", "B"] {
-      for cycle in 0..<20 { try await world.save(store, insertTag("import\(cycle)", "x"), author: "NSCloudKitMirroringDelegate.import", query: ["wait": "export"]) }
+      for cycle in 0..<20 {
+        try await world.save(
+          store, insertTag("import\(cycle)", "x"), author: "NSCloudKitMirroringDelegate.import",
+          query: ["wait": "export"])
+      }
       #expect(try await world.get("\(store)/events", ["type": "export"]).json["events"]?.count ?? 0 <= 21)
     }
-    #expect(try await world.store.read { try $0.database(database)?.sequence } == before, "T-H04 imports are never exported")
+    #expect(
+      try await world.store.read { try $0.database(database)?.sequence } == before, "T-H04 imports are never exported")
     let fresh = try await Device("C", world)
     try await fresh.pull()
     #expect(fresh.graph.objects["T"] == b.graph.objects["T"])
@@ -96,10 +116,12 @@ private func texts(_ changes: [JSONValue]) -> [String] {
   try await ObjectPlaneWorld.with(.sqlite) { world in
     let a = try await Device("A", world)
     let b = try await Device("B", world)
-    try await world.save("A", #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"x","views":1}}"#)
+    try await world.save(
+      "A", #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"x","views":1}}"#)
     try await b.pull()
     try await world.save("B", #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"views":2}}"#)
-    try await world.save("A", #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"y"}}"#)
+    try await world.save(
+      "A", #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"y"}}"#)
     #expect(texts(try await a.pull()) == ["save P"])
     #expect(a.graph.objects["P"]?["views"] == "2" && a.graph.objects["P"]?["displayName"] == "\"y\"")
     #expect(texts(try await b.pull()) == ["save P"])
@@ -115,17 +137,22 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     try await a.pull()
     for id in ["1", "2", "3"] { try await world.save("B", updateTag(id, "b")) }
     // Between A's first page and its second, its own edit moves record 1 behind the page's end.
-    try await world.save("A", #"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":{"tags":["1"]}}"#)
+    try await world.save(
+      "A", #"{"changeType":"insert","entity":"Photo","objectID":"P","relationships":{"tags":["1"]}}"#)
     #expect(texts(try await a.page(limit: 1)["changes"]?.elements ?? []) == ["save 1"])
     try await world.save("B", updateTag("1", "b2"))
-    try await world.save("A", #"{"changeType":"update","entity":"Tag","objectID":"1","relationships":{"photos":[]}},\#(updateTag("3", "a"))"#)
+    try await world.save(
+      "A",
+      #"{"changeType":"update","entity":"Tag","objectID":"1","relationships":{"photos":[]}},\#(updateTag("3", "a"))"#)
     try await a.pull(limit: 1)
     #expect(["1", "2", "3"].map { a.graph.objects[$0]?["name"] } == ["\"b2\"", "\"b\"", "\"a\""])
     #expect(try await a.pull().isEmpty)
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-I04 pages of any size deliver everything, also what changes meanwhile`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-I04 pages of any size deliver everything, also what changes meanwhile`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     let b = try await Device("B", world)
     try await world.setUp("A")
@@ -152,7 +179,9 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     try await world.setUp("A")
     try await world.setUp("B")
     func mayWait(_ query: [String: String]) async throws -> Bool {
-      try await world.plane.respond(to: world.request("GET", "stores/B/changes", query: query), body: [], in: world.store, startNext: {}).mayWait
+      try await world.plane.respond(
+        to: world.request("GET", "stores/B/changes", query: query), body: [], in: world.store, startNext: {}
+      ).mayWait
     }
     #expect(try await mayWait(["wait": "60"]))
     #expect(try await mayWait(["wait": "0"]) == false)
@@ -162,7 +191,8 @@ private func texts(_ changes: [JSONValue]) -> [String] {
   }
 }
 
-@Test func `T-I01 an import has one event however many pages it takes, and polls without news have none`() async throws {
+@Test func `T-I01 an import has one event however many pages it takes, and polls without news have none`() async throws
+{
   try await ObjectPlaneWorld.with(.sqlite) { world in
     let b = try await Device("B", world)
     try await world.setUp("A")
@@ -170,7 +200,9 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     #expect(try await b.page()["initialImport"]?["done"]?.bool == true)
     try await b.pull()
     let first = try await world.get("B/events", ["type": "import"]).json
-    #expect(first["events"]?.elements.map { $0["counts"]?["saved"]?.int64 } == [0], "the first import has an event, though there was nothing")
+    #expect(
+      first["events"]?.elements.map { $0["counts"]?["saved"]?.int64 } == [0],
+      "the first import has an event, though there was nothing")
     #expect(try await world.get("B/status").json["initialImport"]?["done"]?.bool == true)
     let since = ["type": "import", "after": try #require(first["lastEvent"]?.string)]
     try await world.save("A", (0..<10).map { insertTag("T\($0)", "0") }.joined(separator: ","))
@@ -192,7 +224,9 @@ private func texts(_ changes: [JSONValue]) -> [String] {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `tokens that are not this store's are refused in the words clients look for`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `tokens that are not this store's are refused in the words clients look for`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     try await world.save("A", insertTag("T", "x"))
@@ -202,11 +236,15 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     try await world.save("M", insertTag("T", "x"), user: "_mallory")
     let foreign = try #require(try await world.get("M/changes", user: "_mallory").json["importToken"]?.string)
     for (token, reason) in [
-      ("not base64!", "Unknown sync continuation type"), (history, "Unknown sync continuation type"), (foreign, "Unknown sync continuation type"),
-      (String(good.prefix(40)), "Invalid continuation format"), (String(good.dropLast(8)) + "AAAAAAA=", "Invalid continuation format"),
+      ("not base64!", "Unknown sync continuation type"), (history, "Unknown sync continuation type"),
+      (foreign, "Unknown sync continuation type"),
+      (String(good.prefix(40)), "Invalid continuation format"),
+      (String(good.dropLast(8)) + "AAAAAAA=", "Invalid continuation format"),
     ] {
       let reply = try await world.get("A/changes", ["after": token])
-      #expect(reply.status == (token == foreign ? 410 : 400) && reply.code == "BAD_REQUEST" && reply.reason == reason, "\(token)")
+      #expect(
+        reply.status == (token == foreign ? 410 : 400) && reply.code == "BAD_REQUEST" && reply.reason == reason,
+        "\(token)")
       if token == foreign { #expect(reply.json["ckErrorCode"]?.int64 == 21 && reply.json["recovery"]?.int64 == 294) }
     }
     #expect(try await world.get("A/changes", ["after": good]).status == 200)
@@ -221,9 +259,11 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     try await a.pull()
     func deleteZone() async throws {
       let request = DatabaseRequest(
-        plane: .record, method: "POST", path: ["zones", "modify"], query: [:], database: world.request("GET", "stores/A").database, scope: .private,
+        plane: .record, method: "POST", path: ["zones", "modify"], query: [:],
+        database: world.request("GET", "stores/A").database, scope: .private,
         caller: Caller(userRecordName: "_alice"), requestID: world.random.uuid(), baseURL: "https://host")
-      let body = #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}}]}"#
+      let body =
+        #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}}]}"#
       _ = try await world.records.respond(to: request, body: Array(body.utf8), in: world.store, startNext: {})
     }
     try await deleteZone()
@@ -239,7 +279,9 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     #expect(texts(try await a.pull()) == ["zone deleted", "save U"])
     try await deleteZone()
     try await world.save("A", insertTag("V", "z"), query: ["wait": "export"])
-    #expect(texts(try await a.pull()) == ["zone deleted", "save V"], "what the store saved before it knew is not lost with the zone")
+    #expect(
+      texts(try await a.pull()) == ["zone deleted", "save V"],
+      "what the store saved before it knew is not lost with the zone")
     #expect(try await a.pull().isEmpty)
     try await deleteZone()
     try await world.save("B", insertTag("U", "y"), query: ["wait": "export"])
@@ -257,7 +299,8 @@ private func texts(_ changes: [JSONValue]) -> [String] {
     let database = world.request("GET", "stores/A").database
     let schema = try await world.schemas.schema(of: ObjectPlaneWorld.container, .development)
     try await world.store.enqueue { store in
-      guard let row = try store.database(database), let zone = try store.zone(named: ReservedName.privateMirrorZone, in: row.key),
+      guard let row = try store.database(database),
+        let zone = try store.zone(named: ReservedName.privateMirrorZone, in: row.key),
         let stored = try store.record(named: "T", in: zone.key)
       else { return }
       var record = stored.record
@@ -274,11 +317,14 @@ private func texts(_ changes: [JSONValue]) -> [String] {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `the database's other writers are heard: a record of the record plane is an object`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `the database's other writers are heard: a record of the record plane is an object`(_ kind: StoreKind) async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     let a = try await Device("A", world)
     let request = DatabaseRequest(
-      plane: .record, method: "POST", path: ["records", "modify"], query: [:], database: world.request("GET", "stores/A").database, scope: .private,
+      plane: .record, method: "POST", path: ["records", "modify"], query: [:],
+      database: world.request("GET", "stores/A").database, scope: .private,
       caller: Caller(userRecordName: "_alice"), requestID: "1", baseURL: "https://host")
     let body =
       #"{"operations":[{"operationType":"create","record":{"recordType":"CD_Tag","recordName":"web","fields":{"CD_entityName":{"value":"Tag"},"CD_name":{"value":"w"}}}}],"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}"#

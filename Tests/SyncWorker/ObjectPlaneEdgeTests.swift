@@ -13,9 +13,11 @@ import WebServices
 @testable import WorkerHost
 @testable import ZoneCommit
 
-private func tag(_ objectID: String, _ name: String, _ changeType: HistoryChange.ChangeType = .insert) -> HistoryChange {
+private func tag(_ objectID: String, _ name: String, _ changeType: HistoryChange.ChangeType = .insert) -> HistoryChange
+{
   HistoryChange(
-    changeType: changeType, entity: "Tag", objectID: objectID, attributes: [NamedValue(name: "name", value: .string(name))], relationships: [])
+    changeType: changeType, entity: "Tag", objectID: objectID,
+    attributes: [NamedValue(name: "name", value: .string(name))], relationships: [])
 }
 
 private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransaction {
@@ -23,14 +25,18 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
     transactionID: id, timestamp: 0, author: "app", contextName: nil, bundleID: nil, processID: nil, changes: [change])
 }
 
-@Test(arguments: StoreKind.allCases) func `an import sees its zone behind a thousand deleted ones`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `an import sees its zone behind a thousand deleted ones`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     let a = try await Device("A", world)
     let b = try await Device("B", world)
     let id = world.request("GET", "stores/x").database
     try await world.store.enqueue { store in
       guard let database = try store.database(id) else { throw CancellationError() }
-      for index in 0..<Limit.zonesPerDatabase { try store.deleteZone(try store.makeZone(named: "Old\(index)", in: database.key).key) }
+      for index in 0..<Limit.zonesPerDatabase {
+        try store.deleteZone(try store.makeZone(named: "Old\(index)", in: database.key).key)
+      }
     }.value
     try await world.save(a.store, #"{"changeType":"insert","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
     #expect(try await world.get("B/status").json["caughtUp"]?.bool == false)
@@ -40,7 +46,9 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `records of the default zone, which no store mirrors, are no news`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `records of the default zone, which no store mirrors, are no news`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     let a = try await Device("A", world)
     let b = try await Device("B", world)
@@ -59,17 +67,22 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `a transaction sent again before its export is exported as it was first sent`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `a transaction sent again before its export is exported as it was first sent`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     try await world.appendWithoutExport([transaction("TX", tag("T", "first"))], to: "A")
-    let again = try await world.save("A", #"{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"second"}}"#, id: "TX")
+    let again = try await world.save(
+      "A", #"{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"second"}}"#, id: "TX")
     #expect(again.status == 200)
     #expect(try await world.liveRecords().map { $0.fields["CD_name"]?.value } == [.string("first")])
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-V01 a backlog exported by an import has one event with an end`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-V01 a backlog exported by an import has one event with an end`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     try await world.appendWithoutExport((0..<900).map { transaction("\($0)", tag("T\($0)", "name")) }, to: "A")
@@ -87,7 +100,8 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
     let names = (0..<6).map { "T\($0)" }
     let text = String(repeating: "x", count: 690_000)
     for name in names {
-      let reply = try await world.save("A", #"{"changeType":"insert","entity":"Tag","objectID":"\#(name)","attributes":{"name":"\#(text)"}}"#)
+      let reply = try await world.save(
+        "A", #"{"changeType":"insert","entity":"Tag","objectID":"\#(name)","attributes":{"name":"\#(text)"}}"#)
       #expect(reply.status == 200)
     }
     _ = try await world.liveRecords()
@@ -106,7 +120,8 @@ private func transaction(_ id: String, _ change: HistoryChange) -> HistoryTransa
     _ = try await world.liveRecords()
     let body =
       #"{"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"},"operations":[{"operationType":"forceUpdate","record":{"recordType":"CD_Rating","recordName":"R","fields":{"CD_value":{"value":100000}}}}]}"#
-    let answer = try await world.records.respond(to: world.request("POST", "records/modify", on: .record), body: Array(body.utf8), in: world.store, startNext: {})
+    let answer = try await world.records.respond(
+      to: world.request("POST", "records/modify", on: .record), body: Array(body.utf8), in: world.store, startNext: {})
     #expect(answer.status == 200)
     let reply = try await world.get("A/objects/R")
     #expect(reply.status == 400)

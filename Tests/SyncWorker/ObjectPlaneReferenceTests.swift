@@ -18,7 +18,8 @@ import Testing
     let body =
       #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"\#(name)","recordType":"\#(type)","fields":{"to":{"value":{"recordName":"\#(target)","action":"\#(action)"}}}}}],"zoneID":"\#(ReservedName.privateMirrorZone)"}"#
     let request = DatabaseRequest(
-      plane: .record, method: "POST", path: ["records", "modify"], query: [:], database: world.request("GET", "x").database, scope: .private,
+      plane: .record, method: "POST", path: ["records", "modify"], query: [:],
+      database: world.request("GET", "x").database, scope: .private,
       caller: Caller(userRecordName: "_alice"), requestID: "\(name)\(action)\(target)", baseURL: "https://host")
     let answer = try await world.records.respond(to: request, body: Array(body.utf8), in: world.store, startNext: {})
     return try #require(try JSONValue(parsing: answer.body)["records"]?.elements.first)
@@ -27,17 +28,22 @@ import Testing
   private func with(_ kind: StoreKind, _ body: (ObjectPlaneWorld) async throws -> Void) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       // The record client's type is declared; ModelSchemas learns nothing.
-      let schema = Schema.initial.merging(SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
+      let schema = Schema.initial.merging(
+        SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
       let note = Schema.RecordType(name: "CD_Note", fields: [Schema.Field(name: "to", type: .reference)], grants: [])
-      world.schemas.replaceSchema(schema.merging(Schema(recordTypes: [note]), replacesConflicts: false), in: .development)
+      world.schemas.replaceSchema(
+        schema.merging(Schema(recordTypes: [note]), replacesConflicts: false), in: .development)
       try await body(world)
     }
   }
 
-  private static let photo = #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"x"}}"#
+  private static let photo =
+    #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"x"}}"#
   private static let deletion = #"{"changeType":"delete","entity":"Photo","objectID":"P"}"#
 
-  @Test(arguments: StoreKind.allCases) func `an object that is deleted takes along what record clients tied to it`(_ kind: StoreKind)
+  @Test(arguments: StoreKind.allCases) func `an object that is deleted takes along what record clients tied to it`(
+    _ kind: StoreKind
+  )
     async throws
   {
     try await with(kind) { world in
@@ -53,37 +59,51 @@ import Testing
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `an object that a record is validated against is not deleted, and its siblings are`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `an object that a record is validated against is not deleted, and its siblings are`(_ kind: StoreKind)
+    async throws
+  {
     try await with(kind) { world in
       try await world.setUp("A")
-      try await world.save("A", Self.photo + #",{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t"}}"#, query: ["wait": "export"])
+      try await world.save(
+        "A", Self.photo + #",{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t"}}"#,
+        query: ["wait": "export"])
       #expect(try await saveRecord(world, "note", "VALIDATE", to: "P")["serverErrorCode"] == nil)
-      try await world.save("A", Self.deletion + #",{"changeType":"delete","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
+      try await world.save(
+        "A", Self.deletion + #",{"changeType":"delete","entity":"Tag","objectID":"T"}"#, query: ["wait": "export"])
       #expect(try await world.liveRecords().map(\.recordName) == ["P", "note"])
       let event = try #require(try await world.get("A/events", ["type": "export"]).json["events"]?.elements.last)
       #expect(event["succeeded"]?.bool == false && event["counts"]?["deleted"]?.int64 == 1)
       #expect(
-        event.text.contains("VALIDATING_REFERENCE_ERROR") && event.text.contains("Record delete would violate validating reference, rejecting update"), "\(event.text)")
+        event.text.contains("VALIDATING_REFERENCE_ERROR")
+          && event.text.contains("Record delete would violate validating reference, rejecting update"), "\(event.text)")
       #expect(try await saveRecord(world, "note", "NONE", to: "P")["serverErrorCode"] == nil)
       try await world.save("A", Self.deletion, query: ["wait": "export"])
       #expect(try await world.liveRecords().map(\.recordName) == ["note"])
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a record may be validated against an object, and not against one that is gone`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a record may be validated against an object, and not against one that is gone`(_ kind: StoreKind) async throws {
     try await with(kind) { world in
       try await world.setUp("A")
       try await world.save("A", Self.photo, query: ["wait": "export"])
       try await world.save("A", Self.deletion, query: ["wait": "export"])
-      #expect(try await saveRecord(world, "note", "VALIDATE", to: "P")["serverErrorCode"]?.string == "VALIDATING_REFERENCE_ERROR")
+      #expect(
+        try await saveRecord(world, "note", "VALIDATE", to: "P")["serverErrorCode"]?.string
+          == "VALIDATING_REFERENCE_ERROR")
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a record that the caller may not read is in no import, no list and no object`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a record that the caller may not read is in no import, no list and no object`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
-      var schema = Schema.initial.merging(SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
+      var schema = Schema.initial.merging(
+        SchemaGenerator.schema(for: ModelIndex(PhotoModel.model)), replacesConflicts: false)
       for index in schema.recordTypes.indices where schema.recordTypes[index].name == "CD_Photo" {
-        schema.recordTypes[index].grants = [Schema.Grant(permissions: [.write], role: "_creator"), Schema.Grant(permissions: [.create], role: "_icloud")]
+        schema.recordTypes[index].grants = [
+          Schema.Grant(permissions: [.write], role: "_creator"), Schema.Grant(permissions: [.create], role: "_icloud"),
+        ]
       }
       world.schemas.replaceSchema(schema, in: .development)
       try await world.setUp("A", user: "_alice", scope: .public)
@@ -92,13 +112,16 @@ import Testing
       let tag = #"{"changeType":"insert","entity":"Tag","objectID":"T","attributes":{"name":"t"}}"#
       try await world.save("A", Self.photo + "," + tag, query: ["wait": "export"], user: "_alice", scope: .public)
       func imported(_ store: String, _ user: String) async throws -> [String?] {
-        try await world.get("\(store)/changes", user: user, scope: .public).json["changes"]?.elements.map { $0["objectID"]?.string } ?? []
+        try await world.get("\(store)/changes", user: user, scope: .public).json["changes"]?.elements.map {
+          $0["objectID"]?.string
+        } ?? []
       }
       #expect(try await imported("B", "_bob") == ["T"])
       #expect(Set(try await imported("C", "_alice")) == ["P", "T"])
       #expect(try await world.get("B/objects/P", user: "_bob", scope: .public).status == 404)
       #expect(try await world.get("C/objects/P", user: "_alice", scope: .public).status == 200)
-      let records = try await world.send(world.request("POST", "stores/B/records", user: "_bob", scope: .public), #"{"objectIDs":["P","T"]}"#)
+      let records = try await world.send(
+        world.request("POST", "stores/B/records", user: "_bob", scope: .public), #"{"objectIDs":["P","T"]}"#)
       #expect(records.records.map(\.code) == ["NOT_FOUND", nil])
     }
   }

@@ -39,7 +39,9 @@ extension ExportSchedule {
   #expect(schedule.wakeAt == 31_000 && schedule.throttled == [1: 31_000])
   let changes = [schedule.takeThrottlesChange(), schedule.takeThrottlesChange()]
   #expect(changes == [true, false])
-  for signal in [ExportSignal.backlog(mirrorKey: 1), .finished(mirrorKey: 1, moreComing: true, running: nil, retryAt: nil), .tick] {
+  for signal in [
+    ExportSignal.backlog(mirrorKey: 1), .finished(mirrorKey: 1, moreComing: true, running: nil, retryAt: nil), .tick,
+  ] {
     #expect(schedule.drains(after: signal, at: 30_999, jitter: 0) == [], "nobody tries before")
   }
   #expect(schedule.drains(after: .backlog(mirrorKey: 2), at: 5000, jitter: 0) == [Drain(mirrorKey: 2)], "others go on")
@@ -53,11 +55,17 @@ extension ExportSchedule {
 
 @Test func `somebody else's failure throttles a store, too, and a drain under way ends before the next begins`() {
   var schedule = ExportSchedule()
-  #expect(schedule.drains(after: .failed(mirrorKey: 1, .transient(retryAfter: nil), running: nil, isDrain: false), at: 0, jitter: 50) == [])
+  #expect(
+    schedule.drains(
+      after: .failed(mirrorKey: 1, .transient(retryAfter: nil), running: nil, isDrain: false), at: 0, jitter: 50) == [])
   #expect(schedule.throttled == [1: 1050])
   #expect(schedule.drains(after: .tick, at: 1050, jitter: 0) == [Drain(mirrorKey: 1)])
-  #expect(schedule.drains(after: .failed(mirrorKey: 1, .poisoned, running: nil, isDrain: false), at: 1060, jitter: 0) == [])
-  #expect(schedule.drains(after: .failed(mirrorKey: 1, .gone, running: nil, isDrain: true), at: 1070, jitter: 0) == [Drain(mirrorKey: 1)])
+  #expect(
+    schedule.drains(after: .failed(mirrorKey: 1, .poisoned, running: nil, isDrain: false), at: 1060, jitter: 0) == [])
+  #expect(
+    schedule.drains(after: .failed(mirrorKey: 1, .gone, running: nil, isDrain: true), at: 1070, jitter: 0) == [
+      Drain(mirrorKey: 1)
+    ])
   // A failure that even a drain can't take apart is retried after ever longer delays.
   var delays: [Int64] = []
   var now: Int64 = 2000
@@ -107,9 +115,16 @@ extension ExportSchedule {
   position.zones = [ImportPosition.hash(of: "a"): 5, ImportPosition.hash(of: "b"): 6]
   let token = position.token(of: database)
   #expect(try ImportPosition(try SyncToken(token.text, as: .importBatch), of: database) == position)
-  #expect(throws: RecordError.self) { try ImportPosition(token, of: StoredDatabase(key: 1, id: id, incarnation: 78, sequence: 100)) }
-  #expect(throws: RecordError.self) { try ImportPosition(token, of: StoredDatabase(key: 1, id: id, incarnation: 77, sequence: 59)) }
-  for positions in [[], [SyncToken.Position(incarnation: 77, sequence: 1)], [.init(incarnation: 77, sequence: 1), .init(incarnation: 77, sequence: 3)]]
+  #expect(throws: RecordError.self) {
+    try ImportPosition(token, of: StoredDatabase(key: 1, id: id, incarnation: 78, sequence: 100))
+  }
+  #expect(throws: RecordError.self) {
+    try ImportPosition(token, of: StoredDatabase(key: 1, id: id, incarnation: 77, sequence: 59))
+  }
+  for positions in [
+    [], [SyncToken.Position(incarnation: 77, sequence: 1)],
+    [.init(incarnation: 77, sequence: 1), .init(incarnation: 77, sequence: 3)],
+  ]
     as [[SyncToken.Position]]
   {
     #expect(throws: RecordError.self) { try ImportPosition(SyncToken(.importBatch, positions), of: database) }
@@ -122,20 +137,30 @@ extension ExportSchedule {
   let journal = ImportJournal()
   let store = HeldMirror(mirror: MirrorID(shard: 0, key: 1), epoch: 1)
   func note(_ saved: Int, after start: Int64, to end: Int64, moreComing: Bool, at now: Int64) async -> StoredEvent? {
-    await journal.note(ImportedPage(savedCount: saved, moreComing: moreComing, sequence: end), after: start, of: store, at: now, identifier: "i\(now)")
+    await journal.note(
+      ImportedPage(savedCount: saved, moreComing: moreComing, sequence: end), after: start, of: store, at: now,
+      identifier: "i\(now)")
   }
   #expect(await note(0, after: 0, to: 0, moreComing: false, at: 1) == nil)
   let start = await note(5, after: 0, to: 5, moreComing: true, at: 2)
   #expect(start?.identifier == "i2" && start?.endedAt == nil && start?.number == 0)
   await journal.stored(9, of: store)
-  #expect(await note(5, after: 0, to: 5, moreComing: true, at: 3) == nil, "the page that is asked for twice counts once")
+  #expect(
+    await note(5, after: 0, to: 5, moreComing: true, at: 3) == nil, "the page that is asked for twice counts once")
   #expect(await note(5, after: 5, to: 10, moreComing: true, at: 3) == nil)
   let end = await note(0, after: 10, to: 12, moreComing: false, at: 4)
-  #expect(end == StoredEvent(number: 9, identifier: "i2", kind: .import, startedAt: 2, endedAt: 4, succeeded: true, savedCount: 10))
+  #expect(
+    end
+      == StoredEvent(
+        number: 9, identifier: "i2", kind: .import, startedAt: 2, endedAt: 4, succeeded: true, savedCount: 10))
   #expect(await journal.position(of: store) == 12)
   #expect(await note(5, after: 5, to: 12, moreComing: false, at: 5) == nil, "T-V03")
-  #expect(await note(5, after: 5, to: 12, moreComing: false, at: 100_000)?.identifier == "i100000", "much later it is another import")
-  #expect(await journal.position(of: HeldMirror(mirror: MirrorID(shard: 1, key: 1), epoch: 1)) == nil, "another shard's store of the same key is another one")
+  #expect(
+    await note(5, after: 5, to: 12, moreComing: false, at: 100_000)?.identifier == "i100000",
+    "much later it is another import")
+  #expect(
+    await journal.position(of: HeldMirror(mirror: MirrorID(shard: 1, key: 1), epoch: 1)) == nil,
+    "another shard's store of the same key is another one")
   #expect(await journal.confirm(12, of: store, stored: 0))
   #expect(await journal.confirm(12, of: store, stored: 0) == false)
   #expect(await journal.confirmed(of: store) == 12)

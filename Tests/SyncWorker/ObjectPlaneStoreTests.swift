@@ -11,11 +11,15 @@ import Testing
 
 @testable import WorkerHost
 
-private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"# }
+private func insertTag(_ id: String) -> String {
+  #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"\#(id)"}}"#
+}
 
 // MARK: Looking at objects
 
-@Test(arguments: StoreKind.allCases) func `an object shows its values, its sets, its record and its state`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `an object shows its values, its sets, its record and its state`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     try await world.save(
@@ -23,17 +27,25 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
       #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes"},"relationships":{"tags":["T","U"],"ratings":["R"]}},{"changeType":"insert","entity":"Rating","objectID":"R"},\#(insertTag("T")),\#(insertTag("U"))"#,
       query: ["wait": "export"])
     let object = try await world.get("A/objects/P").json
-    #expect(object["entity"]?.string == "Photo" && object["objectID"]?.string == "P" && object["syncState"]?.string == "clean")
+    #expect(
+      object["entity"]?.string == "Photo" && object["objectID"]?.string == "P" && object["syncState"]?.string == "clean"
+    )
     #expect(object["attributes"]?["displayName"]?.string == "Dunes" && object["attributes"]?["views"]?.int64 == 0)
     #expect(object["relationships"]?["tags"]?.elements.map(\.string) == ["T", "U"])
     #expect(object["relationships"]?["ratings"]?.elements.map(\.string) == ["R"])
     #expect(object["relationships"]?["photoData"]?.isNull == true)
-    #expect(object["record"]?["recordType"]?.string == "CD_Photo" && object["record"]?["fields"]?["CD_displayName"]?["value"]?.string == "Dunes")
+    #expect(
+      object["record"]?["recordType"]?.string == "CD_Photo"
+        && object["record"]?["fields"]?["CD_displayName"]?["value"]?.string == "Dunes")
     #expect(object["lastError"]?.isNull == true)
     for id in ["nobody", "T2"] { #expect(try await world.get("A/objects/\(id)").status == 404) }
-    let records = try await world.send(world.request("POST", "stores/A/records"), #"{"objectIDs":["T","nobody","P"]}"#).records
-    #expect(records.map { $0["serverErrorCode"]?.string ?? $0["recordType"]?.string } == ["CD_Tag", "NOT_FOUND", "CD_Photo"])
-    let permissions = try await world.send(world.request("POST", "stores/A/permissions"), #"{"objectIDs":["T","nobody"]}"#).json
+    let records = try await world.send(world.request("POST", "stores/A/records"), #"{"objectIDs":["T","nobody","P"]}"#)
+      .records
+    #expect(
+      records.map { $0["serverErrorCode"]?.string ?? $0["recordType"]?.string } == ["CD_Tag", "NOT_FOUND", "CD_Photo"])
+    let permissions = try await world.send(
+      world.request("POST", "stores/A/permissions"), #"{"objectIDs":["T","nobody"]}"#
+    ).json
     #expect(permissions["canModify"]?.bool == true)
     #expect(permissions["objects"]?.elements.map { $0["canUpdate"]?.bool } == [true, true])
   }
@@ -43,13 +55,16 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
   try await ObjectPlaneWorld.with(.sqlite) { world in
     try await world.setUp("A")
     try await world.save("A", insertTag("T"), query: ["wait": "export"])
-    let change = HistoryChange(changeType: .update, entity: "Tag", objectID: "T", attributes: [NamedValue(name: "name", value: .string("new"))])
-    try await world.appendWithoutExport([HistoryTransaction(transactionID: "x", timestamp: 0, changes: [change])], to: "A")
+    let change = HistoryChange(
+      changeType: .update, entity: "Tag", objectID: "T", attributes: [NamedValue(name: "name", value: .string("new"))])
+    try await world.appendWithoutExport(
+      [HistoryTransaction(transactionID: "x", timestamp: 0, changes: [change])], to: "A")
     let object = try await world.get("A/objects/T").json
     #expect(object["syncState"]?.string == "dirty" && object["attributes"]?["name"]?.string == "new")
     #expect(object["record"]?["fields"]?["CD_name"]?["value"]?.string == "T")
     try await world.save(
-      "A", insertTag("U") + #",{"changeType":"update","entity":"Tag","objectID":"U","relationships":{"photos":["T"]}}"#, query: ["wait": "export"])
+      "A", insertTag("U") + #",{"changeType":"update","entity":"Tag","objectID":"U","relationships":{"photos":["T"]}}"#,
+      query: ["wait": "export"])
     let quarantined = try await world.get("A/objects/U").json
     #expect(quarantined["syncState"]?.string == "quarantined")
     #expect(quarantined["lastError"]?["reason"]?.string?.contains("Tag.photos") == true)
@@ -58,34 +73,42 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
 
 // MARK: Other people, other databases
 
-@Test(arguments: StoreKind.allCases) func `another user's store, and another database's, look like one that does not exist`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `another user's store, and another database's, look like one that does not exist`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     try await world.setUp("A-public", scope: .public)
     try await world.save("A", insertTag("T"))
     for (method, path) in [
-      ("GET", "changes"), ("GET", "history"), ("GET", "events"), ("GET", "status"), ("GET", "objects/T"), ("POST", "transactions"), ("POST", "records"),
+      ("GET", "changes"), ("GET", "history"), ("GET", "events"), ("GET", "status"), ("GET", "objects/T"),
+      ("POST", "transactions"), ("POST", "records"),
       ("POST", "permissions"), ("POST", "reset"), ("DELETE", "history"), ("DELETE", ""), ("GET", "shares"),
     ] {
       let body = method == "POST" ? #"{"transactions":[],"objectIDs":[]}"# : ""
       let token = SyncToken(.history, incarnation: 1, sequence: 0).text
       func reply(_ store: String, user: String, scope: DatabaseScope, owner: String? = nil) async throws -> PlaneReply {
-        try await world.send(world.request(method, "stores/\(store)/\(path)", query: ["before": token], user: user, owner: owner, scope: scope), body)
+        try await world.send(
+          world.request(
+            method, "stores/\(store)/\(path)", query: ["before": token], user: user, owner: owner, scope: scope), body)
       }
       let missing = try await reply("Z", user: "_mallory", scope: .private)
       #expect(missing.status == 404 && missing.code == "NOT_FOUND", "\(method) \(path)")
       for (store, user, scope, owner) in [
-        ("A", "_mallory", DatabaseScope.private, "_alice"), ("A", "_mallory", .private, nil), ("A", "_alice", .shared, nil), ("A-public", "_mallory", .public, nil),
+        ("A", "_mallory", DatabaseScope.private, "_alice"), ("A", "_mallory", .private, nil),
+        ("A", "_alice", .shared, nil), ("A-public", "_mallory", .public, nil),
         ("A", "_alice", .public, nil),
       ] as [(String, String, DatabaseScope, String?)] {
         let foreign = try await reply(store, user: user, scope: scope, owner: owner)
-        #expect(foreign.text == missing.text.replacing("store Z", with: "store \(store)"), "\(method) \(path) as \(user)")
+        #expect(
+          foreign.text == missing.text.replacing("store Z", with: "store \(store)"), "\(method) \(path) as \(user)")
       }
     }
     let stolen = try await world.send(
-      world.request("PUT", "stores/A-public", user: "_mallory", scope: .public), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
+      world.request("PUT", "stores/A-public", user: "_mallory", scope: .public),
+      #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
     #expect(stolen.status == 404)
-    let twice = try await world.send(world.request("PUT", "stores/A", scope: .shared), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
+    let twice = try await world.send(
+      world.request("PUT", "stores/A", scope: .shared), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
     #expect(twice.status == 409)
     #expect(try await world.liveRecords().map(\.recordName) == ["T"])
   }
@@ -107,26 +130,33 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
     #expect(changes["changes"]?.count == 0 && changes["caughtUp"]?.bool == true)
     try await world.setUp("A")
     try await world.save("A", insertTag("T"))
-    #expect(try await world.get("S/changes", ["after": try #require(changes["importToken"]?.string)], scope: .shared).json["changes"]?.count == 0)
+    #expect(
+      try await world.get("S/changes", ["after": try #require(changes["importToken"]?.string)], scope: .shared).json[
+        "changes"]?.count == 0)
     #expect(try await world.get("S/shares", scope: .shared).text == #"{"shares":[]}"#)
     for path in ["shares", "accept", "purge"] {
-      #expect(try await world.send(world.request("POST", "stores/S/\(path)", scope: .shared), "{}").status == 400, "\(path)")
+      #expect(
+        try await world.send(world.request("POST", "stores/S/\(path)", scope: .shared), "{}").status == 400, "\(path)")
     }
     let elsewhere = try await world.send(world.request("POST", "stores/A/accept"), #"{"shortGUIDs":[{"value":"0x"}]}"#)
     #expect(elsewhere.status == 400 && elsewhere.json["cocoaErrorCode"]?.int64 == 134091)
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `a store of the public database lives in its default zone, and objects belong to who made them`(_ kind: StoreKind) async throws
+@Test(arguments: StoreKind.allCases)
+func `a store of the public database lives in its default zone, and objects belong to who made them`(_ kind: StoreKind)
+  async throws
 {
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A", user: "_alice", scope: .public)
     try await world.setUp("B", user: "_bob", scope: .public)
     try await world.save("A", insertTag("T"), query: ["wait": "export"], user: "_alice", scope: .public)
-    let change = try #require(try await world.get("B/changes", user: "_bob", scope: .public).json["changes"]?.elements.first)
+    let change = try #require(
+      try await world.get("B/changes", user: "_bob", scope: .public).json["changes"]?.elements.first)
     #expect(change["objectID"]?.string == "T" && change["zoneID"]?["zoneName"]?.string == "_defaultZone")
     func canUpdate(_ store: String, _ user: String) async throws -> [Bool?] {
-      let reply = try await world.send(world.request("POST", "stores/\(store)/permissions", user: user, scope: .public), #"{"objectIDs":["T","new"]}"#)
+      let reply = try await world.send(
+        world.request("POST", "stores/\(store)/permissions", user: user, scope: .public), #"{"objectIDs":["T","new"]}"#)
       return reply.json["objects"]?.elements.map { $0["canUpdate"]?.bool } ?? []
     }
     #expect(try await canUpdate("A", "_alice") == [true, true])
@@ -136,7 +166,10 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
 
 // MARK: Reset and removal
 
-@Test(arguments: StoreKind.allCases) func `a reset store is sent everything, its own records included, and its old history tokens have expired`(_ kind: StoreKind)
+@Test(arguments: StoreKind.allCases)
+func `a reset store is sent everything, its own records included, and its old history tokens have expired`(
+  _ kind: StoreKind
+)
   async throws
 {
   try await ObjectPlaneWorld.with(kind) { world in
@@ -144,11 +177,14 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
     try await world.save("A", insertTag("T"))
     #expect(try await a.pull().isEmpty)
     let change = HistoryChange(changeType: .insert, entity: "Tag", objectID: "late")
-    try await world.appendWithoutExport([HistoryTransaction(transactionID: "x", timestamp: 0, changes: [change])], to: "A")
+    try await world.appendWithoutExport(
+      [HistoryTransaction(transactionID: "x", timestamp: 0, changes: [change])], to: "A")
     let token = try #require(try await world.get("A/history").json["historyToken"]?.string)
     let reply = try await world.send(world.request("POST", "stores/A/reset"), #"{"reason":"HistoryExpired"}"#)
     #expect(reply.status == 200 && reply.json["importToken"]?.isNull == true)
-    #expect(try await world.liveRecords().map(\.recordName) == ["T", "late"], "what was saved is exported before it is forgotten")
+    #expect(
+      try await world.liveRecords().map(\.recordName) == ["T", "late"],
+      "what was saved is exported before it is forgotten")
     let changes = try await world.get("A/changes").json["changes"]?.elements ?? []
     #expect(changes.map { $0["objectID"]?.string } == ["T", "late"])
     let expired = try await world.get("A/history", ["after": token])
@@ -158,7 +194,8 @@ private func insertTag(_ id: String) -> String { #"{"changeType":"insert","entit
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `a forgotten store is gone, its records stay`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `a forgotten store is gone, its records stay`(_ kind: StoreKind) async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     try await world.setUp("A")
     try await world.save("A", insertTag("T"))
@@ -177,12 +214,16 @@ private let badBodies: [(body: String, reason: String)] = [
   ("not json", "The body is not JSON"), ("[]", "must be a JSON object"), ("{}", "transactions must be an array"),
   (#"{"transactions":{}}"#, "transactions must be an array"),
   (#"{"transactions":[5]}"#, "transactions[0]"), (#"{"transactions":[{"changes":[]}]}"#, "transactionID"),
-  (#"{"transactions":[{"transactionID":"","changes":[]}]}"#, "transactionID"), (#"{"transactions":[{"transactionID":"1"}]}"#, "changes"),
+  (#"{"transactions":[{"transactionID":"","changes":[]}]}"#, "transactionID"),
+  (#"{"transactions":[{"transactionID":"1"}]}"#, "changes"),
   (#"{"transactions":[{"transactionID":"1","timestamp":"yesterday","changes":[]}]}"#, "timestamp"),
-  (String(repeating: "[", count: 70) + String(repeating: "]", count: 70), "The body is not JSON"), ("{\"transactions\":[],\"transactions\":[]}", "The body is not JSON"),
+  (String(repeating: "[", count: 70) + String(repeating: "]", count: 70), "The body is not JSON"),
+  ("{\"transactions\":[],\"transactions\":[]}", "The body is not JSON"),
 ]
 
-@Test(arguments: badBodies) func `a body that is no list of transactions is refused naming the place`(_ body: String, _ reason: String) async throws {
+@Test(arguments: badBodies) func `a body that is no list of transactions is refused naming the place`(
+  _ body: String, _ reason: String
+) async throws {
   try await ObjectPlaneWorld.with(.memory) { world in
     try await world.setUp("A")
     let reply = try await world.send(world.request("POST", "stores/A/transactions"), body)
@@ -195,20 +236,27 @@ private let badBodies: [(body: String, reason: String)] = [
 @Test func `a body that is not UTF-8 is refused`() async throws {
   try await ObjectPlaneWorld.with(.memory) { world in
     try await world.setUp("A")
-    let body: [UInt8] = Array(#"{"transactions":[{"transactionID":""#.utf8) + [0xff, 0xfe] + Array(#"","changes":[]}]}"#.utf8)
+    let body: [UInt8] =
+      Array(#"{"transactions":[{"transactionID":""#.utf8) + [0xff, 0xfe] + Array(#"","changes":[]}]}"#.utf8)
     await #expect(throws: RecordError.self) {
-      try await world.plane.respond(to: world.request("POST", "stores/A/transactions"), body: body, in: world.store, startNext: {})
+      try await world.plane.respond(
+        to: world.request("POST", "stores/A/transactions"), body: body, in: world.store, startNext: {})
     }
   }
 }
 
 @Test(
   arguments: [
-    ("GET", "stores/A/changes", ["limit": "0"], 400), ("GET", "stores/A/changes", ["limit": "many"], 400), ("GET", "stores/A/changes", ["wait": "-1"], 400),
-    ("GET", "stores/A/history", ["limit": "-5"], 400), ("GET", "stores/A/history", ["after": "garbage"], 400), ("GET", "stores/A/events", ["type": "lunch"], 400),
-    ("GET", "stores/A/events", ["after": "x"], 400), ("DELETE", "stores/A/history", [:], 400), ("DELETE", "stores/A/history", ["before": "AAAA"], 400),
-    ("POST", "stores/A/transactions", ["wait": "lunch"], 400), ("POST", "stores/A/records", [:], 400), ("POST", "stores/A/permissions", [:], 400),
-    ("PUT", "stores/A", [:], 400), ("GET", "stores/A/lunch", [:], 404), ("GET", "stores", [:], 404), ("GET", "lunch/A", [:], 404), ("POST", "stores/A/changes", [:], 405),
+    ("GET", "stores/A/changes", ["limit": "0"], 400), ("GET", "stores/A/changes", ["limit": "many"], 400),
+    ("GET", "stores/A/changes", ["wait": "-1"], 400),
+    ("GET", "stores/A/history", ["limit": "-5"], 400), ("GET", "stores/A/history", ["after": "garbage"], 400),
+    ("GET", "stores/A/events", ["type": "lunch"], 400),
+    ("GET", "stores/A/events", ["after": "x"], 400), ("DELETE", "stores/A/history", [:], 400),
+    ("DELETE", "stores/A/history", ["before": "AAAA"], 400),
+    ("POST", "stores/A/transactions", ["wait": "lunch"], 400), ("POST", "stores/A/records", [:], 400),
+    ("POST", "stores/A/permissions", [:], 400),
+    ("PUT", "stores/A", [:], 400), ("GET", "stores/A/lunch", [:], 404), ("GET", "stores", [:], 404),
+    ("GET", "lunch/A", [:], 404), ("POST", "stores/A/changes", [:], 405),
     ("GET", "stores/A", [:], 405), ("PUT", "stores/_A", [:], 404),
   ] as [(String, String, [String: String], Int)]) func `a request that makes no sense is refused and changes nothing`(
     _ method: String, _ path: String, _ query: [String: String], _ status: Int
@@ -231,24 +279,31 @@ private let badBodies: [(body: String, reason: String)] = [
     let all = try await world.get("A/events").json
     let events = all["events"]?.elements ?? []
     #expect(events.map { $0["type"]?.string } == ["setup", "export", "export", "export"])
-    let after = try await world.get("A/events", ["after": try #require(events[1]["identifier"]?.string)]).json["events"]?.elements ?? []
+    let after =
+      try await world.get("A/events", ["after": try #require(events[1]["identifier"]?.string)]).json["events"]?.elements
+      ?? []
     #expect(after.map { $0["identifier"]?.string } == events.dropFirst(2).map { $0["identifier"]?.string })
-    #expect(try await world.get("A/events", ["after": try #require(all["lastEvent"]?.string)]).json["events"]?.count == 0)
+    #expect(
+      try await world.get("A/events", ["after": try #require(all["lastEvent"]?.string)]).json["events"]?.count == 0)
     #expect(try await world.get("A/events", ["limit": "2"]).json["moreComing"]?.bool == true)
   }
 }
 
 // MARK: Too many
 
-@Test(arguments: StoreKind.allCases) func `a user has so many stores of a database, and room again when one is forgotten`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `a user has so many stores of a database, and room again when one is forgotten`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind, storeLimit: 3) { world in
     for name in ["A", "B", "C"] { try await world.setUp(name) }
     func setUp(_ name: String, user: String = "_alice", scope: DatabaseScope = .private) async throws -> PlaneReply {
-      try await world.send(world.request("PUT", "stores/\(name)", user: user, scope: scope), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
+      try await world.send(
+        world.request("PUT", "stores/\(name)", user: user, scope: scope),
+        #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
     }
     let refused = try await setUp("D")
     #expect(refused.status == 413 && refused.code == "QUOTA_EXCEEDED", "\(refused.text)")
-    #expect(refused.reason == "You have 3 stores of the database, which is the limit: DELETE those of devices that are gone")
+    #expect(
+      refused.reason == "You have 3 stores of the database, which is the limit: DELETE those of devices that are gone")
     #expect(try await world.get("D/status").status == 404, "nothing of it is there")
     // A known store is set up again. Other users, and the same user in another database, have room of their own.
     #expect(try await setUp("A").status == 200)

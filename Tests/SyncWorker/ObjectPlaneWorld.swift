@@ -28,65 +28,6 @@ enum StoreKind: String, CaseIterable, Sendable {
   case memory, sqlite
 }
 
-/// A directory of models; a model's schema is deployed with it.
-final class ModelSchemas: SchemaSource {
-  private let models: Mutex<[Environment: [ManagedObjectModel]]>
-  private let schemas: Mutex<[Environment: Schema]>
-  private let version = Mutex<Int64>(1)
-
-  init(_ models: [Environment: [ManagedObjectModel]]) {
-    self.models = Mutex(models)
-    schemas = Mutex(models.mapValues { $0.reduce(Schema.initial) { $0.merging(SchemaGenerator.schema(for: ModelIndex($1)), replacesConflicts: false) } })
-  }
-
-  func schema(of container: ContainerID, _ environment: Environment) async throws(RecordError) -> EnvironmentSchema {
-    let known = models.withLock { $0[environment] ?? [] }
-    let byHash = Dictionary(known.map { (ModelIndex($0).modelHash, $0) }, uniquingKeysWith: { first, _ in first })
-    return EnvironmentSchema(
-      version: version.withLock { $0 }, schema: schemas.withLock { $0[environment] ?? Schema.initial }, models: byHash,
-      latestModelHash: known.last.map { ModelIndex($0).modelHash }, userRoles: userRoles.withLock { $0 }, rules: rules.withLock { $0 })
-  }
-
-  private let rules = Mutex<EnvironmentRules>(.none)
-
-  /// Declares unique constraints as an operator does.
-  func declare(_ unique: EnvironmentRules.Unique...) {
-    rules.withLock { $0 = EnvironmentRules(unique: unique) }
-    version.withLock { $0 += 1 }
-  }
-
-  /// Custom roles by user, as an operator granted them.
-  let userRoles = Mutex<[String: [String]]>([:])
-
-  /// Quotas by user, as an operator set them.
-  let userQuotas = Mutex<[String: Int64]>([:])
-
-  func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding? {
-    userQuotas.withLock { $0[userRecordName] }.map { UserStanding(quotaByteCount: $0) }
-  }
-
-  let extended = Mutex<[ExtendSchema.SchemaField]>([])
-
-  func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {
-    extended.withLock { $0 += fields }
-  }
-
-  /// As if every model had been forgotten.
-  func forgetModels(in environment: Environment) { models.withLock { $0[environment] = [] } }
-
-  /// A further model, deployed with its schema.
-  func add(_ model: ManagedObjectModel, to environment: Environment) {
-    models.withLock { $0[environment, default: []].append(model) }
-    schemas.withLock { $0[environment] = ($0[environment] ?? Schema.initial).merging(SchemaGenerator.schema(for: ModelIndex(model)), replacesConflicts: false) }
-  }
-
-  /// The schema as if an operator had replaced it.
-  func replaceSchema(_ schema: Schema, in environment: Environment) {
-    schemas.withLock { $0[environment] = schema }
-    version.withLock { $0 += 1 }
-  }
-}
-
 /// Databases in one shard, seen through the object plane.
 final class ObjectPlaneWorld: Sendable {
   static let container = ContainerID(rawValue: "iCloud.org.example.photos")!
@@ -104,16 +45,20 @@ final class ObjectPlaneWorld: Sendable {
   let keys: KeyRing
   var assets: AssetStore { AssetStore(directory: folder + "/assets", keys: keys) }
 
-  private init(_ store: any ShardStore, folder: String, schemas: ModelSchemas, keys: KeyRing, assetThreshold: Int?, storeLimit: Int) {
+  private init(
+    _ store: any ShardStore, folder: String, schemas: ModelSchemas, keys: KeyRing, assetThreshold: Int?, storeLimit: Int
+  ) {
     self.keys = keys
     self.store = store
     self.folder = folder
     self.schemas = schemas
     let context = SharedContext(
-      clock: clock, random: random, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets", keys: keys),
+      clock: clock, random: random, schemas: schemas, changes: changes,
+      assets: AssetStore(directory: folder + "/assets", keys: keys),
       assetThresholdByteCount: assetThreshold, storeLimit: storeLimit,
       pause: { [clock] duration in
-        let end = clock.now + duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
+        let end =
+          clock.now + duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
         while clock.now < end, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
       })
     plane = MirrorAPI(context: context)
@@ -125,7 +70,8 @@ final class ObjectPlaneWorld: Sendable {
 
   /// Runs `body` in a fresh world and cleans up behind it.
   static func with(
-    _ kind: StoreKind, models: [Environment: [ManagedObjectModel]] = [.development: [PhotoModel.model], .production: []],
+    _ kind: StoreKind,
+    models: [Environment: [ManagedObjectModel]] = [.development: [PhotoModel.model], .production: []],
     keepsPastStates: Bool = false, keys: KeyRing = testKeys, assetThreshold: Int? = nil, storeLimit: Int = 0,
     commitFailure: @escaping @Sendable (Int) -> StoreError? = { _ in nil },
     _ body: (ObjectPlaneWorld) async throws -> Void
@@ -134,14 +80,21 @@ final class ObjectPlaneWorld: Sendable {
     defer { try? FileManager.default.removeItem(atPath: folder) }
     let store: any ShardStore
     switch kind {
-    case .memory: store = try await InMemoryRecordStore(shardCount: 1, keepsPastStates: keepsPastStates, commitFailure: commitFailure).open(shard: 0)
+    case .memory:
+      store = try await InMemoryRecordStore(
+        shardCount: 1, keepsPastStates: keepsPastStates, commitFailure: commitFailure
+      ).open(shard: 0)
     case .sqlite:
       var options = SQLiteRecordStore.Options()
       options.keepsPastStates = keepsPastStates
       let assets = AssetStore(directory: folder + "/assets", keys: keys)
-      store = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys, options: options), shardCount: 1).open(shard: 0)
+      store = try await SQLiteRecordStore(
+        SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys, options: options), shardCount: 1
+      ).open(shard: 0)
     }
-    let world = ObjectPlaneWorld(store, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold, storeLimit: storeLimit)
+    let world = ObjectPlaneWorld(
+      store, folder: folder, schemas: ModelSchemas(models), keys: keys, assetThreshold: assetThreshold,
+      storeLimit: storeLimit)
     do {
       try await body(world)
     } catch {
@@ -155,8 +108,11 @@ final class ObjectPlaneWorld: Sendable {
   func restored(_ body: (ObjectPlaneWorld) async throws -> Void) async throws {
     await store.close()
     try ShardRenewal(shard: 0, startedAt: 0, now: clock.now).run(at: folder + "/shards/shard-0.sqlite")
-    let again = try await SQLiteRecordStore(SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys), shardCount: 1).open(shard: 0)
-    let world = ObjectPlaneWorld(again, folder: folder, schemas: schemas, keys: keys, assetThreshold: nil, storeLimit: 0)
+    let again = try await SQLiteRecordStore(
+      SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys), shardCount: 1
+    ).open(shard: 0)
+    let world = ObjectPlaneWorld(
+      again, folder: folder, schemas: schemas, keys: keys, assetThreshold: nil, storeLimit: 0)
     do {
       try await body(world)
     } catch {
@@ -181,14 +137,16 @@ final class ObjectPlaneWorld: Sendable {
   }
 
   func request(
-    _ method: String, _ path: String, on plane: DatabaseRequest.Plane = .object, query: [String: String] = [:], user: String? = "_alice", owner: String? = nil,
+    _ method: String, _ path: String, on plane: DatabaseRequest.Plane = .object, query: [String: String] = [:],
+    user: String? = "_alice", owner: String? = nil,
     scope: DatabaseScope = .private,
     environment: Environment = .development
   ) -> DatabaseRequest {
     let owner = scope == .public ? DatabaseID.publicOwner : owner ?? user ?? "_alice"
     return DatabaseRequest(
       plane: plane, method: method, path: path.split(separator: "/").map(String.init), query: query,
-      database: DatabaseID(container: Self.container, environment: environment, owner: owner), scope: scope, caller: Caller(userRecordName: user),
+      database: DatabaseID(container: Self.container, environment: environment, owner: owner), scope: scope,
+      caller: Caller(userRecordName: user),
       requestID: "request \(Self.requestCount.add(1, ordering: .relaxed).newValue)", baseURL: "https://host")
   }
 
@@ -207,9 +165,12 @@ final class ObjectPlaneWorld: Sendable {
   }
 
   @discardableResult
-  func setUp(_ store: String, user: String = "_alice", scope: DatabaseScope = .private, more: String = "") async throws -> PlaneReply {
+  func setUp(_ store: String, user: String = "_alice", scope: DatabaseScope = .private, more: String = "") async throws
+    -> PlaneReply
+  {
     let reply = try await send(
-      request("PUT", "stores/\(store)", user: user, scope: scope), #"{"modelHash":"\#(Self.modelHash)","device":{"name":"d"}\#(more)}"#)
+      request("PUT", "stores/\(store)", user: user, scope: scope),
+      #"{"modelHash":"\#(Self.modelHash)","device":{"name":"d"}\#(more)}"#)
     try #require(reply.status == 200, "\(reply.text)")
     return reply
   }
@@ -217,14 +178,20 @@ final class ObjectPlaneWorld: Sendable {
   /// Saves one transaction.
   @discardableResult
   func save(
-    _ store: String, _ changes: String, id: String? = nil, author: String = "app", query: [String: String] = [:], user: String = "_alice",
+    _ store: String, _ changes: String, id: String? = nil, author: String = "app", query: [String: String] = [:],
+    user: String = "_alice",
     scope: DatabaseScope = .private
   ) async throws -> PlaneReply {
-    let transaction = #"{"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"\#(author)","changes":[\#(changes)]}"#
-    return try await send(request("POST", "stores/\(store)/transactions", query: query, user: user, scope: scope), #"{"transactions":[\#(transaction)]}"#)
+    let transaction =
+      #"{"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"\#(author)","changes":[\#(changes)]}"#
+    return try await send(
+      request("POST", "stores/\(store)/transactions", query: query, user: user, scope: scope),
+      #"{"transactions":[\#(transaction)]}"#)
   }
 
-  func get(_ path: String, _ query: [String: String] = [:], user: String = "_alice", scope: DatabaseScope = .private) async throws -> PlaneReply {
+  func get(_ path: String, _ query: [String: String] = [:], user: String = "_alice", scope: DatabaseScope = .private)
+    async throws -> PlaneReply
+  {
     try await send(request("GET", "stores/\(path)", query: query, user: user, scope: scope))
   }
 
@@ -233,73 +200,13 @@ final class ObjectPlaneWorld: Sendable {
     try await store.enqueue { _ in }.value
     let database = request("GET", "stores/x").database
     return try await store.read { snapshot in
-      guard let row = try snapshot.database(database), let zone = try snapshot.zone(named: ReservedName.privateMirrorZone, in: row.key) else { return [] }
-      return try snapshot.changes(in: zone.key, after: 0, limit: 10_000).filter { !$0.isDeleted }.map(\.record).sorted { $0.recordName < $1.recordName }
-    }
-  }
-}
-
-enum SecureRandomName {
-  static func make() -> String { UUID().uuidString }
-}
-
-/// Photo, PhotoData, Rating, Tag, Thumbnail: a graph with every kind of relationship.
-enum PhotoModel {
-  static let model = ManagedObjectModel(
-    entities: [
-      Entity(
-        name: "Photo",
-        attributes: [
-          Attribute(name: "displayName", type: .string), Attribute(name: "taken", type: .date), Attribute(name: "views", type: .integer32, defaultValue: "0"),
-          Attribute(name: "price", type: .decimal), Attribute(name: "ratio", type: .float), Attribute(name: "isFavorite", type: .boolean),
-          Attribute(name: "place", type: .composite, elements: [Attribute(name: "city", type: .string)]), Attribute(name: "uuid", type: .uuid),
-        ],
-        relationships: [
-          relationship("photoData", "PhotoData", "photo"), relationship("ratings", "Rating", "photo", isToMany: true),
-          relationship("tags", "Tag", "photos", isToMany: true),
-        ]),
-      Entity(name: "PhotoData", attributes: [Attribute(name: "data", type: .binary)], relationships: [relationship("photo", "Photo", "photoData")]),
-      Entity(
-        name: "Rating", attributes: [Attribute(name: "value", type: .integer16, defaultValue: "0", preservesValueOnDeletion: true)],
-        relationships: [relationship("photo", "Photo", "ratings")]),
-      Entity(
-        name: "Tag", attributes: [Attribute(name: "name", type: .string), Attribute(name: "photoCount", type: .integer64, isDerived: true)],
-        relationships: [relationship("photos", "Photo", "tags", isToMany: true)]),
-      Entity(name: "Abstract", isAbstract: true),
-    ], configurations: ["Cloud": ["Photo", "Tag"]])
-
-  private static func relationship(_ name: String, _ destination: String, _ inverse: String, isToMany: Bool = false) -> Relationship {
-    Relationship(name: name, destinationName: destination, inverseName: inverse, inverseEntityName: destination, isToMany: isToMany)
-  }
-}
-
-/// A device's naive state after import batches: objects by ID with their properties as JSON, and links.
-struct DeviceGraph: Equatable {
-  private(set) var objects: [String: [String: String]] = [:]
-  private(set) var links: Set<String> = []
-
-  mutating func apply(_ change: JSONValue) {
-    let id = change["objectID"]?.string ?? ""
-    switch change["changeType"]?.string {
-    case "save":
-      var properties = ["entity": change["entity"]?.string ?? ""]
-      for key in ["attributes", "relationships"] {
-        for (name, value) in change[key]?.members ?? [] {
-          var writer = JSONWriter()
-          writer.value(value)
-          properties[name] = String(decoding: writer.bytes, as: UTF8.self)
-        }
+      guard let row = try snapshot.database(database),
+        let zone = try snapshot.zone(named: ReservedName.privateMirrorZone, in: row.key)
+      else { return [] }
+      return try snapshot.changes(in: zone.key, after: 0, limit: 10_000).filter { !$0.isDeleted }.map(\.record).sorted {
+        $0.recordName < $1.recordName
       }
-      objects[id] = properties
-    case "delete": objects[id] = nil
-    case "link": links.insert(Self.link(change))
-    case "unlink": links.remove(Self.link(change))
-    default: break
     }
-  }
-
-  private static func link(_ change: JSONValue) -> String {
-    "\(change["entity"]?.string ?? "").\(change["relationship"]?.string ?? "") \(change["objectID"]?.string ?? "")→\(change["target"]?["objectID"]?.string ?? "")"
   }
 }
 
@@ -356,13 +263,17 @@ extension ObjectPlaneWorld {
   /// As if the worker had died between the save's commit and its export.
   /// - Returns: the store's key.
   @discardableResult
-  func appendWithoutExport(_ transactions: [HistoryTransaction], to storeIdentifier: String, scope: DatabaseScope = .private) async throws -> Int64 {
+  func appendWithoutExport(
+    _ transactions: [HistoryTransaction], to storeIdentifier: String, scope: DatabaseScope = .private
+  ) async throws -> Int64 {
     let id = request("GET", "stores/x", scope: scope).database
     return try await store.enqueue { store in
-      guard let database = try store.database(id), let mirror = try store.mirror(storeIdentifier, in: database.key) else { throw CancellationError() }
+      guard let database = try store.database(id), let mirror = try store.mirror(storeIdentifier, in: database.key)
+      else { throw CancellationError() }
       for (index, transaction) in transactions.enumerated() {
         let row = StoredTransaction(
-          number: mirror.lastTransactionNumber + Int64(index) + 1, transactionID: transaction.transactionID, author: transaction.author, appendedAt: 0,
+          number: mirror.lastTransactionNumber + Int64(index) + 1, transactionID: transaction.transactionID,
+          author: transaction.author, appendedAt: 0,
           payload: transaction.encoded())
         try store.append(row, to: mirror.key)
       }

@@ -11,54 +11,11 @@ import ServiceKit
 import Testing
 @testable import ZoneCommit
 
-extension ObjectPlaneWorld {
-  /// One call of a record client of alice's.
-  @discardableResult
-  func callRecords(_ path: String, _ body: String) async throws -> JSONValue {
-    let request = DatabaseRequest(
-      plane: .record, method: "POST", path: path.split(separator: "/").map(String.init), query: [:], database: request("GET", "x").database, scope: .private,
-      caller: Caller(userRecordName: "_alice"), requestID: random.uuid(), baseURL: "https://host")
-    let answer = try await records.respond(to: request, body: Array(body.utf8), in: store, startNext: {})
-    return try JSONValue(parsing: answer.body)
-  }
-
-  /// Makes a zone with a photo in it, as a web application does.
-  func makeZone(_ zone: String, photo: String) async throws {
-    let made = try await callRecords("zones/modify", #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}"#)
-    #expect(made["zones"]?.elements.first?["serverErrorCode"] == nil, "\(made.text)")
-    try await saveRecord("CD_Photo", photo, #""CD_entityName":{"value":"Photo"},"CD_displayName":{"value":"of \#(zone)"}"#, in: zone)
-  }
-
-  func saveRecord(_ type: String, _ name: String, _ fields: String, in zone: String) async throws {
-    let saved = try await callRecords(
-      "records/modify",
-      #"{"operations":[{"operationType":"forceUpdate","record":{"recordType":"\#(type)","recordName":"\#(name)","fields":{\#(fields)}}}],"zoneID":{"zoneName":"\#(zone)"}}"#
-    )
-    #expect(saved["records"]?.elements.first?["serverErrorCode"] == nil, "\(saved.text)")
-  }
-
-  /// The objects of each of alice's zones, as `name` or `name→target`, ascending.
-  func zones() async throws -> [String: [String]] {
-    try await store.enqueue { _ in }.value
-    let id = request("GET", "x").database
-    return try await store.read { snapshot in
-      guard let database = try snapshot.database(id) else { return [:] }
-      var zones: [String: [String]] = [:]
-      for zone in try snapshot.allZones(in: database.key, after: 0) where !zone.isDeleted {
-        zones[zone.zoneName] = try snapshot.changes(in: zone.key, after: 0, limit: 1000).filter { !$0.isDeleted }.map { row in
-          let target = row.record.fields.string("CD_photo") ?? row.record.fields.string(ReservedName.linkRecordNames)
-          let name = LinkRecord.isLink(recordType: row.record.recordType) ? "link" : row.record.recordName
-          return name + (target.map { "→" + $0 } ?? "")
-        }.sorted()
-      }
-      return zones
-    }
-  }
-}
-
 private let home = ReservedName.privateMirrorZone
 
-private func change(_ kind: String, _ entity: String, _ id: String, _ relationships: String = "", _ attributes: String = "") -> String {
+private func change(
+  _ kind: String, _ entity: String, _ id: String, _ relationships: String = "", _ attributes: String = ""
+) -> String {
   #"{"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
 }
 
@@ -67,7 +24,10 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
 }
 
 @Suite struct `Stores of several zones` {
-  @Test(arguments: StoreKind.allCases) func `T-E05 an object is edited in its zone, and new ones go to the zone of what they are connected with`(_ kind: StoreKind)
+  @Test(arguments: StoreKind.allCases)
+  func `T-E05 an object is edited in its zone, and new ones go to the zone of what they are connected with`(
+    _ kind: StoreKind
+  )
     async throws
   {
     try await ObjectPlaneWorld.with(kind) { world in
@@ -78,14 +38,23 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       let edit = change("update", "Photo", "P", #""ratings":["R"],"tags":{"add":["T"]}"#, #""displayName":"mine""#)
       let saved = try await world.save(
         "A",
-        [edit, insert("Rating", "R", "", #""value":4"#), insert("Tag", "T"), insert("Tag", "alone"), insert("PhotoData", "D", #""photo":"P""#)].joined(separator: ","),
+        [
+          edit, insert("Rating", "R", "", #""value":4"#), insert("Tag", "T"), insert("Tag", "alone"),
+          insert("PhotoData", "D", #""photo":"P""#),
+        ].joined(separator: ","),
         query: ["wait": "export"])
       #expect(saved.json["event"]?["succeeded"]?.bool == true, "\(saved.text)")
       #expect(try await world.zones() == ["Trips": ["D→P", "P", "R→P", "T", "link→P:T"], home: ["alone"]])
       // Later objects follow, also through assigned objects; so does a second device.
       try await b.pull()
-      try await world.save("B", [insert("Photo", "Q", #""tags":["T"]"#), insert("Photo", "H", #""tags":["alone"]"#)].joined(separator: ","), query: ["wait": "export"])
-      #expect(try await world.zones() == ["Trips": ["D→P", "P", "Q", "R→P", "T", "link→P:T", "link→Q:T"], home: ["H", "alone", "link→H:alone"]])
+      try await world.save(
+        "B",
+        [insert("Photo", "Q", #""tags":["T"]"#), insert("Photo", "H", #""tags":["alone"]"#)].joined(separator: ","),
+        query: ["wait": "export"])
+      #expect(
+        try await world.zones() == [
+          "Trips": ["D→P", "P", "Q", "R→P", "T", "link→P:T", "link→Q:T"], home: ["H", "alone", "link→H:alone"],
+        ])
       try await a.pull()
       try await b.pull()
       #expect(a.graph.objects["Q"] != nil && b.graph.objects["P"]?["displayName"] == #""mine""#)
@@ -93,13 +62,21 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       #expect(Set(world.changes.take().map(\.zoneName)) == ["Trips", home])
       // Every call finds it there.
       let object = try await world.get("A/objects/R").json
-      #expect(object["zoneID"]?["zoneName"]?.string == "Trips" && object["attributes"]?["value"]?.int64 == 4 && object["syncState"]?.string == "clean")
-      #expect(try await world.get("A/objects/T").json["relationships"]?["photos"]?.elements.compactMap(\.string) == ["P", "Q"])
-      let records = try await world.send(world.request("POST", "stores/A/records"), #"{"objectIDs":["R","H"]}"#).json["records"]?.elements ?? []
+      #expect(
+        object["zoneID"]?["zoneName"]?.string == "Trips" && object["attributes"]?["value"]?.int64 == 4
+          && object["syncState"]?.string == "clean")
+      #expect(
+        try await world.get("A/objects/T").json["relationships"]?["photos"]?.elements.compactMap(\.string) == [
+          "P", "Q",
+        ])
+      let records =
+        try await world.send(world.request("POST", "stores/A/records"), #"{"objectIDs":["R","H"]}"#).json["records"]?
+        .elements ?? []
       #expect(records.map { $0["zoneID"]?["zoneName"]?.string } == ["Trips", home])
       #expect(try await world.get("A/objects/R/explain").json["zoneID"]?["zoneName"]?.string == "Trips")
       // A deletion takes what it has to from its own zone, with what the model preserves.
-      try await world.save("A", change("delete", "Rating", "R") + "," + change("delete", "Tag", "T"), query: ["wait": "export"])
+      try await world.save(
+        "A", change("delete", "Rating", "R") + "," + change("delete", "Tag", "T"), query: ["wait": "export"])
       #expect(try await world.zones()["Trips"] == ["D→P", "P", "Q"])
       let history = try await world.get("A/history", ["changeType": "delete"]).text
       #expect(history.contains(#""value":4"#), "\(history)")
@@ -107,51 +84,69 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-E06 a save that would connect two zones is refused, naming both, and stores nothing`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `T-E06 a save that would connect two zones is refused, naming both, and stores nothing`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
       try await world.makeZone("Work", photo: "W")
       try await a.pull()
-      try await world.save("A", insert("Tag", "T", #""photos":["P"]"#) + "," + insert("Photo", "H"), query: ["wait": "export"])
+      try await world.save(
+        "A", insert("Tag", "T", #""photos":["P"]"#) + "," + insert("Photo", "H"), query: ["wait": "export"])
       let before = (try await world.zones(), try await world.get("A/history").text)
       let crossings = [
         insert("Tag", "N", #""photos":["P","W"]"#), change("update", "Tag", "T", #""photos":{"add":["W"]}"#),
-        insert("Rating", "R") + "," + change("update", "Photo", "P", #""ratings":["R"]"#) + "," + change("update", "Photo", "H", #""ratings":["R"]"#),
+        insert("Rating", "R") + "," + change("update", "Photo", "P", #""ratings":["R"]"#) + ","
+          + change("update", "Photo", "H", #""ratings":["R"]"#),
         insert("Tag", "fine") + "," + change("update", "Tag", "T", #""photos":{"add":["H"]}"#),
       ]
       for crossing in crossings {
         let refused = try await world.save("A", crossing)
         #expect(refused.status == 400 && refused.json["cocoaErrorCode"]?.int64 == 134060, "\(refused.text)")
-        #expect(refused.reason?.contains("Object graph corruption detected") == true && refused.reason?.contains("'Trips'") == true, "\(refused.text)")
+        #expect(
+          refused.reason?.contains("Object graph corruption detected") == true
+            && refused.reason?.contains("'Trips'") == true, "\(refused.text)")
       }
       #expect(try await world.save("A", crossings[1]).reason?.hasPrefix("transactions[0]: changes[0]: Tag T: ") == true)
       #expect(try await (world.zones(), world.get("A/history").text) == before)
       // Others are not held up, and the same objects may be related within their zones.
       let fine = try await world.save(
-        "A", change("update", "Tag", "T", #""photos":{"remove":["P","W"]}"#) + "," + insert("Tag", "N", #""photos":["W"]"#), query: ["wait": "export"])
+        "A",
+        change("update", "Tag", "T", #""photos":{"remove":["P","W"]}"#) + "," + insert("Tag", "N", #""photos":["W"]"#),
+        query: ["wait": "export"])
       #expect(fine.json["event"]?["succeeded"]?.bool == true, "\(fine.text)")
       #expect(try await world.zones() == ["Trips": ["P", "T"], "Work": ["N", "W", "link→W:N"], home: ["H"]])
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a save that is not exported goes with the objects that are connected with it later`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a save that is not exported goes with the objects that are connected with it later`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
       try await a.pull()
       let waiting = [
         HistoryChange(changeType: .insert, entity: "Tag", objectID: "T"),
-        HistoryChange(changeType: .insert, entity: "Photo", objectID: "Q", relationships: [NamedValue(name: "tags", value: .toMany(["T"]))]),
+        HistoryChange(
+          changeType: .insert, entity: "Photo", objectID: "Q",
+          relationships: [NamedValue(name: "tags", value: .toMany(["T"]))]),
       ]
-      try await world.appendWithoutExport([HistoryTransaction(transactionID: "1", timestamp: 0, changes: waiting)], to: "A")
+      try await world.appendWithoutExport(
+        [HistoryTransaction(transactionID: "1", timestamp: 0, changes: waiting)], to: "A")
       try await world.save("A", change("update", "Photo", "P", #""tags":{"add":["T"]}"#), query: ["wait": "export"])
       let zones = try await world.zones()
       #expect(zones == ["Trips": ["P", "Q", "T", "link→P:T", "link→Q:T"], home: []])
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `objects that came together behind a save's back are not connected across their zones`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `objects that came together behind a save's back are not connected across their zones`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
@@ -159,24 +154,32 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       try await world.save("A", insert("Rating", "R"), query: ["wait": "export"])
       // The server accepted it before it knew the other zone's object.
       let crossing = HistoryChange(
-        changeType: .update, entity: "Rating", objectID: "R", attributes: [NamedValue(name: "value", value: .integer(3))],
+        changeType: .update, entity: "Rating", objectID: "R",
+        attributes: [NamedValue(name: "value", value: .integer(3))],
         relationships: [NamedValue(name: "photo", value: .toOne("P"))])
-      try await world.appendWithoutExport([HistoryTransaction(transactionID: "1", timestamp: 0, changes: [crossing])], to: "A")
+      try await world.appendWithoutExport(
+        [HistoryTransaction(transactionID: "1", timestamp: 0, changes: [crossing])], to: "A")
       let event = try await world.save("A", insert("Tag", "N"), query: ["wait": "export"]).json["event"]
       #expect(
-        event?["error"]?["partialErrors"]?.elements.map { "\($0["objectID"]?.string ?? "") \($0["cocoaErrorCode"]?.int64 ?? 0)" } == ["R 134060"], "\(event?.text ?? "")")
+        event?["error"]?["partialErrors"]?.elements.map {
+          "\($0["objectID"]?.string ?? "") \($0["cocoaErrorCode"]?.int64 ?? 0)"
+        } == ["R 134060"], "\(event?.text ?? "")")
       #expect(try await world.zones() == ["Trips": ["P"], home: ["N", "R"]], "the rest of it is exported")
       #expect(try await world.get("A/quarantine").json["quarantined"]?.elements.map { $0["objectID"]?.string } == ["R"])
       #expect(try await world.get("A/objects/R").json["attributes"]?["value"]?.int64 == 3)
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `an object's held-back changes wait for its own zone`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an object's held-back changes wait for its own zone`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
       try await a.pull()
-      let event = try await world.save("A", change("update", "Photo", "P", #""ratings":["R"]"#), query: ["wait": "export"]).json["event"]
+      let event = try await world.save(
+        "A", change("update", "Photo", "P", #""ratings":["R"]"#), query: ["wait": "export"]
+      ).json["event"]
       #expect(event?["error"]?["partialErrors"]?.elements.map { $0["objectID"]?.string } == ["R"])
       try await world.save("A", insert("Rating", "R"), query: ["wait": "export"])
       #expect(try await world.zones() == ["Trips": ["P", "R→P"], home: []])
@@ -185,10 +188,13 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
   }
 
   private func end(_ world: ObjectPlaneWorld, _ zone: String) async throws {
-    try await world.callRecords("zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}"#)
+    try await world.callRecords(
+      "zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}"#)
   }
 
-  @Test(arguments: StoreKind.allCases) func `a zone that is deleted takes its objects along, and what its store makes again is made there`(_ kind: StoreKind) async throws
+  @Test(arguments: StoreKind.allCases)
+  func `a zone that is deleted takes its objects along, and what its store makes again is made there`(_ kind: StoreKind)
+    async throws
   {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
@@ -199,13 +205,17 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       try await a.pull()
       try await world.save("A", insert("Tag", "new"), query: ["wait": "export"])
       #expect(try await world.zones() == [home: ["new"]], "what is new goes home, and no deletion makes a zone")
-      try await world.save("A", insert("Photo", "P") + "," + insert("Tag", "T", #""photos":["P"]"#), query: ["wait": "export"])
+      try await world.save(
+        "A", insert("Photo", "P") + "," + insert("Tag", "T", #""photos":["P"]"#), query: ["wait": "export"])
       #expect(try await world.zones() == ["Trips": ["P", "T", "link→P:T"], home: ["new"]])
       if let store = world.store as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `T-R02 a save for another zone, made before its end was known, is written nowhere else`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `T-R02 a save for another zone, made before its end was known, is written nowhere else`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
@@ -216,7 +226,9 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
       #expect(purged.status == 200 && purged.json["purged"]?.int64 == 3, "\(purged.text)")
       // A store that has not heard of it goes on, and what it saves lands in the journal, not at home.
       let saved = try await world.save(
-        "A", change("update", "Photo", "P", "", #""displayName":"late""#) + "," + change("update", "Tag", "old") + "," + insert("Tag", "free"), query: ["wait": "export"])
+        "A",
+        change("update", "Photo", "P", "", #""displayName":"late""#) + "," + change("update", "Tag", "old") + ","
+          + insert("Tag", "free"), query: ["wait": "export"])
       #expect(saved.status == 200, "\(saved.text)")
       let zones = try await world.zones()
       #expect(zones[home] == ["free"] && zones["Trips"] == nil, "\(zones)")
@@ -226,31 +238,45 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `an object that is deleted in one zone and made again in another is made there`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `an object that is deleted in one zone and made again in another is made there`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
       try await world.makeZone("Work", photo: "W")
       try await a.pull()
       try await world.save(
-        "A", insert("Tag", "T", #""photos":["P"]"#) + "," + insert("Tag", "U", #""photos":["P"]"#) + "," + insert("Photo", "H"), query: ["wait": "export"])
-      try await world.save("A", change("delete", "Tag", "T") + "," + change("delete", "Tag", "U"), query: ["wait": "export"])
-      try await world.save("A", insert("Tag", "T", #""photos":["H"]"#) + "," + insert("Tag", "U", #""photos":["W"]"#), query: ["wait": "export"])
-      #expect(try await world.zones() == ["Trips": ["P"], "Work": ["U", "W", "link→W:U"], home: ["H", "T", "link→H:T"]])
+        "A",
+        insert("Tag", "T", #""photos":["P"]"#) + "," + insert("Tag", "U", #""photos":["P"]"#) + ","
+          + insert("Photo", "H"), query: ["wait": "export"])
+      try await world.save(
+        "A", change("delete", "Tag", "T") + "," + change("delete", "Tag", "U"), query: ["wait": "export"])
+      try await world.save(
+        "A", insert("Tag", "T", #""photos":["H"]"#) + "," + insert("Tag", "U", #""photos":["W"]"#),
+        query: ["wait": "export"])
+      #expect(
+        try await world.zones() == ["Trips": ["P"], "Work": ["U", "W", "link→W:U"], home: ["H", "T", "link→H:T"]])
       #expect(try await world.get("A/quarantine").json["quarantined"]?.count == 0)
       // An object that ended before its export binds no other.
       let brief = [
-        HistoryChange(changeType: .insert, entity: "Tag", objectID: "brief", relationships: [NamedValue(name: "photos", value: .toMany(["P"]))]),
+        HistoryChange(
+          changeType: .insert, entity: "Tag", objectID: "brief",
+          relationships: [NamedValue(name: "photos", value: .toMany(["P"]))]),
         HistoryChange(changeType: .delete, entity: "Tag", objectID: "brief"),
       ]
-      try await world.appendWithoutExport([HistoryTransaction(transactionID: "1", timestamp: 0, changes: brief)], to: "A")
+      try await world.appendWithoutExport(
+        [HistoryTransaction(transactionID: "1", timestamp: 0, changes: brief)], to: "A")
       try await world.save("A", change("update", "Photo", "P"), query: ["wait": "export"])
-      #expect(try await world.save("A", insert("Tag", "brief", #""photos":["H"]"#), query: ["wait": "export"]).json["event"]?["succeeded"]?.bool == true)
+      #expect(
+        try await world.save("A", insert("Tag", "brief", #""photos":["H"]"#), query: ["wait": "export"]).json["event"]?[
+          "succeeded"]?.bool == true)
       #expect(try await world.zones()[home]?.contains("link→H:brief") == true)
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `nobody's name that an object at home points to is at home`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `nobody's name that an object at home points to is at home`(
+    _ kind: StoreKind
+  ) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
@@ -264,19 +290,25 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a relationship across zones in a long backlog is left out of the export`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a relationship across zones in a long backlog is left out of the export`(
+    _ kind: StoreKind
+  ) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
       try await a.pull()
       let others = (0..<150).map { index in
-        HistoryTransaction(transactionID: "t\(index)", timestamp: 0, changes: [HistoryChange(changeType: .insert, entity: "PhotoData", objectID: "D\(index)")])
+        HistoryTransaction(
+          transactionID: "t\(index)", timestamp: 0,
+          changes: [HistoryChange(changeType: .insert, entity: "PhotoData", objectID: "D\(index)")])
       }
       let last = HistoryTransaction(
         transactionID: "last", timestamp: 0,
         changes: [
           HistoryChange(changeType: .insert, entity: "Tag", objectID: "T"),
-          HistoryChange(changeType: .insert, entity: "Photo", objectID: "Q", relationships: [NamedValue(name: "tags", value: .toMany(["T"]))]),
+          HistoryChange(
+            changeType: .insert, entity: "Photo", objectID: "Q",
+            relationships: [NamedValue(name: "tags", value: .toMany(["T"]))]),
         ])
       try await world.appendWithoutExport(others + [last], to: "A")
       try await world.save("A", change("update", "Photo", "P", #""tags":{"add":["T"]}"#), query: ["wait": "export"])
@@ -286,22 +318,29 @@ private func insert(_ entity: String, _ id: String, _ relationships: String = ""
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a name that record clients use in two zones means the default one's object`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a name that record clients use in two zones means the default one's object`(_ kind: StoreKind) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       try await world.makeZone("Trips", photo: "P")
       try await world.saveRecord("CD_Photo", "P", #""CD_entityName":{"value":"Photo"}"#, in: home)
-      try await world.save("A", change("update", "Photo", "P", #""ratings":["R"]"#) + "," + insert("Rating", "R"), query: ["wait": "export"])
+      try await world.save(
+        "A", change("update", "Photo", "P", #""ratings":["R"]"#) + "," + insert("Rating", "R"),
+        query: ["wait": "export"])
       #expect(try await world.zones() == ["Trips": ["P"], home: ["P", "R→P"]])
     }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a large transaction of two zones is exported in slices to both`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `a large transaction of two zones is exported in slices to both`(
+    _ kind: StoreKind
+  ) async throws {
     try await ObjectPlaneWorld.with(kind) { world in
       let a = try await Device("A", world)
       try await world.makeZone("Trips", photo: "P")
       try await a.pull()
-      let changes = (0..<900).map { $0 % 2 == 0 ? insert("Rating", "R\($0)", #""photo":"P""#) : insert("Tag", "T\($0)") }
+      let changes = (0..<900).map {
+        $0 % 2 == 0 ? insert("Rating", "R\($0)", #""photo":"P""#) : insert("Tag", "T\($0)")
+      }
       let saved = try await world.save("A", changes.joined(separator: ","), query: ["wait": "export"])
       #expect(saved.json["event"]?["counts"]?["saved"]?.int64 == 900, "\(saved.json["event"]?.text ?? saved.text)")
       let zones = try await world.zones()

@@ -14,31 +14,41 @@ import Testing
 
   private static func world(_ grants: [String: [Grant]]) async throws -> RecordPlaneWorld {
     let types = grants.sorted { $0.key < $1.key }.map { name, grants in
-      Schema.RecordType(name: name, fields: [Schema.Field(name: "n", type: .int64, indexes: [.queryable, .sortable])], grants: grants)
+      Schema.RecordType(
+        name: name, fields: [Schema.Field(name: "n", type: .int64, indexes: [.queryable, .sortable])], grants: grants)
     }
     return try await RecordPlaneWorld.inMemory(schema: Schema(recordTypes: types, roles: ["editors", "auditors"]))
   }
 
   private func send(
-    _ world: RecordPlaneWorld, _ path: String, _ body: String, as user: String?, roles: [String] = [], isOperator: Bool = false
+    _ world: RecordPlaneWorld, _ path: String, _ body: String, as user: String?, roles: [String] = [],
+    isOperator: Bool = false
   ) async throws -> PlaneReply {
     try await world.send(
-      world.request(path, caller: Caller(userRecordName: user, isOperator: isOperator, standing: roles.isEmpty ? nil : UserStanding(roles: roles)), scope: .public),
+      world.request(
+        path,
+        caller: Caller(
+          userRecordName: user, isOperator: isOperator, standing: roles.isEmpty ? nil : UserStanding(roles: roles)),
+        scope: .public),
       body)
   }
 
   private func operate(
-    _ world: RecordPlaneWorld, _ kind: String, _ name: String, type: String? = "Post", tag: String? = nil, as user: String?, roles: [String] = []
+    _ world: RecordPlaneWorld, _ kind: String, _ name: String, type: String? = "Post", tag: String? = nil,
+    as user: String?, roles: [String] = []
   ) async throws -> JSONValue {
     let type = type.map { #","recordType":"\#($0)","fields":{"n":{"value":1}}"# } ?? ""
     let tag = tag.map { #","recordChangeTag":"\#($0)""# } ?? ""
     let reply = try await send(
-      world, "records/modify", #"{"operations":[{"operationType":"\#(kind)","record":{"recordName":"\#(name)"\#(type)\#(tag)}}]}"#, as: user, roles: roles)
+      world, "records/modify",
+      #"{"operations":[{"operationType":"\#(kind)","record":{"recordName":"\#(name)"\#(type)\#(tag)}}]}"#, as: user,
+      roles: roles)
     return try #require(reply.records.first, "\(reply.text)")
   }
 
   private static let secret: [Grant] = [
-    Grant(permissions: [.write], role: "_creator"), Grant(permissions: [.create], role: "_icloud"), Grant(permissions: [.read], role: "auditors"),
+    Grant(permissions: [.write], role: "_creator"), Grant(permissions: [.create], role: "_icloud"),
+    Grant(permissions: [.read], role: "auditors"),
     Grant(permissions: [.read, .create, .write], role: "editors"),
   ]
 
@@ -48,14 +58,20 @@ import Testing
     let lookUp = #"{"records":[{"recordName":"a"},{"recordName":"b"}]}"#
     for user in ["_bob", nil] {
       let reply = try await send(world, "records/lookup", lookUp, as: user)
-      #expect(reply.records.map(\.code) == ["NOT_FOUND", "NOT_FOUND"] && reply.records[0].reason == reply.records[1].reason)
+      #expect(
+        reply.records.map(\.code) == ["NOT_FOUND", "NOT_FOUND"] && reply.records[0].reason == reply.records[1].reason)
     }
-    for (kind, tag) in [("update", tag), ("replace", tag), ("delete", tag), ("forceDelete", nil)] as [(String, String?)] {
-      let (there, missing) = (try await operate(world, kind, "a", tag: tag, as: "_bob"), try await operate(world, kind, "b", tag: tag, as: "_bob"))
+    for (kind, tag) in [("update", tag), ("replace", tag), ("delete", tag), ("forceDelete", nil)] as [(String, String?)]
+    {
+      let (there, missing) = (
+        try await operate(world, kind, "a", tag: tag, as: "_bob"),
+        try await operate(world, kind, "b", tag: tag, as: "_bob")
+      )
       #expect(there.text.replacing(#""a""#, with: #""b""#) == missing.text)
     }
     // Without a type the server would have to look at the record to read the fields.
-    let untyped = #"{"operations":[{"operationType":"update","record":{"recordName":"a","recordChangeTag":"\#(tag)","fields":{"n":{"value":"text","type":"STRING"}}}}]}"#
+    let untyped =
+      #"{"operations":[{"operationType":"update","record":{"recordName":"a","recordChangeTag":"\#(tag)","fields":{"n":{"value":"text","type":"STRING"}}}}]}"#
     #expect(try await send(world, "records/modify", untyped, as: "_bob").records[0].code == "NOT_FOUND")
     #expect(try await operate(world, "create", "a", as: "_bob").code == "CONFLICT")
     #expect(try await operate(world, "forceUpdate", "a", as: "_bob").code == "ACCESS_DENIED")
@@ -65,16 +81,26 @@ import Testing
   }
 
   @Test func `a search whose records are hidden ends its page in time, and its marker tells nothing`() async throws {
-    let types = [Schema.RecordType(name: "Post", fields: [Schema.Field(name: "n", type: .int64, indexes: [.queryable, .sortable])], grants: Self.secret)]
-    let world = try await RecordPlaneWorld.inMemory(schema: Schema(recordTypes: types, roles: ["editors", "auditors"]), queryPageCost: 128 * QuerySearch.readCost)
+    let types = [
+      Schema.RecordType(
+        name: "Post", fields: [Schema.Field(name: "n", type: .int64, indexes: [.queryable, .sortable])],
+        grants: Self.secret)
+    ]
+    let world = try await RecordPlaneWorld.inMemory(
+      schema: Schema(recordTypes: types, roles: ["editors", "auditors"]), queryPageCost: 128 * QuerySearch.readCost)
     let names = (0..<700).map { "hidden-\(100_000 + $0)" }
     for start in stride(from: 0, to: names.count, by: 100) {
       let operations = names[start..<start + 100].map {
         #"{"operationType":"create","record":{"recordName":"\#($0)","recordType":"Post","fields":{"n":{"value":1}}}}"#
       }
-      try #require(try await send(world, "records/modify", #"{"operations":[\#(operations.joined(separator: ","))]}"#, as: "_alice").records.count == 100)
+      try #require(
+        try await send(
+          world, "records/modify", #"{"operations":[\#(operations.joined(separator: ","))]}"#, as: "_alice"
+        ).records.count == 100)
     }
-    for name in ["hidden-100333-bob's", "zz-bob's"] { #expect(try await operate(world, "create", name, as: "_bob").code == nil) }
+    for name in ["hidden-100333-bob's", "zz-bob's"] {
+      #expect(try await operate(world, "create", name, as: "_bob").code == nil)
+    }
     var (found, pages, marker) = ([String](), 0, String?.none)
     repeat {
       let more = marker.map { #","continuationMarker":"\#($0)""# } ?? ""
@@ -85,7 +111,10 @@ import Testing
       if let marker {
         let bytes = try #require(Base64.decode(marker))
         #expect(bytes.firstRange(of: Array("hidden".utf8)) == nil)
-        #expect(try await send(world, "records/query", #"{"query":{"recordType":"Post"},"continuationMarker":"\#(marker)"}"#, as: "_carol").status == 400)
+        #expect(
+          try await send(
+            world, "records/query", #"{"query":{"recordType":"Post"},"continuationMarker":"\#(marker)"}"#, as: "_carol"
+          ).status == 400)
       }
       pages += 1
     } while marker != nil && pages < 100
@@ -96,7 +125,8 @@ import Testing
 
   @Test func `a repeated request is not answered with what another wrote meanwhile`() async throws {
     let world = try await Self.world(["Post": Self.secret])
-    let body = #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Post","fields":{}}}]}"#
+    let body =
+      #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Post","fields":{}}}]}"#
     let first = world.request("records/modify", user: "_alice", scope: .public, requestID: "_alice:1")
     #expect(try await world.send(first, body).records[0].code == nil)
     #expect(try await operate(world, "forceDelete", "a", as: "_alice").code == nil)
@@ -110,7 +140,8 @@ import Testing
     _ = try await operate(world, "create", "a", as: "_alice")
     for target in ["a", "missing"] {
       let fields = #"{"to":{"value":{"recordName":"\#(target)","action":"VALIDATE"}}}"#
-      let reply = try await world.operate("create", "note", fields: fields, zone: "_defaultZone", user: "_bob", scope: .public)
+      let reply = try await world.operate(
+        "create", "note", fields: fields, zone: "_defaultZone", user: "_bob", scope: .public)
       #expect(reply.records[0].code == "VALIDATING_REFERENCE_ERROR")
     }
   }
@@ -120,16 +151,21 @@ import Testing
     _ = try await operate(world, "create", "a", as: "_alice")
     #expect(try await operate(world, "forceUpdate", "a", as: "_bob", roles: ["auditors"]).code == "ACCESS_DENIED")
     #expect(try await operate(world, "forceUpdate", "a", as: "_bob", roles: ["editors"]).code == nil)
-    #expect(try await operate(world, "create", "a", as: "_bob", roles: ["editors"]).reason == "record to insert already exists")
+    #expect(
+      try await operate(world, "create", "a", as: "_bob", roles: ["editors"]).reason
+        == "record to insert already exists")
     #expect(try await operate(world, "forceDelete", "a", as: "_bob", roles: ["nobody", "editors"]).code == nil)
-    #expect(try await send(world, "records/lookup", #"{"records":[{"recordName":"a"}]}"#, as: "_alice").records[0].code == "NOT_FOUND")
+    #expect(
+      try await send(world, "records/lookup", #"{"records":[{"recordName":"a"}]}"#, as: "_alice").records[0].code
+        == "NOT_FOUND")
   }
 
   @Test func `cascades go beyond what the caller may write`() async throws {
     let world = try await Self.world(["Post": [], "Note": []])
     _ = try await operate(world, "create", "post", as: "_alice")
     _ = try await world.operate(
-      "create", "comment", fields: #"{"post":{"value":{"recordName":"post","action":"DELETE_SELF"}}}"#, zone: "_defaultZone", user: "_bob", scope: .public)
+      "create", "comment", fields: #"{"post":{"value":{"recordName":"post","action":"DELETE_SELF"}}}"#,
+      zone: "_defaultZone", user: "_bob", scope: .public)
     #expect(try await operate(world, "forceDelete", "comment", as: "_alice").code == "ACCESS_DENIED")
     #expect(try await operate(world, "forceDelete", "post", as: "_alice").code == nil)
     #expect(try await world.lookUp(["comment"], zone: "_defaultZone", scope: .public).records[0].code == "NOT_FOUND")
@@ -139,7 +175,9 @@ import Testing
     let world = try await Self.world(["Post": [Grant(permissions: [.read], role: "nobody")]])
     #expect(try await world.operate("create", "a", type: "Post", zone: "_defaultZone").records[0].code == nil)
     #expect(try await world.lookUp(["a"], zone: "_defaultZone").records[0].code == nil)
-    #expect(try await world.operate("create", "b", type: "Post", zone: "_defaultZone", scope: .public).records[0].code == "ACCESS_DENIED")
+    #expect(
+      try await world.operate("create", "b", type: "Post", zone: "_defaultZone", scope: .public).records[0].code
+        == "ACCESS_DENIED")
   }
 
   // MARK: Everything, naively
@@ -150,17 +188,23 @@ import Testing
   }
 
   private static let people = [
-    Person(user: nil, roles: []), Person(user: "_alice", roles: []), Person(user: "_bob", roles: []), Person(user: "_carol", roles: ["editors"]),
+    Person(user: nil, roles: []), Person(user: "_alice", roles: []), Person(user: "_bob", roles: []),
+    Person(user: "_carol", roles: ["editors"]),
     Person(user: "_dave", roles: ["auditors", "editors"]),
   ]
 
   /// All that the words of S10 say: the permission is granted to a role that the person has, for that record.
-  private static func may(_ permission: Grant.Permission, _ person: Person, _ grants: [Grant], creator: String?) -> Bool {
+  private static func may(_ permission: Grant.Permission, _ person: Person, _ grants: [Grant], creator: String?) -> Bool
+  {
     let grants =
       grants.isEmpty
-      ? [Grant(permissions: [.write], role: "_creator"), Grant(permissions: [.create], role: "_icloud"), Grant(permissions: [.read], role: "_world")] : grants
+      ? [
+        Grant(permissions: [.write], role: "_creator"), Grant(permissions: [.create], role: "_icloud"),
+        Grant(permissions: [.read], role: "_world"),
+      ] : grants
     return grants.contains { grant in
-      let isGranted = grant.permissions.contains(permission) || (permission == .read && grant.permissions.contains(.write))
+      let isGranted =
+        grant.permissions.contains(permission) || (permission == .read && grant.permissions.contains(.write))
       let hasRole =
         switch grant.role {
         case "_world": true
@@ -179,7 +223,8 @@ import Testing
     for type in ["A", "B", "C"] {
       grants[type] = (0..<Int.random(in: 0...4, using: &random)).map { _ in
         Grant(
-          permissions: [Grant.Permission.read, .create, .write].shuffled(using: &random).dropLast(Int.random(in: 0...2, using: &random)),
+          permissions: [Grant.Permission.read, .create, .write].shuffled(using: &random).dropLast(
+            Int.random(in: 0...2, using: &random)),
           role: ["_world", "_icloud", "_creator", "editors", "auditors"].randomElement(using: &random) ?? "_world")
       }
     }
@@ -192,7 +237,8 @@ import Testing
       if let user = person.user, Bool.random(using: &random) {
         let type = existing?.type ?? ["A", "B", "C"].randomElement(using: &random) ?? "A"
         let kind = ["create", "forceUpdate", "forceReplace", "forceDelete"].randomElement(using: &random) ?? "create"
-        let item = try await operate(world, kind, name, type: kind == "forceDelete" ? nil : type, as: user, roles: person.roles)
+        let item = try await operate(
+          world, kind, name, type: kind == "forceDelete" ? nil : type, as: user, roles: person.roles)
         let ownGrants = grants[type] ?? []
         if let existing {
           let mayWrite = Self.may(.write, person, ownGrants, creator: existing.creator)
@@ -208,8 +254,10 @@ import Testing
         }
       }
       let names = (0..<6).map { #"{"recordName":"r\#($0)"}"# }.joined(separator: ",")
-      let seen = try await send(world, "records/lookup", #"{"records":[\#(names)]}"#, as: person.user, roles: person.roles)
-      let visible = records.filter { Self.may(.read, person, grants[$0.value.type] ?? [], creator: $0.value.creator) }.keys.sorted()
+      let seen = try await send(
+        world, "records/lookup", #"{"records":[\#(names)]}"#, as: person.user, roles: person.roles)
+      let visible = records.filter { Self.may(.read, person, grants[$0.value.type] ?? [], creator: $0.value.creator) }
+        .keys.sorted()
       #expect(seen.records.filter { $0.code == nil }.compactMap(\.name) == visible)
     }
   }

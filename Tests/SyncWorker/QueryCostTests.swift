@@ -18,14 +18,20 @@ struct QueryCostTests {
   private static func store(_ count: Int) async throws -> (store: any ShardStore, zone: StoredZone) {
     let store = try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { 1 }).open(shard: 0)
     let zone = try await store.enqueue { transaction in
-      let database = try transaction.makeDatabase(DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_alice"))
+      let database = try transaction.makeDatabase(
+        DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_alice"))
       let zone = try transaction.makeZone(named: "Z", in: database.key)
       let stamp = Stamp(timestamp: 0, userRecordName: "_alice", deviceID: "1")
       for number in 0..<count {
-        let fields: Fields = ["l": .list(element: .int64, (0..<2000).map { .int64($0) }), "n": .int64(Int64(count - number))]
-        let record = Record(recordName: "r\(1000 + number)", recordType: "Note", fields: fields, created: stamp, modified: stamp)
+        let fields: Fields = [
+          "l": .list(element: .int64, (0..<2000).map { .int64($0) }), "n": .int64(Int64(count - number)),
+        ]
+        let record = Record(
+          recordName: "r\(1000 + number)", recordType: "Note", fields: fields, created: stamp, modified: stamp)
         try transaction.put(
-          StoredRecord(record: record, isDeleted: false, sequence: try transaction.nextSequence(in: database.key), origin: 0, sequenceOfOthers: 0), in: zone.key,
+          StoredRecord(
+            record: record, isDeleted: false, sequence: try transaction.nextSequence(in: database.key), origin: 0,
+            sequenceOfOthers: 0), in: zone.key,
           references: [], isNew: true)
       }
       return zone
@@ -42,7 +48,8 @@ struct QueryCostTests {
       let pages = try await store.read { snapshot in
         var (pages, marker) = ([[String]](), QueryMarker?.none)
         repeat {
-          var search = QuerySearch(query: Self.dear, after: marker, limit: 200, isZoneWide: false, indexes: [], pageCost: pageCost)
+          var search = QuerySearch(
+            query: Self.dear, after: marker, limit: 200, isZoneWide: false, indexes: [], pageCost: pageCost)
           try search.run(in: ZoneView(row: zone, access: nil), snapshot)
           pages.append(search.page.hits.map(\.stored.record.recordName))
           marker = search.page.next
@@ -50,7 +57,9 @@ struct QueryCostTests {
         return pages
       }
       #expect(pages.flatMap(\.self) == (0..<40).map { "r\(1000 + $0)" })
-      #expect(pages.allSatisfy { $0.count <= size + 1 } && pages.first.map { $0.count >= size } == true, "\(pages.map(\.count))")
+      #expect(
+        pages.allSatisfy { $0.count <= size + 1 } && pages.first.map { $0.count >= size } == true,
+        "\(pages.map(\.count))")
     }
   }
 
@@ -72,14 +81,18 @@ struct QueryCostTests {
   @Test func `a search whose place can't be kept is given up at the limit with an error that says so`() async throws {
     let (store, zone) = try await Self.store(40)
     let query = RecordQuery(
-      recordType: "Note", filters: Self.dear.filters, orders: [.init(key: .field("n"), isAscending: true), .init(key: .system(.createdTimestamp), isAscending: true)])
+      recordType: "Note", filters: Self.dear.filters,
+      orders: [.init(key: .field("n"), isAscending: true), .init(key: .system(.createdTimestamp), isAscending: true)])
     await #expect(throws: CostBudget.Exceeded.self) {
       try await store.read { snapshot in
-        var search = QuerySearch(query: query, after: nil, limit: 200, isZoneWide: false, indexes: [], pageCost: 1000, costLimit: 50_000)
+        var search = QuerySearch(
+          query: query, after: nil, limit: 200, isZoneWide: false, indexes: [], pageCost: 1000, costLimit: 50_000)
         try search.run(in: ZoneView(row: zone, access: nil), snapshot)
       }
     }
     let error = RecordError(storing: CostBudget.Exceeded(), log: .silent)
-    #expect(error.code == .tryAgainLater && error.retryAfter == 30 && error.reason.contains("more than the server allows for one request"))
+    #expect(
+      error.code == .tryAgainLater && error.retryAfter == 30
+        && error.reason.contains("more than the server allows for one request"))
   }
 }

@@ -38,7 +38,8 @@ import Testing
     #expect(page["records"]?.names == ["b", "d", "a"])
     #expect(page["records"]?.elements[2].value("n")?.int64 == 3)
     #expect(
-      page["records"]?.elements[0].text == #"{"recordName":"b","deleted":true,"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"}}"#
+      page["records"]?.elements[0].text
+        == #"{"recordName":"b","deleted":true,"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"}}"#
     )
     #expect(try await world.changes(since: nil)["records"]?.names == ["c", "b", "d", "a"])
   }
@@ -81,22 +82,29 @@ import Testing
     #expect(page["syncToken"]?.string == (try await world.changes(since: nil)["syncToken"]?.string))
   }
 
-  @Test func `tokens that are none, cut, foreign or of an earlier life are refused in the words clients look for`() async throws {
+  @Test func `tokens that are none, cut, foreign or of an earlier life are refused in the words clients look for`()
+    async throws
+  {
     let world = try await Self.world()
     let token = try #require(try await world.changes(since: nil)["syncToken"]?.string)
     let databaseToken = try #require(try await world.post("changes/database", "{}").syncToken)
     try await world.makeZone("Other")
     let otherToken = try #require(try await world.changes(since: nil, zone: "Other")["syncToken"]?.string)
-    let future = SyncToken(.zone, incarnation: try SyncToken(token, as: .zone).positions[0].incarnation, sequence: 1_000_000).text
+    let future = SyncToken(
+      .zone, incarnation: try SyncToken(token, as: .zone).positions[0].incarnation, sequence: 1_000_000
+    ).text
     for (text, reason) in [
-      ("garbage!", "Unknown sync continuation type"), ("QUJD", "Unknown sync continuation type"), (databaseToken, "Unknown sync continuation type"),
+      ("garbage!", "Unknown sync continuation type"), ("QUJD", "Unknown sync continuation type"),
+      (databaseToken, "Unknown sync continuation type"),
       (otherToken, "Unknown sync continuation type"), (future, "Unknown sync continuation type"),
-      (String(token.dropLast(4)), "Invalid continuation format"), (String(token.dropLast(8)) + "AAAAAAAA", "Invalid continuation format"),
+      (String(token.dropLast(4)), "Invalid continuation format"),
+      (String(token.dropLast(8)) + "AAAAAAAA", "Invalid continuation format"),
     ] {
       let item = try await world.changes(since: text)
       #expect(
         item.text
-          == #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},"serverErrorCode":"BAD_REQUEST","reason":"\#(reason)"}"#)
+          == #"{"zoneID":{"zoneName":"Trips","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},"serverErrorCode":"BAD_REQUEST","reason":"\#(reason)"}"#
+      )
     }
     _ = try await world.post("zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":"Trips"}}]}"#)
     try await world.makeZone()
@@ -108,7 +116,8 @@ import Testing
     let world = try await Self.world()
     let reply = try await world.post(
       "changes/zone",
-      #"{"zones":[{"zoneID":"Nowhere"},{"zoneID":"Trips","resultsLimit":1},{"zoneID":"_defaultZone"},{"zoneID":{"zoneName":"Trips","ownerRecordName":"_bob"}}]}"#)
+      #"{"zones":[{"zoneID":"Nowhere"},{"zoneID":"Trips","resultsLimit":1},{"zoneID":"_defaultZone"},{"zoneID":{"zoneName":"Trips","ownerRecordName":"_bob"}}]}"#
+    )
     #expect(reply.status == 200)
     #expect(reply.zones.map(\.code) == ["ZONE_NOT_FOUND", nil, "BAD_REQUEST", "ZONE_NOT_FOUND"])
     #expect(reply.zones[1]["moreComing"]?.bool == true)
@@ -120,14 +129,18 @@ import Testing
     let world = try await Self.world()
     _ = try await world.operate("create", "t", type: "Task", fields: #"{"n":{"value":5},"m":{"value":6}}"#)
     _ = try await world.operate("forceDelete", "a")
-    let page = try await world.changes(since: nil, more: #","desiredRecordTypes":["Task"],"desiredKeys":["m"],"numbersAsStrings":true"#)
+    let page = try await world.changes(
+      since: nil, more: #","desiredRecordTypes":["Task"],"desiredKeys":["m"],"numbersAsStrings":true"#)
     #expect(page["records"]?.names == ["t", "a"])
     #expect(page["records"]?.elements[0]["fields"]?.text == #"{"m":{"value":"6","type":"INT64"}}"#)
     let empty = try await world.changes(since: nil, limit: 1, more: #","desiredRecordTypes":["Task"]"#)
     #expect(empty["records"]?.count == 0 && empty["moreComing"]?.bool == true)
   }
 
-  @Test(arguments: [1, 2, 3, 7]) func `in reverse the newest come first, page after page, and what changes meanwhile is the next feed's`(limit: Int) async throws {
+  @Test(arguments: [1, 2, 3, 7])
+  func `in reverse the newest come first, page after page, and what changes meanwhile is the next feed's`(limit: Int)
+    async throws
+  {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     for name in ["a", "b", "c", "d", "e"] { _ = try await world.operate("create", name) }
@@ -149,7 +162,10 @@ import Testing
     #expect(end["records"]?.names == [] && end["moreComing"]?.bool == false && end["syncToken"]?.string == token)
   }
 
-  @Test func `a feed in reverse that is left goes on forwards from where it began, and large records end its pages early`() async throws {
+  @Test
+  func `a feed in reverse that is left goes on forwards from where it began, and large records end its pages early`()
+    async throws
+  {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.operate("create", "old")
@@ -163,7 +179,9 @@ import Testing
     #expect(try await world.changes(since: page["syncToken"]?.string, limit: 2)["records"]?.names == ["r0", "r1"])
     // Another zone's place, or one that this zone never gave out.
     try await world.makeZone("Other")
-    #expect(try await world.changes(since: page["syncToken"]?.string, zone: "Other", more: #","reverse":true"#).reason == "Unknown sync continuation type")
+    #expect(
+      try await world.changes(since: page["syncToken"]?.string, zone: "Other", more: #","reverse":true"#).reason
+        == "Unknown sync continuation type")
     #expect(try await world.changes(since: "", more: #","reverse":true"#)["records"]?.names == [])
   }
 
@@ -228,7 +246,8 @@ import Testing
     var token = ""
     for key in ["syncToken", "metaSyncToken", "syncToken"] {
       let path = key == "syncToken" ? "changes/database" : "zones/changes"
-      let page = try await world.post(path, token.isEmpty ? #"{"resultsLimit":1}"# : #"{"resultsLimit":1,"\#(key)":"\#(token)"}"#)
+      let page = try await world.post(
+        path, token.isEmpty ? #"{"resultsLimit":1}"# : #"{"resultsLimit":1,"\#(key)":"\#(token)"}"#)
       names += page.zones.map { $0["zoneID"]?["zoneName"]?.string }
       token = try #require(page.syncToken ?? page.json["metaSyncToken"]?.string)
       #expect(page.moreComing == (names.count < 3))
@@ -252,7 +271,8 @@ import Testing
     let token = try #require(try await world.post("changes/database", "{}").syncToken)
     let zoneToken = try #require(try await world.changes(since: nil)["syncToken"]?.string)
     for (text, reason) in [
-      (zoneToken, "Unknown sync continuation type"), (String(token.dropLast(4)), "Invalid continuation format"), ("x", "Unknown sync continuation type"),
+      (zoneToken, "Unknown sync continuation type"), (String(token.dropLast(4)), "Invalid continuation format"),
+      ("x", "Unknown sync continuation type"),
     ] {
       let reply = try await world.post("changes/database", #"{"syncToken":"\#(text)"}"#)
       #expect(reply.status == 400 && reply.reason == reason)

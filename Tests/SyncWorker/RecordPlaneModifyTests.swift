@@ -21,18 +21,23 @@ import WebServices
       created.text
         == #"{"records":[{"recordName":"a","recordType":"Note","fields":{"n":{"value":7,"type":"INT64"},"title":{"value":"A","type":"STRING"}},"#
         + #""pluginFields":{},"recordChangeTag":"2","created":{"timestamp":1700000000000,"userRecordName":"_alice","deviceID":"1"},"#
-        + #""modified":{"timestamp":1700000000000,"userRecordName":"_alice","deviceID":"1"},"deleted":false,"zoneID":\#(Self.zoneJSON)}]}"#)
+        + #""modified":{"timestamp":1700000000000,"userRecordName":"_alice","deviceID":"1"},"deleted":false,"zoneID":\#(Self.zoneJSON)}]}"#
+    )
     #expect(try await world.lookUp(["a"]).records[0].text == created.records[0].text)
   }
 
   @Test func `merging and replacing keep and drop fields, and keep who created the record`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
-    let tag = try #require(try await world.operate("create", "a", fields: #"{"title":{"value":"A"},"n":{"value":7}}"#).records[0].tag)
+    let tag = try #require(
+      try await world.operate("create", "a", fields: #"{"title":{"value":"A"},"n":{"value":7}}"#).records[0].tag)
     world.clock.advance(by: 5)
-    let updated = try await world.operate("update", "a", tag: tag, fields: #"{"n":{"value":null},"m":{"value":1}}"#).records[0]
+    let updated = try await world.operate("update", "a", tag: tag, fields: #"{"n":{"value":null},"m":{"value":1}}"#)
+      .records[0]
     #expect(updated["fields"]?.text == #"{"m":{"value":1,"type":"INT64"},"title":{"value":"A","type":"STRING"}}"#)
-    #expect(updated["created"]?["timestamp"]?.int64 == 1_700_000_000_000 && updated["modified"]?["timestamp"]?.int64 == 1_700_000_000_005)
+    #expect(
+      updated["created"]?["timestamp"]?.int64 == 1_700_000_000_000
+        && updated["modified"]?["timestamp"]?.int64 == 1_700_000_000_005)
     let replaced = try await world.operate("forceReplace", "a", fields: #"{"k":{"value":2}}"#).records[0]
     #expect(replaced["fields"]?.text == #"{"k":{"value":2,"type":"INT64"}}"#)
     #expect(replaced["created"]?["timestamp"]?.int64 == 1_700_000_000_000)
@@ -42,8 +47,11 @@ import WebServices
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     let tag = try #require(try await world.operate("create", "a", fields: #"{"n":{"value":1}}"#).records[0].tag)
-    #expect(try await world.operate("delete", "a", tag: tag).text == #"{"records":[{"recordName":"a","deleted":true}]}"#)
-    #expect(try await world.lookUp(["a"]).text == #"{"records":[{"recordName":"a","serverErrorCode":"NOT_FOUND","reason":"Record not found"}]}"#)
+    #expect(
+      try await world.operate("delete", "a", tag: tag).text == #"{"records":[{"recordName":"a","deleted":true}]}"#)
+    #expect(
+      try await world.lookUp(["a"]).text
+        == #"{"records":[{"recordName":"a","serverErrorCode":"NOT_FOUND","reason":"Record not found"}]}"#)
     #expect(try await world.operate("delete", "a", tag: tag).records[0].code == "NOT_FOUND")
     #expect(try await world.operate("update", "a", tag: tag).records[0].code == "NOT_FOUND")
     #expect(try await world.operate("forceDelete", "a").text == #"{"records":[{"recordName":"a","deleted":true}]}"#)
@@ -61,7 +69,9 @@ import WebServices
       ("delete", "zz", "CONFLICT", "client oplock error updating record"),
       ("replace", nil, "CONFLICT", "record to update already exists with a different change tag"),
     ] as [(String, String?, String, String)])
-  func `a failure is an item of a 200 without a uuid`(kind: String, tag: String?, code: String, reason: String) async throws {
+  func `a failure is an item of a 200 without a uuid`(kind: String, tag: String?, code: String, reason: String)
+    async throws
+  {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.operate("create", "a")
@@ -93,7 +103,8 @@ import WebServices
       reply.text
         == #"{"uuid":"R1","serverErrorCode":"ATOMIC_ERROR","reason":"Atomic failure","records":[{"recordName":"new","serverErrorCode":"ATOMIC_ERROR","reason":"Atomic failure"},"#
         + #"{"recordName":"old","serverErrorCode":"CONFLICT","reason":"record to insert already exists"},"#
-        + #"{"recordName":"_bad","serverErrorCode":"BAD_REQUEST","reason":"recordName '_bad' starts with '_', which is reserved"}]}"#)
+        + #"{"recordName":"_bad","serverErrorCode":"BAD_REQUEST","reason":"recordName '_bad' starts with '_', which is reserved"}]}"#
+    )
     #expect(try await world.lookUp(["new"]).records[0].code == "NOT_FOUND")
     #expect(try await world.changes(since: nil)["syncToken"]?.string == token)
     #expect(world.changes.take().isEmpty)
@@ -114,9 +125,12 @@ import WebServices
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     let reply = try await world.post(
-      "records/modify", #"{"operations":[{"operationType":"delete","record":{"recordName":"x"}}],"zoneID":{"zoneName":"Trips"},"atomic":true}"#)
+      "records/modify",
+      #"{"operations":[{"operationType":"delete","record":{"recordName":"x"}}],"zoneID":{"zoneName":"Trips"},"atomic":true}"#
+    )
     #expect(reply.status == 200)
-    #expect(reply.text == #"{"records":[{"recordName":"x","serverErrorCode":"NOT_FOUND","reason":"Record not found"}]}"#)
+    #expect(
+      reply.text == #"{"records":[{"recordName":"x","serverErrorCode":"NOT_FOUND","reason":"Record not found"}]}"#)
   }
 
   @Test func `the default zone is never atomic, and refuses to be asked`() async throws {
@@ -162,11 +176,15 @@ import WebServices
     let query = ["getCurrentSyncToken": "true"]
     let zone = #""zoneID":{"zoneName":"Trips"}"#
     let modified = try await world.post(
-      "records/modify", #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}}],\#(zone)}"#, query: query)
+      "records/modify",
+      #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}}],\#(zone)}"#,
+      query: query)
     let token = try #require(modified.syncToken)
     #expect(try await world.changes(since: token)["records"]?.count == 0)
     #expect(try await world.post("records/lookup", #"{"records":[],\#(zone)}"#, query: query).syncToken == token)
-    #expect(try await world.post("records/query", #"{"query":{"recordType":"Note"},\#(zone)}"#, query: query).syncToken == token)
+    #expect(
+      try await world.post("records/query", #"{"query":{"recordType":"Note"},\#(zone)}"#, query: query).syncToken
+        == token)
     #expect(try await world.post("records/lookup", #"{"records":[],\#(zone)}"#).syncToken == nil)
   }
 
@@ -174,16 +192,20 @@ import WebServices
     let world = try await RecordPlaneWorld.inMemory()
     let calls = Atomic(0)
     _ = try await world.plane.respond(
-      to: world.request("records/modify"), body: Array(#"{"operations":[{"operationType":"create","record":{"recordType":"Note"}}]}"#.utf8), in: world.store
+      to: world.request("records/modify"),
+      body: Array(#"{"operations":[{"operationType":"create","record":{"recordType":"Note"}}]}"#.utf8), in: world.store
     ) { calls.add(1, ordering: .relaxed) }
     #expect(calls.load(ordering: .relaxed) == 1)
   }
 
   @Test(arguments: [
-    (StoreError.full("disk"), 503, "TRY_AGAIN_LATER"), (.overloaded(shard: 0), 503, "TRY_AGAIN_LATER"), (.corrupt("page"), 500, "INTERNAL_ERROR"),
+    (StoreError.full("disk"), 503, "TRY_AGAIN_LATER"), (.overloaded(shard: 0), 503, "TRY_AGAIN_LATER"),
+    (.corrupt("page"), 500, "INTERNAL_ERROR"),
     (.io("disk"), 500, "INTERNAL_ERROR"),
   ])
-  func `a store that refuses is an error of the whole request, and nothing is published`(failure: StoreError, status: Int, code: String) async throws {
+  func `a store that refuses is an error of the whole request, and nothing is published`(
+    failure: StoreError, status: Int, code: String
+  ) async throws {
     let store = InMemoryRecordStore(shardCount: 1, commitFailure: { _ in failure })
     let world = RecordPlaneWorld(try await store.open(shard: 0))
     let reply = try await world.operate("create", "a", zone: "_defaultZone")
@@ -199,13 +221,15 @@ import WebServices
     let request = world.request("records/modify")
     await #expect(throws: RecordError.shardMoved) {
       try await world.plane.respond(
-        to: request, body: Array(#"{"operations":[{"operationType":"create","record":{"recordType":"Note"}}]}"#.utf8), in: world.store, startNext: {})
+        to: request, body: Array(#"{"operations":[{"operationType":"create","record":{"recordType":"Note"}}]}"#.utf8),
+        in: world.store, startNext: {})
     }
     await successor.close()
   }
 
   @Test(arguments: [
-    ("records/resolve", "POST", 404), ("records/copy/start", "POST", 400), ("records/zip/prepare", "POST", 400), ("", "POST", 404), ("records/modify", "GET", 405),
+    ("records/resolve", "POST", 404), ("records/copy/start", "POST", 400), ("records/zip/prepare", "POST", 400),
+    ("", "POST", 404), ("records/modify", "GET", 405),
     ("zones/list", "DELETE", 405),
   ])
   func `a path that is not an endpoint is refused`(path: String, method: String, status: Int) async throws {
@@ -217,9 +241,14 @@ import WebServices
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     let text = String(repeating: "x", count: 900_000)
-    for name in ["a", "b", "c", "d", "e"] { _ = try await world.operate("create", name, fields: #"{"text":{"value":"\#(text)"}}"#) }
-    let operations = ["a", "b", "c", "d", "e"].map { #"{"operationType":"forceUpdate","record":{"recordType":"Note","recordName":"\#($0)","fields":{"n":{"value":1}}}}"# }
-    let reply = try await world.post("records/modify", #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"Trips"}}"#)
+    for name in ["a", "b", "c", "d", "e"] {
+      _ = try await world.operate("create", name, fields: #"{"text":{"value":"\#(text)"}}"#)
+    }
+    let operations = ["a", "b", "c", "d", "e"].map {
+      #"{"operationType":"forceUpdate","record":{"recordType":"Note","recordName":"\#($0)","fields":{"n":{"value":1}}}}"#
+    }
+    let reply = try await world.post(
+      "records/modify", #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"Trips"}}"#)
     #expect(reply.records.map { $0["fields"]?.count } == [2, 2, 2, 2, 1])
     let found = try await world.lookUp(["a", "b", "c", "d", "e", "none"])
     #expect(found.records.map(\.code) == [nil, nil, nil, nil, "BAD_REQUEST", "BAD_REQUEST"])

@@ -98,10 +98,13 @@ extension JSONValue {
     try await withTemporaryFolder { folder in
       let random = SeededRandom(seed: seed)
       for start in 0..<2 {
-        let store = try SQLiteRecordStore(SQLiteConfiguration(directory: folder), shardCount: 1, makeIncarnation: { random.next() })
+        let store = try SQLiteRecordStore(
+          SQLiteConfiguration(directory: folder), shardCount: 1, makeIncarnation: { random.next() })
         let shard = try await store.open(shard: 0)
         // Another container in the second life: a world of its own in the same file.
-        try await Self.play(RecordPlaneWorld(shard, seed: seed, container: "org.example.life\(start)"), seed: seed + UInt64(start), rounds: 100)
+        try await Self.play(
+          RecordPlaneWorld(shard, seed: seed, container: "org.example.life\(start)"), seed: seed + UInt64(start),
+          rounds: 100)
         await shard.close()
       }
     }
@@ -125,8 +128,11 @@ extension JSONValue {
       case 5:
         // A repeated request has no effect, and the same answer while no other request touches its records.
         guard let first = earlier, model.zones[first.zone] != nil else { break }
-        let again = try await world.send(world.request("records/modify", requestID: "seed:\(first.request)"), first.body)
-        #expect(again.records.map(\.tag) == (try JSONValue(parsing: Array(first.answer.utf8)))["records"]?.elements.map(\.tag))
+        let again = try await world.send(
+          world.request("records/modify", requestID: "seed:\(first.request)"), first.body)
+        #expect(
+          again.records.map(\.tag) == (try JSONValue(parsing: Array(first.answer.utf8)))["records"]?.elements.map(\.tag)
+        )
         if !first.isTouched { #expect(again.text == first.answer) }
       default:
         let operations = randomOperations(tags, isSafe: model.zones[zone] == nil, &random)
@@ -134,7 +140,9 @@ extension JSONValue {
         let body = Self.body(operations, zone, isAtomic: isAtomic)
         let reply = try await world.send(world.request("records/modify", requestID: "seed:\(round)"), body)
         try check(reply, operations, zone, isAtomic: isAtomic, &model, &tags)
-        if reply.status == 200, reply.records.contains(where: { $0.code == nil }), Int.random(in: 0..<3, using: &random) == 0 {
+        if reply.status == 200, reply.records.contains(where: { $0.code == nil }),
+          Int.random(in: 0..<3, using: &random) == 0
+        {
           earlier = (round, body, reply.text, Set(operations.map(\.name)), false, zone)
         } else if let first = earlier, first.zone == zone, !first.names.isDisjoint(with: operations.map(\.name)) {
           earlier?.isTouched = true
@@ -145,7 +153,9 @@ extension JSONValue {
     try await checkEverything(world, model, &pullers)
   }
 
-  private static func randomOperations(_ tags: [String], isSafe: Bool, _ random: inout SeededRandom) -> [NaiveZones.Operation] {
+  private static func randomOperations(_ tags: [String], isSafe: Bool, _ random: inout SeededRandom) -> [NaiveZones
+    .Operation]
+  {
     var names = (0..<8).map { "r\($0)" }
     names.shuffle(using: &random)
     return names.prefix(Int.random(in: 1...4, using: &random)).map { name in
@@ -164,13 +174,15 @@ extension JSONValue {
       let fields = operation.fields.sorted { $0.key < $1.key }
         .map { #""\#($0.key)":{"value":\#($0.value.map(String.init) ?? "null")}"# }.joined(separator: ",")
       let tag = operation.tag.map { #","recordChangeTag":"\#($0)""# } ?? ""
-      return #"{"operationType":"\#(operation.kind)","record":{"recordName":"\#(operation.name)","recordType":"Note"\#(tag),"fields":{\#(fields)}}}"#
+      return
+        #"{"operationType":"\#(operation.kind)","record":{"recordName":"\#(operation.name)","recordType":"Note"\#(tag),"fields":{\#(fields)}}}"#
     }
     return #"{"operations":[\#(list.joined(separator: ","))],"zoneID":{"zoneName":"\#(zone)"},"atomic":\#(isAtomic)}"#
   }
 
   private static func check(
-    _ reply: PlaneReply, _ operations: [NaiveZones.Operation], _ zone: String, isAtomic: Bool, _ model: inout NaiveZones, _ tags: inout [String]
+    _ reply: PlaneReply, _ operations: [NaiveZones.Operation], _ zone: String, isAtomic: Bool,
+    _ model: inout NaiveZones, _ tags: inout [String]
   ) throws {
     guard model.zones[zone] != nil else {
       #expect(reply.status == 404 && reply.code == "ZONE_NOT_FOUND")
@@ -196,9 +208,12 @@ extension JSONValue {
     }
   }
 
-  private static func changeZone(_ world: RecordPlaneWorld, _ zone: String, _ model: inout NaiveZones, isCreation: Bool) async throws {
+  private static func changeZone(_ world: RecordPlaneWorld, _ zone: String, _ model: inout NaiveZones, isCreation: Bool)
+    async throws
+  {
     let reply = try await world.post(
-      "zones/modify", #"{"operations":[{"operationType":"\#(isCreation ? "create" : "delete")","zone":{"zoneID":"\#(zone)"}}]}"#)
+      "zones/modify",
+      #"{"operations":[{"operationType":"\#(isCreation ? "create" : "delete")","zone":{"zoneID":"\#(zone)"}}]}"#)
     if isCreation {
       if model.zones[zone] == nil { model.zones[zone] = [:] }
     } else {
@@ -207,7 +222,9 @@ extension JSONValue {
     }
   }
 
-  private static func checkEverything(_ world: RecordPlaneWorld, _ model: NaiveZones, _ pullers: inout [Puller]) async throws {
+  private static func checkEverything(_ world: RecordPlaneWorld, _ model: NaiveZones, _ pullers: inout [Puller])
+    async throws
+  {
     for index in pullers.indices {
       try await pullers[index].catchUp(world)
       #expect(pullers[index].notes == model.zones[pullers[index].zone] ?? [:])
@@ -220,7 +237,8 @@ extension JSONValue {
         if let note = notes[name] { #expect(record.note == note) }
       }
       let queried = try await world.post(
-        "records/query", #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"x"}]},"zoneID":{"zoneName":"\#(zone)"}}"#)
+        "records/query",
+        #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"x"}]},"zoneID":{"zoneName":"\#(zone)"}}"#)
       #expect(Set(queried.records.compactMap(\.name)) == Set(notes.keys))
       #expect(queried.records.map { $0.value("x")?.int64 ?? -1 } == notes.values.map { $0.fields["x"] ?? -1 }.sorted())
     }

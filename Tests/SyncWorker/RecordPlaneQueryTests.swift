@@ -11,7 +11,8 @@ import Testing
     try await world.makeZone()
     try await world.makeZone("Alps")
     for index in 0..<12 {
-      _ = try await world.operate("create", "r\(index * 5 % 12 + 10)", fields: #"{"n":{"value":\#(index)},"even":{"value":\#(index % 2 == 0)}}"#)
+      _ = try await world.operate(
+        "create", "r\(index * 5 % 12 + 10)", fields: #"{"n":{"value":\#(index)},"even":{"value":\#(index % 2 == 0)}}"#)
     }
     _ = try await world.operate("create", "task", type: "Task")
     _ = try await world.operate("create", "alp", fields: #"{"n":{"value":5}}"#, zone: "Alps")
@@ -22,12 +23,15 @@ import Testing
   static func numbers(_ reply: PlaneReply) -> [Int64?] { reply.records.map { $0.value("n")?.int64 } }
 
   /// All pages of a query in Trips.
-  static func pages(_ world: RecordPlaneWorld, _ query: String, limit: Int, between: () async throws -> Void = {}) async throws -> [[Int64?]] {
+  static func pages(_ world: RecordPlaneWorld, _ query: String, limit: Int, between: () async throws -> Void = {})
+    async throws -> [[Int64?]]
+  {
     var pages: [[Int64?]] = []
     var marker: String?
     repeat {
       let more = marker.map { #","continuationMarker":"\#($0)""# } ?? ""
-      let reply = try await world.post("records/query", #"{"query":\#(query),"zoneID":{"zoneName":"Trips"},"resultsLimit":\#(limit)\#(more)}"#)
+      let reply = try await world.post(
+        "records/query", #"{"query":\#(query),"zoneID":{"zoneName":"Trips"},"resultsLimit":\#(limit)\#(more)}"#)
       try #require(reply.status == 200)
       pages.append(numbers(reply))
       marker = reply.json["continuationMarker"]?.string
@@ -54,7 +58,9 @@ import Testing
     let ascending = try await Self.pages(world, #"{"recordType":"Note","sortBy":[{"fieldName":"n"}]}"#, limit: limit)
     #expect(ascending.flatMap { $0 } == (0..<12).map { Int64($0) })
     let descending = try await Self.pages(
-      world, #"{"recordType":"Note","sortBy":[{"fieldName":"even","ascending":false},{"fieldName":"n","ascending":false}]}"#, limit: limit)
+      world,
+      #"{"recordType":"Note","sortBy":[{"fieldName":"even","ascending":false},{"fieldName":"n","ascending":false}]}"#,
+      limit: limit)
     #expect(descending.flatMap { $0 } == [10, 8, 6, 4, 2, 0, 11, 9, 7, 5, 3, 1])
     let named = try await Self.pages(world, #"{"recordType":"Note"}"#, limit: limit)
     #expect(named.flatMap { $0 }.count == 12 && Set(named.flatMap { $0 }).count == 12)
@@ -82,7 +88,9 @@ import Testing
     repeat {
       let more = marker.isEmpty ? "" : #","continuationMarker":"\#(marker)""#
       let page = try await world.post(
-        "records/query", #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"n","ascending":false}]},"zoneWide":true,"resultsLimit":4\#(more)}"#)
+        "records/query",
+        #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"n","ascending":false}]},"zoneWide":true,"resultsLimit":4\#(more)}"#
+      )
       names += page.records.map { $0["zoneID"]?["zoneName"]?.string }
       marker = page.json["continuationMarker"]?.string ?? ""
     } while !marker.isEmpty && names.count < 100
@@ -101,28 +109,39 @@ import Testing
 
   @Test func `an unknown type is empty in development and refused in production`() async throws {
     let world = try await Self.world()
-    let development = try await world.post("records/query", #"{"query":{"recordType":"reminderList"},"resultsLimit":1}"#)
+    let development = try await world.post(
+      "records/query", #"{"query":{"recordType":"reminderList"},"resultsLimit":1}"#)
     #expect(development.text == #"{"records":[]}"#)
-    let production = try await world.send(world.request("records/query", environment: .production), #"{"query":{"recordType":"reminderList"}}"#)
+    let production = try await world.send(
+      world.request("records/query", environment: .production), #"{"query":{"recordType":"reminderList"}}"#)
     #expect(production.status == 400 && production.reason == "Did not find record type: reminderList")
   }
 
   @Test func `another query's marker, and a missing zone are refused`() async throws {
     let world = try await Self.world()
-    let page = try await world.post("records/query", #"{"query":{"recordType":"Note"},"zoneID":{"zoneName":"Trips"},"resultsLimit":1}"#)
+    let page = try await world.post(
+      "records/query", #"{"query":{"recordType":"Note"},"zoneID":{"zoneName":"Trips"},"resultsLimit":1}"#)
     let marker = try #require(page.json["continuationMarker"]?.string)
     let foreign = try await world.post(
-      "records/query", #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"n"}]},"zoneID":{"zoneName":"Trips"},"continuationMarker":"\#(marker)"}"#)
+      "records/query",
+      #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"n"}]},"zoneID":{"zoneName":"Trips"},"continuationMarker":"\#(marker)"}"#
+    )
     #expect(foreign.status == 400 && foreign.reason == "Invalid continuation format")
-    #expect(try await world.post("records/query", #"{"query":{"recordType":"Note"},"zoneID":{"zoneName":"Nowhere"}}"#).code == "ZONE_NOT_FOUND")
+    #expect(
+      try await world.post("records/query", #"{"query":{"recordType":"Note"},"zoneID":{"zoneName":"Nowhere"}}"#).code
+        == "ZONE_NOT_FOUND")
   }
 
   @Test func `a page of large records ends early and goes on behind them`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     let text = String(repeating: "x", count: 900_000)
-    for index in 0..<6 { _ = try await world.operate("create", "r\(index)", fields: #"{"text":{"value":"\#(text)"},"n":{"value":\#(index)}}"#) }
-    let pages = try await Self.pages(world, #"{"recordType":"Note","sortBy":[{"fieldName":"n","ascending":false}]}"#, limit: 200)
+    for index in 0..<6 {
+      _ = try await world.operate(
+        "create", "r\(index)", fields: #"{"text":{"value":"\#(text)"},"n":{"value":\#(index)}}"#)
+    }
+    let pages = try await Self.pages(
+      world, #"{"recordType":"Note","sortBy":[{"fieldName":"n","ascending":false}]}"#, limit: 200)
     #expect(pages == [[5, 4, 3, 2], [1, 0]])
   }
 }

@@ -53,7 +53,8 @@ import WebServices
     _ = try await world.operate("create", "a", requestID: "1")
     let other = try await world.operate("create", "b", requestID: "1")
     #expect(other.status == 400 && other.reason == "The request identifier was used for another request")
-    #expect(try await world.operate("create", "a", zone: "_defaultZone", user: "_bob", requestID: "1").records[0].code == nil)
+    #expect(
+      try await world.operate("create", "a", zone: "_defaultZone", user: "_bob", requestID: "1").records[0].code == nil)
   }
 
   @Test func `an operation that failed or had nothing to do is not done by a repetition either`() async throws {
@@ -62,7 +63,8 @@ import WebServices
     _ = try await world.operate("create", "a")
     #expect(try await world.operate("create", "a", fields: "{}", requestID: "1").records[0].code == "CONFLICT")
     _ = try await world.operate("forceDelete", "b", requestID: "2")
-    let batch = `records/modify and records/lookup`.mixed.replacing("ATOMIC", with: "").replacing(#""old""#, with: #""a""#)
+    let batch = `records/modify and records/lookup`.mixed.replacing("ATOMIC", with: "").replacing(
+      #""old""#, with: #""a""#)
     let failed = try await world.send(world.request("records/modify", requestID: "3"), batch)
     _ = try await world.operate("forceDelete", "a")
     _ = try await world.operate("create", "b")
@@ -81,7 +83,8 @@ import WebServices
         try keys.filter { key in
           let request = DatabaseRequest(
             plane: .record, method: "POST", path: ["records", "modify"], query: [:],
-            database: DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_alice"), scope: .private,
+            database: DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_alice"),
+            scope: .private,
             caller: Caller(userRecordName: "_alice"), requestID: key, baseURL: "")
           let body =
             #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Note"}}],"zoneID":{"zoneName":"_defaultZone"},"atomic":false}"#
@@ -91,10 +94,14 @@ import WebServices
     }
     #expect(try await remembered() == 400)
     world.clock.advance(by: 24 * 60 * 60 * 1000)
-    for index in 0..<200 { _ = try await world.operate("forceUpdate", "a", zone: "_defaultZone", requestID: "early:\(index)") }
+    for index in 0..<200 {
+      _ = try await world.operate("forceUpdate", "a", zone: "_defaultZone", requestID: "early:\(index)")
+    }
     #expect(try await remembered() == 400)
     world.clock.advance(by: 1)
-    for index in 0..<1000 { _ = try await world.operate("forceUpdate", "a", zone: "_defaultZone", requestID: "late:\(index)") }
+    for index in 0..<1000 {
+      _ = try await world.operate("forceUpdate", "a", zone: "_defaultZone", requestID: "late:\(index)")
+    }
     #expect(try await remembered() == 0)
   }
 }

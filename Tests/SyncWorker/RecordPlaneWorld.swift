@@ -59,11 +59,13 @@ final class FixedSchemas: SchemaSource {
     let schema = schemas.withLock { $0[environment] ?? Schema() }
     let model = ModelIndex(PhotoModel.model)
     return EnvironmentSchema(
-      version: versions.withLock { $0 }, schema: schema, models: [model.modelHash: PhotoModel.model], latestModelHash: model.modelHash,
+      version: versions.withLock { $0 }, schema: schema, models: [model.modelHash: PhotoModel.model],
+      latestModelHash: model.modelHash,
       userRoles: userRoles.withLock { $0 }, rules: rules.withLock { $0 })
   }
 
-  func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding? { nil }
+  func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding?
+  { nil }
 
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {
     versions.withLock { $0 += 1 }
@@ -144,7 +146,8 @@ final class RecordPlaneWorld {
   private var requestCount = 0
 
   init(
-    _ store: any ShardStore, schema: Schema = Schema(), seed: UInt64 = 1, container: String = RecordPlaneWorld.container.rawValue,
+    _ store: any ShardStore, schema: Schema = Schema(), seed: UInt64 = 1,
+    container: String = RecordPlaneWorld.container.rawValue,
     assets: AssetStore = AssetStore(directory: "/nonexistent"), queryPageCost: Int = QuerySearch.pageCost
   ) {
     self.store = store
@@ -154,33 +157,41 @@ final class RecordPlaneWorld {
     let (audiences, subscriptions) = (ShareAudiences(.silent), SubscriptionIndexes())
     let publisher = AudiencePublisher(audiences: audiences, changes: changes, indexes: subscriptions)
     let context = SharedContext(
-      clock: clock, random: random, schemas: schemas, changes: publisher, assets: assets, subscriptions: subscriptions, audiences: audiences, people: people)
+      clock: clock, random: random, schemas: schemas, changes: publisher, assets: assets, subscriptions: subscriptions,
+      audiences: audiences, people: people)
     self.context = context
     plane = RecordPlane(context: context.records(queryPageCost: queryPageCost))
   }
 
   /// Over a store in memory.
-  static func inMemory(schema: Schema = Schema(), seed: UInt64 = 1, queryPageCost: Int = QuerySearch.pageCost) async throws -> RecordPlaneWorld {
+  static func inMemory(schema: Schema = Schema(), seed: UInt64 = 1, queryPageCost: Int = QuerySearch.pageCost)
+    async throws -> RecordPlaneWorld
+  {
     let random = SeededRandom(seed: seed)
     return RecordPlaneWorld(
-      try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { random.next() }).open(shard: 0), schema: schema, seed: seed,
+      try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { random.next() }).open(shard: 0), schema: schema,
+      seed: seed,
       queryPageCost: queryPageCost)
   }
 
   func request(
-    _ path: String, method: String = "POST", user: String? = "_alice", caller: Caller? = nil, owner: String? = nil, scope: DatabaseScope = .private,
+    _ path: String, method: String = "POST", user: String? = "_alice", caller: Caller? = nil, owner: String? = nil,
+    scope: DatabaseScope = .private,
     environment: Environment = .development, query: [String: String] = [:], requestID: String? = nil
   ) -> DatabaseRequest {
     requestCount += 1
     let owner = scope == .public ? DatabaseID.publicOwner : owner ?? user ?? "_alice"
     return DatabaseRequest(
       plane: .record, method: method, path: path.split(separator: "/").map(String.init), query: query,
-      database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope, caller: caller ?? Caller(userRecordName: user),
+      database: DatabaseID(container: container, environment: environment, owner: owner), scope: scope,
+      caller: caller ?? Caller(userRecordName: user),
       requestID: requestID ?? "gateway:\(requestCount)", baseURL: "https://host")
   }
 
   /// Sends a request, with a failure rendered as the worker does.
-  func send(_ request: DatabaseRequest, _ body: String = "") async throws -> PlaneReply { try await send(request, bytes: Array(body.utf8)) }
+  func send(_ request: DatabaseRequest, _ body: String = "") async throws -> PlaneReply {
+    try await send(request, bytes: Array(body.utf8))
+  }
 
   func send(_ request: DatabaseRequest, bytes body: [UInt8]) async throws -> PlaneReply {
     do {
@@ -192,19 +203,24 @@ final class RecordPlaneWorld {
     }
   }
 
-  func post(_ path: String, _ body: String, user: String? = "_alice", scope: DatabaseScope = .private, query: [String: String] = [:]) async throws -> PlaneReply {
+  func post(
+    _ path: String, _ body: String, user: String? = "_alice", scope: DatabaseScope = .private,
+    query: [String: String] = [:]
+  ) async throws -> PlaneReply {
     try await send(request(path, user: user, scope: scope, query: query), body)
   }
 
   func makeZone(_ name: String = "Trips") async throws {
-    let reply = try await post("zones/modify", #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"\#(name)"}}}]}"#)
+    let reply = try await post(
+      "zones/modify", #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"\#(name)"}}}]}"#)
     try #require(reply.status == 200 && reply.zones.first?["serverErrorCode"] == nil)
     _ = changes.take()
   }
 
   /// One operation on a record of zone Trips (or another), not atomic.
   func operate(
-    _ kind: String, _ name: String, tag: String? = nil, type: String? = "Note", fields: String? = nil, zone: String = "Trips", user: String = "_alice",
+    _ kind: String, _ name: String, tag: String? = nil, type: String? = "Note", fields: String? = nil,
+    zone: String = "Trips", user: String = "_alice",
     scope: DatabaseScope = .private, requestID: String? = nil
   ) async throws -> PlaneReply {
     var record = #""recordName":"\#(name)""#
@@ -213,19 +229,26 @@ final class RecordPlaneWorld {
     if let fields { record += #","fields":\#(fields)"# }
     return try await send(
       request("records/modify", user: user, scope: scope, requestID: requestID),
-      #"{"operations":[{"operationType":"\#(kind)","record":{\#(record)}}],"zoneID":{"zoneName":"\#(zone)"},"atomic":false}"#)
+      #"{"operations":[{"operationType":"\#(kind)","record":{\#(record)}}],"zoneID":{"zoneName":"\#(zone)"},"atomic":false}"#
+    )
   }
 
-  func lookUp(_ names: [String], zone: String = "Trips", user: String = "_alice", scope: DatabaseScope = .private) async throws -> PlaneReply {
+  func lookUp(_ names: [String], zone: String = "Trips", user: String = "_alice", scope: DatabaseScope = .private)
+    async throws -> PlaneReply
+  {
     let records = names.map { #"{"recordName":"\#($0)"}"# }.joined(separator: ",")
-    return try await post("records/lookup", #"{"records":[\#(records)],"zoneID":{"zoneName":"\#(zone)"}}"#, user: user, scope: scope)
+    return try await post(
+      "records/lookup", #"{"records":[\#(records)],"zoneID":{"zoneName":"\#(zone)"}}"#, user: user, scope: scope)
   }
 
   /// One page of a zone's feed.
-  func changes(since token: String?, zone: String = "Trips", limit: Int? = nil, more: String = "") async throws -> JSONValue {
+  func changes(since token: String?, zone: String = "Trips", limit: Int? = nil, more: String = "") async throws
+    -> JSONValue
+  {
     let token = token.map { #","syncToken":"\#($0)""# } ?? ""
     let limit = limit.map { #","resultsLimit":\#($0)"# } ?? ""
-    let reply = try await post("changes/zone", #"{"zones":[{"zoneID":{"zoneName":"\#(zone)"}\#(token)\#(limit)\#(more)}]}"#)
+    let reply = try await post(
+      "changes/zone", #"{"zones":[{"zoneID":{"zoneName":"\#(zone)"}\#(token)\#(limit)\#(more)}]}"#)
     try #require(reply.status == 200)
     return try #require(reply.zones.first)
   }

@@ -6,7 +6,8 @@ import Testing
 
 @Suite struct `The record plane's zones` {
   static func modify(_ operations: (String, String)...) -> String {
-    let list = operations.map { #"{"operationType":"\#($0)","zone":{"zoneID":{"zoneName":"\#($1)"}}}"# }.joined(separator: ",")
+    let list = operations.map { #"{"operationType":"\#($0)","zone":{"zoneID":{"zoneName":"\#($1)"}}}"# }.joined(
+      separator: ",")
     return #"{"operations":[\#(list)]}"#
   }
 
@@ -14,13 +15,17 @@ import Testing
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     let reply = try await world.post(
-      "zones/modify", Self.modify(("create", "Trips"), ("create", "New"), ("delete", "Nowhere"), ("create", "_x"), ("delete", "_defaultZone")))
+      "zones/modify",
+      Self.modify(
+        ("create", "Trips"), ("create", "New"), ("delete", "Nowhere"), ("create", "_x"), ("delete", "_defaultZone")))
     #expect(reply.status == 200)
     #expect(reply.zones.map(\.code) == [nil, nil, "ZONE_NOT_FOUND", "BAD_REQUEST", "BAD_REQUEST"])
     #expect(reply.zones[1]["atomic"]?.bool == true && reply.zones[1]["deleted"]?.bool == false)
     #expect(world.changes.take().map(\.zoneName) == ["New"])
     let deleted = try await world.post("zones/modify", Self.modify(("delete", "New")))
-    #expect(deleted.zones[0].text == #"{"zoneID":{"zoneName":"New","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},"deleted":true}"#)
+    #expect(
+      deleted.zones[0].text
+        == #"{"zoneID":{"zoneName":"New","ownerRecordName":"_alice","zoneType":"REGULAR_CUSTOM_ZONE"},"deleted":true}"#)
     #expect(world.changes.take().map(\.zoneName) == ["New"])
     #expect(try await world.lookUp(["a"], zone: "New").status == 404)
   }
@@ -32,14 +37,19 @@ import Testing
     try await world.store.enqueue { transaction in
       let database = try transaction.makeDatabase(id)
       let count = try transaction.liveZoneCount(in: database.key)
-      for number in 0..<(Limit.zonesPerDatabase - 2 - count) { _ = try transaction.makeZone(named: "Z\(number)", in: database.key) }
+      for number in 0..<(Limit.zonesPerDatabase - 2 - count) {
+        _ = try transaction.makeZone(named: "Z\(number)", in: database.key)
+      }
     }.value
     func codes(_ operations: (String, String)...) async throws -> [String?] {
-      let list = operations.map { #"{"operationType":"\#($0)","zone":{"zoneID":{"zoneName":"\#($1)"}}}"# }.joined(separator: ",")
+      let list = operations.map { #"{"operationType":"\#($0)","zone":{"zoneID":{"zoneName":"\#($1)"}}}"# }.joined(
+        separator: ",")
       return try await world.post("zones/modify", #"{"operations":[\#(list)]}"#).zones.map(\.code)
     }
     #expect(try await codes(("create", "A"), ("create", "B"), ("create", "C")) == [nil, nil, "QUOTA_EXCEEDED"])
-    #expect(try await codes(("create", "A"), ("create", "D")) == [nil, "QUOTA_EXCEEDED"], "a zone that is there already needs no room")
+    #expect(
+      try await codes(("create", "A"), ("create", "D")) == [nil, "QUOTA_EXCEEDED"],
+      "a zone that is there already needs no room")
     #expect(try await codes(("delete", "A"), ("create", "C"), ("create", "D")) == [nil, nil, "QUOTA_EXCEEDED"])
   }
 
@@ -68,7 +78,9 @@ import Testing
     #expect(list.zones.map { $0["zoneID"]?["zoneName"]?.string } == ["_defaultZone", "Later", "Old"])
   }
 
-  @Test func `a repetition's token is the first answer's, so that what was saved meanwhile is news to the client`() async throws {
+  @Test func `a repetition's token is the first answer's, so that what was saved meanwhile is news to the client`()
+    async throws
+  {
     let world = try await RecordPlaneWorld.inMemory()
     let request = world.request("zones/modify", requestID: "x:1")
     let body = Self.modify(("create", "Trips"))
@@ -77,7 +89,8 @@ import Testing
     let second = try await world.send(request, body)
     #expect(second.text == first.text)
     let token = try #require(second.zones.first?["syncToken"]?.string)
-    let news = try await world.post("changes/zone", #"{"zones":[{"zoneID":{"zoneName":"Trips"},"syncToken":"\#(token)"}]}"#)
+    let news = try await world.post(
+      "changes/zone", #"{"zones":[{"zoneID":{"zoneName":"Trips"},"syncToken":"\#(token)"}]}"#)
     #expect(news.zones.first?["records"]?.names == ["a"])
   }
 
@@ -86,7 +99,10 @@ import Testing
     for name in ["B", "A"] { try await world.makeZone(name) }
     let list = try await world.send(world.request("zones/list", method: "GET"))
     #expect(list.zones.map { $0["zoneID"]?["zoneName"]?.string } == ["_defaultZone", "A", "B"])
-    #expect(list.zones[0].text == #"{"zoneID":{"zoneName":"_defaultZone","ownerRecordName":"_alice","zoneType":"DEFAULT_ZONE"},"atomic":false,"deleted":false}"#)
+    #expect(
+      list.zones[0].text
+        == #"{"zoneID":{"zoneName":"_defaultZone","ownerRecordName":"_alice","zoneType":"DEFAULT_ZONE"},"atomic":false,"deleted":false}"#
+    )
     // As icloud.com's own clients ask, and are answered.
     let posted = try await world.post("zones/list", "{}")
     #expect(posted.zones.map { $0["zoneID"]?["zoneName"]?.string } == ["_defaultZone", "A", "B"])
@@ -101,7 +117,9 @@ import Testing
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     let reply = try await world.post(
-      "zones/lookup", #"{"zones":[{"zoneName":"Nowhere"},{"zoneName":"Trips"},{"zoneName":"_defaultZone"},{"zoneName":"Trips","ownerRecordName":"_bob"}]}"#)
+      "zones/lookup",
+      #"{"zones":[{"zoneName":"Nowhere"},{"zoneName":"Trips"},{"zoneName":"_defaultZone"},{"zoneName":"Trips","ownerRecordName":"_bob"}]}"#
+    )
     #expect(reply.zones.map(\.code) == ["ZONE_NOT_FOUND", nil, nil, "ZONE_NOT_FOUND"])
     #expect(reply.zones[1]["syncToken"]?.string != nil && reply.zones[2]["syncToken"] == nil)
     #expect(try await world.post("zones/lookup", "{}").status == 400)
@@ -110,7 +128,8 @@ import Testing
   @Test func `T-L01 the 1001st zone is refused`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     for batch in 0..<5 {
-      let operations = (0..<200).map { #"{"operationType":"create","zone":{"zoneID":"Z\#(batch)-\#($0)"}}"# }.joined(separator: ",")
+      let operations = (0..<200).map { #"{"operationType":"create","zone":{"zoneID":"Z\#(batch)-\#($0)"}}"# }.joined(
+        separator: ",")
       _ = try await world.post("zones/modify", #"{"operations":[\#(operations)]}"#)
     }
     let refused = try await world.post("zones/modify", Self.modify(("create", "One"), ("create", "Z0-0")))

@@ -45,13 +45,18 @@ private struct NaiveGraph {
       case .delete(let name): if after.removeValue(forKey: name) != nil { outcome.gone.insert(name) }
       }
     }
-    while let next = after.first(where: { $0.value.contains { $0.action == "DELETE_SELF" && outcome.gone.contains($0.target) } }) {
+    while let next = after.first(where: {
+      $0.value.contains { $0.action == "DELETE_SELF" && outcome.gone.contains($0.target) }
+    }) {
       after[next.key] = nil
       outcome.gone.insert(next.key)
     }
-    for (_, links) in after where links.contains(where: { $0.action == "VALIDATE" && outcome.gone.contains($0.target) }) { outcome.isDeletionRefused = true }
+    for (_, links) in after where links.contains(where: { $0.action == "VALIDATE" && outcome.gone.contains($0.target) })
+    { outcome.isDeletionRefused = true }
     for case .save(let name, _) in batch {
-      if after[name]?.contains(where: { $0.action == "VALIDATE" && after[$0.target] == nil }) == true { outcome.unfoundedSaves.insert(name) }
+      if after[name]?.contains(where: { $0.action == "VALIDATE" && after[$0.target] == nil }) == true {
+        outcome.unfoundedSaves.insert(name)
+      }
     }
     if !outcome.isRefused { records = after }
     return outcome
@@ -112,7 +117,8 @@ private struct NaiveGraph {
       if Int.random(in: 0..<5, using: &random) == 0 { return .delete(name) }
       let links = (0..<Int.random(in: 0...2, using: &random)).map { _ in
         NaiveGraph.Link(
-          target: names.randomElement(using: &random) ?? "r0", action: ["NONE", "DELETE_SELF", "VALIDATE"].randomElement(using: &random) ?? "NONE")
+          target: names.randomElement(using: &random) ?? "r0",
+          action: ["NONE", "DELETE_SELF", "VALIDATE"].randomElement(using: &random) ?? "NONE")
       }
       return .save(name, Set(links))
     }
@@ -127,13 +133,16 @@ private struct NaiveGraph {
         let values = links.map { #"{"recordName":"\#($0.target)","action":"\#($0.action)"}"# }
         let one = values.first.map { #""one":{"value":\#($0)},"# } ?? ""
         let many = #""many":{"value":[\#(values.dropFirst().joined(separator: ","))],"type":"REFERENCE_LIST"}"#
-        return #"{"operationType":"forceReplace","record":{"recordName":"\#(name)","recordType":"Node","fields":{\#(one)\#(many)}}}"#
+        return
+          #"{"operationType":"forceReplace","record":{"recordName":"\#(name)","recordType":"Node","fields":{\#(one)\#(many)}}}"#
       }
     }
     return #"{"operations":[\#(items.joined(separator: ","))],"zoneID":{"zoneName":"Trips"},"atomic":\#(isAtomic)}"#
   }
 
-  private static func expectTogether(_ reply: PlaneReply, _ operations: [NaiveGraph.Operation], _ model: inout NaiveGraph) {
+  private static func expectTogether(
+    _ reply: PlaneReply, _ operations: [NaiveGraph.Operation], _ model: inout NaiveGraph
+  ) {
     let outcome = model.apply(operations)
     if outcome.isRefused {
       #expect(reply.status == (operations.count > 1 ? 400 : 200), "\(reply.text)")
@@ -153,7 +162,9 @@ private struct NaiveGraph {
     }
   }
 
-  private static func expectOneByOne(_ reply: PlaneReply, _ operations: [NaiveGraph.Operation], _ model: inout NaiveGraph) {
+  private static func expectOneByOne(
+    _ reply: PlaneReply, _ operations: [NaiveGraph.Operation], _ model: inout NaiveGraph
+  ) {
     #expect(reply.status == 200)
     for (operation, item) in zip(operations, reply.records) {
       let outcome = model.apply([operation])

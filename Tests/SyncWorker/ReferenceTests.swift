@@ -7,16 +7,24 @@ import ServiceBus
 import Testing
 
 @Suite struct `References between records` {
-  private func save(_ name: String, _ action: String? = nil, to target: String = "parent", kind: String = "forceReplace") -> String {
+  private func save(
+    _ name: String, _ action: String? = nil, to target: String = "parent", kind: String = "forceReplace"
+  ) -> String {
     let field = action.map { #""parent":{"value":{"recordName":"\#(target)","action":"\#($0)"}}"# } ?? ""
     return #"{"operationType":"\#(kind)","record":{"recordName":"\#(name)","recordType":"Node","fields":{\#(field)}}}"#
   }
 
-  private func delete(_ name: String) -> String { #"{"operationType":"forceDelete","record":{"recordName":"\#(name)"}}"# }
+  private func delete(_ name: String) -> String {
+    #"{"operationType":"forceDelete","record":{"recordName":"\#(name)"}}"#
+  }
 
-  private func modify(_ world: RecordPlaneWorld, _ operations: [String], zone: String = "Trips", atomic: Bool? = nil) async throws -> PlaneReply {
+  private func modify(_ world: RecordPlaneWorld, _ operations: [String], zone: String = "Trips", atomic: Bool? = nil)
+    async throws -> PlaneReply
+  {
     let atomic = atomic.map { #","atomic":\#($0)"# } ?? ""
-    return try await world.post("records/modify", #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"\#(zone)"}\#(atomic)}"#)
+    return try await world.post(
+      "records/modify",
+      #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"\#(zone)"}\#(atomic)}"#)
   }
 
   private func world() async throws -> RecordPlaneWorld {
@@ -31,7 +39,12 @@ import Testing
 
   @Test func `a deleted target takes its sources and theirs along, in one commit and one ping`() async throws {
     let world = try await world()
-    _ = try await modify(world, [save("parent"), save("child", "DELETE_SELF"), save("grandchild", "DELETE_SELF", to: "child"), save("friend", "NONE"), save("other")])
+    _ = try await modify(
+      world,
+      [
+        save("parent"), save("child", "DELETE_SELF"), save("grandchild", "DELETE_SELF", to: "child"),
+        save("friend", "NONE"), save("other"),
+      ])
     _ = world.changes.take()
     let token = try await world.changes(since: nil)["syncToken"]?.string
     let reply = try await modify(world, [delete("parent")])
@@ -49,7 +62,11 @@ import Testing
   @Test func `a ring of DELETE_SELF goes as a whole`() async throws {
     let world = try await world()
     _ = try await modify(
-      world, [save("a", "DELETE_SELF", to: "b"), save("b", "DELETE_SELF", to: "c"), save("c", "DELETE_SELF", to: "a"), save("d", "DELETE_SELF", to: "d")])
+      world,
+      [
+        save("a", "DELETE_SELF", to: "b"), save("b", "DELETE_SELF", to: "c"), save("c", "DELETE_SELF", to: "a"),
+        save("d", "DELETE_SELF", to: "d"),
+      ])
     _ = try await modify(world, [delete("b"), delete("d")])
     #expect(try await names(world, ["a", "b", "c", "d"]).isEmpty)
   }
@@ -60,8 +77,11 @@ import Testing
       let saved = try await modify(world, [save("parent"), save("child", "DELETE_SELF")])
       let tag = try #require(saved.records[1].tag)
       let reply = try await modify(
-        world, [delete("parent"), #"{"operationType":"delete","record":{"recordName":"child","recordChangeTag":"\#(tag)"}}"#], atomic: atomic)
-      #expect(reply.text == #"{"records":[{"recordName":"parent","deleted":true},{"recordName":"child","deleted":true}]}"#)
+        world,
+        [delete("parent"), #"{"operationType":"delete","record":{"recordName":"child","recordChangeTag":"\#(tag)"}}"#],
+        atomic: atomic)
+      #expect(
+        reply.text == #"{"records":[{"recordName":"parent","deleted":true},{"recordName":"child","deleted":true}]}"#)
     }
   }
 
@@ -69,10 +89,13 @@ import Testing
     for isReversed in [true, false] {
       let world = try await world()
       _ = try await modify(world, [save("parent"), save("stays", "DELETE_SELF"), save("leaves", "DELETE_SELF")])
-      let operations = [delete("parent"), save("stays", "DELETE_SELF"), save("leaves", "NONE"), save("new", "DELETE_SELF")]
+      let operations = [
+        delete("parent"), save("stays", "DELETE_SELF"), save("leaves", "NONE"), save("new", "DELETE_SELF"),
+      ]
       let reply = try await modify(world, isReversed ? operations.reversed() : operations)
       #expect(reply.status == 200)
-      #expect(reply.records.filter { $0["deleted"]?.bool == true }.compactMap(\.name).sorted() == ["new", "parent", "stays"])
+      #expect(
+        reply.records.filter { $0["deleted"]?.bool == true }.compactMap(\.name).sorted() == ["new", "parent", "stays"])
       #expect(try await names(world, ["parent", "stays", "leaves", "new"]) == ["leaves"])
       #expect(try await world.changes(since: nil)["records"]?.names.contains("new") == false)
     }
@@ -82,10 +105,15 @@ import Testing
     let world = try await world()
     _ = try await modify(world, [save("parent"), save("child", "DELETE_SELF")])
     let reply = try await modify(
-      world, [delete("parent"), #"{"operationType":"update","record":{"recordName":"child","recordType":"Node","recordChangeTag":"3"}}"#], atomic: false)
+      world,
+      [
+        delete("parent"),
+        #"{"operationType":"update","record":{"recordName":"child","recordType":"Node","recordChangeTag":"3"}}"#,
+      ], atomic: false)
     #expect(reply.records.map(\.code) == [nil, "NOT_FOUND"])
     _ = try await modify(world, [save("parent"), save("child", "DELETE_SELF"), save("other", "DELETE_SELF")])
-    let again = try await modify(world, [delete("parent"), save("child", "DELETE_SELF", kind: "create"), delete("other")], atomic: false)
+    let again = try await modify(
+      world, [delete("parent"), save("child", "DELETE_SELF", kind: "create"), delete("other")], atomic: false)
     #expect(again.records.map(\.code) == [nil, nil, nil])
     // Made again after its target had gone, it stays.
     #expect(try await names(world, ["parent", "child", "other"]) == ["child"])
@@ -95,7 +123,10 @@ import Testing
     let world = try await world()
     let refused = try await modify(world, [save("child", "VALIDATE")])
     #expect(refused.status == 200 && refused.records[0].code == "VALIDATING_REFERENCE_ERROR")
-    #expect(refused.records[0].reason == "Record save would violate validating reference, rejecting update: Node.parent names a record that does not exist")
+    #expect(
+      refused.records[0].reason
+        == "Record save would violate validating reference, rejecting update: Node.parent names a record that does not exist"
+    )
     #expect(try await names(world, ["child"]).isEmpty)
     #expect(try await modify(world, [save("child", "VALIDATE"), save("parent")]).status == 200)
     // One after the other, the second comes too late.
@@ -122,7 +153,8 @@ import Testing
 
   @Test func `a cascade that meets a validated record is refused as a whole`() async throws {
     let world = try await world()
-    _ = try await modify(world, [save("parent"), save("child", "DELETE_SELF"), save("witness", "VALIDATE", to: "child")])
+    _ = try await modify(
+      world, [save("parent"), save("child", "DELETE_SELF"), save("witness", "VALIDATE", to: "child")])
     let refused = try await modify(world, [delete("parent")])
     #expect(refused.records[0].code == "VALIDATING_REFERENCE_ERROR" && refused.records[0].name == "parent")
     #expect(try await names(world, ["parent", "child", "witness"]).count == 3)
@@ -145,13 +177,16 @@ import Testing
     let world = try await world()
     for action in ["DELETE_SELF", "VALIDATE"] {
       let field = #"{"value":{"recordName":"x","action":"\#(action)","zoneID":{"zoneName":"Elsewhere"}}}"#
-      for value in [field, #"{"value":[{"recordName":"x","action":"\#(action)","zoneID":"Elsewhere"}],"type":"REFERENCE_LIST"}"#] {
+      for value in [
+        field, #"{"value":[{"recordName":"x","action":"\#(action)","zoneID":"Elsewhere"}],"type":"REFERENCE_LIST"}"#,
+      ] {
         let reply = try await world.operate("create", "a", fields: #"{"to":\#(value)}"#)
         #expect(reply.records[0].reason == "Note.to: a reference with the action \(action) can't leave its zone")
       }
     }
     // Spelled out, the record's own zone is no other.
-    let own = #"{"to":{"value":{"recordName":"a","action":"VALIDATE","zoneID":{"zoneName":"Trips","ownerRecordName":"_alice"}}}}"#
+    let own =
+      #"{"to":{"value":{"recordName":"a","action":"VALIDATE","zoneID":{"zoneName":"Trips","ownerRecordName":"_alice"}}}}"#
     #expect(try await world.operate("create", "a", fields: own).records[0].code == nil)
   }
 
@@ -174,16 +209,25 @@ import Testing
       #expect(try await modify(world, (start..<start + 150).map { save("s\($0)", "DELETE_SELF") }).status == 200)
     }
     let refused = try await modify(world, [save("one more", "DELETE_SELF")])
-    #expect(refused.records[0].reason == "Node.parent: 750 records have a DELETE_SELF reference to 'parent', which is the limit")
+    #expect(
+      refused.records[0].reason
+        == "Node.parent: 750 records have a DELETE_SELF reference to 'parent', which is the limit")
     #expect(refused.records[0].code == "BAD_REQUEST")
     #expect(try await names(world, ["one more"]).isEmpty)
     // Those that were there may be saved again; others take the place of those that go in the same batch.
     #expect(try await modify(world, [save("s0", "DELETE_SELF")]).records[0].code == nil)
-    #expect(try await modify(world, [save("one more", "DELETE_SELF"), delete("s1"), save("s2", "NONE"), save("another", "DELETE_SELF")]).status == 200)
-    #expect(try await modify(world, [save("too many", "DELETE_SELF"), save("bystander")], atomic: false).records.map(\.code) == ["BAD_REQUEST", nil])
+    #expect(
+      try await modify(
+        world, [save("one more", "DELETE_SELF"), delete("s1"), save("s2", "NONE"), save("another", "DELETE_SELF")]
+      ).status == 200)
+    #expect(
+      try await modify(world, [save("too many", "DELETE_SELF"), save("bystander")], atomic: false).records.map(\.code)
+        == ["BAD_REQUEST", nil])
     #expect(try await modify(world, [save("plain", "NONE"), save("validates", "VALIDATE")]).status == 200)
     #expect(try await modify(world, [delete("validates"), delete("parent")]).status == 200)
-    #expect(try await world.post("records/query", #"{"query":{"recordType":"Node"},"zoneID":"Trips"}"#).records.compactMap(\.name) == ["bystander", "plain", "s2"])
+    #expect(
+      try await world.post("records/query", #"{"query":{"recordType":"Node"},"zoneID":"Trips"}"#).records.compactMap(
+        \.name) == ["bystander", "plain", "s2"])
   }
 
   @Test func `a cascade that is larger than a request may be is refused, and deletes nothing`() async throws {
@@ -195,7 +239,10 @@ import Testing
       _ = try await modify(world, [save("root")] + (0..<10).map { save("b\($0)", "DELETE_SELF", to: "root") })
       for branch in 0..<10 {
         for start in stride(from: 0, to: 600, by: 200) {
-          #expect(try await modify(world, (start..<start + 200).map { save("b\(branch)-\($0)", "DELETE_SELF", to: "b\(branch)") }).status == 200)
+          #expect(
+            try await modify(
+              world, (start..<start + 200).map { save("b\(branch)-\($0)", "DELETE_SELF", to: "b\(branch)") }
+            ).status == 200)
         }
       }
       let token = try await world.changes(since: nil, limit: 1)["syncToken"]?.string
@@ -208,7 +255,9 @@ import Testing
       let branches = try await modify(world, (0..<10).map { delete("b\($0)") }, atomic: false)
       #expect(branches.records.map(\.code) == Array(repeating: nil, count: 8) + ["BAD_REQUEST", "BAD_REQUEST"])
       #expect(try await modify(world, [delete("root")]).records[0].code == nil)
-      #expect(try await world.post("records/query", #"{"query":{"recordType":"Node"},"zoneID":"Trips","resultsLimit":1}"#).records.isEmpty)
+      #expect(
+        try await world.post("records/query", #"{"query":{"recordType":"Node"},"zoneID":"Trips","resultsLimit":1}"#)
+          .records.isEmpty)
       #expect(try await (shard as? SQLiteShardStore)?.verify().problems == [])
       await shard.close()
     }

@@ -27,7 +27,10 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-R05 an expired import token is told as such, and starting over makes no duplicates`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `T-R05 an expired import token is told as such, and starting over makes no duplicates`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     let (a, b) = (try await Device("A", world), try await Device("B", world))
     try await world.save("A", tag("T") + "," + tag("U"), query: ["wait": "export"])
@@ -47,7 +50,8 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-R06 a reset store imports into a new copy until it is told that this is whole`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `T-R06 a reset store imports into a new copy until it is told that this is whole`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     let (a, b) = (try await Device("A", world), try await Device("B", world))
     for number in 0..<5 { try await world.save("A", tag("A\(number)"), query: ["wait": "export"]) }
@@ -57,13 +61,21 @@ extension ObjectPlaneWorld {
     let events = try await world.get("A/events").json["events"]?.count ?? 0
     // Saved and not exported: kept, though the history goes.
     try await world.appendWithoutExport(
-      [HistoryTransaction(transactionID: "late", timestamp: 0, changes: [HistoryChange(changeType: .insert, entity: "Tag", objectID: "late")])], to: "A")
+      [
+        HistoryTransaction(
+          transactionID: "late", timestamp: 0,
+          changes: [HistoryChange(changeType: .insert, entity: "Tag", objectID: "late")])
+      ], to: "A")
     let reply = try await world.reset("A")
-    #expect(reply.status == 200 && reply.json["importToken"]?.isNull == true && reply.json["reset"]?["reason"]?.string == "HistoryExpired")
+    #expect(
+      reply.status == 200 && reply.json["importToken"]?.isNull == true
+        && reply.json["reset"]?["reason"]?.string == "HistoryExpired")
     let through = try #require(reply.json["reset"]?["through"]?.string)
     #expect(try await world.get("A/status").json["reset"]?.string == "HistoryExpired")
     #expect(try await world.get("A/status", ["caughtUp": through]).json["caughtUp"]?.bool == false)
-    #expect((try await world.get("A/events").json["events"]?.count ?? 0) == events + 2, "its events are kept, and the export and the reset have theirs")
+    #expect(
+      (try await world.get("A/events").json["events"]?.count ?? 0) == events + 2,
+      "its events are kept, and the export and the reset have theirs")
     // A save meanwhile, to the old copy, is in the new one.
     try await world.save("A", tag("A0", "edited", "update"), query: ["wait": "export"])
     var names: [String] = []
@@ -75,10 +87,13 @@ extension ObjectPlaneWorld {
       token = page["importToken"]?.string
       done.append(page["reset"]?["done"]?.bool == true)
       let progress = page["progress"]
-      #expect((progress?["done"]?.int64 ?? -1) <= (progress?["total"]?.int64 ?? -1) && progress?["total"]?.int64 ?? 0 > 0)
+      #expect(
+        (progress?["done"]?.int64 ?? -1) <= (progress?["total"]?.int64 ?? -1) && progress?["total"]?.int64 ?? 0 > 0)
     }
     #expect(Set(names) == ["A0", "A1", "A2", "A3", "A4", "B0", "late"] && done.count == 3)
-    #expect(try await world.get("A/status").json["reset"]?.string == "HistoryExpired", "nobody knows yet that the client has it")
+    #expect(
+      try await world.get("A/status").json["reset"]?.string == "HistoryExpired",
+      "nobody knows yet that the client has it")
     let after = try await world.get("A/changes", ["after": try #require(token)]).json
     #expect(after["changes"]?.count == 0)
     #expect(try await world.get("A/status").json["reset"]?.isNull == true)
@@ -102,7 +117,10 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-R09 a store that is reset again and again is stopped after two, with its data and an event`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `T-R09 a store that is reset again and again is stopped after two, with its data and an event`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     let a = try await Device("A", world)
     try await world.save("A", tag("T") + "," + tag("U"), query: ["wait": "export"])
@@ -120,7 +138,9 @@ extension ObjectPlaneWorld {
     #expect(try await world.liveRecords().count == 2)
     // A store that imports to the end is free again.
     let page = try await world.get("A/changes").json
-    #expect(saved(page["changes"]?.elements ?? []) == ["T", "U"] && page["reset"]?["done"]?.bool == true && page["reset"]?["reason"]?.string == "Other")
+    #expect(
+      saved(page["changes"]?.elements ?? []) == ["T", "U"] && page["reset"]?["done"]?.bool == true
+        && page["reset"]?["reason"]?.string == "Other")
     _ = try await world.get("A/changes", ["after": try #require(page["importToken"]?.string)])
     #expect(try await world.reset("A").status == 200)
   }
@@ -128,13 +148,17 @@ extension ObjectPlaneWorld {
 
 // MARK: Accounts
 
-@Test(arguments: StoreKind.allCases) func `T-R07 after a switch of accounts nobody sees another's rows, and whoever comes back finds his own`(_ kind: StoreKind)
+@Test(arguments: StoreKind.allCases)
+func `T-R07 after a switch of accounts nobody sees another's rows, and whoever comes back finds his own`(
+  _ kind: StoreKind
+)
   async throws
 {
   try await ObjectPlaneWorld.with(kind) { world in
     func setUp(_ user: String, account: String?) async throws -> PlaneReply {
       let member = account.map { #","account":\#($0)"# } ?? ""
-      return try await world.send(world.request("PUT", "stores/S", user: user), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"\#(member)}"#)
+      return try await world.send(
+        world.request("PUT", "stores/S", user: user), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"\#(member)}"#)
     }
     #expect(try await setUp("_alice", account: #""_alice""#).json["accountChange"] == nil)
     try await world.save("S", tag("mine", "a"), query: ["wait": "export"])
@@ -142,7 +166,9 @@ extension ObjectPlaneWorld {
     // The same device, and another user.
     let changed = try await setUp("_bob", account: #""_alice""#)
     #expect(changed.status == 200 && changed.json["accountChange"]?["reason"]?.string == "AccountChange")
-    #expect(changed.json["accountChange"]?["action"]?.string == "delete" && changed.json["accountChange"]?["cocoaErrorCode"]?.int64 == 134405)
+    #expect(
+      changed.json["accountChange"]?["action"]?.string == "delete"
+        && changed.json["accountChange"]?["cocoaErrorCode"]?.int64 == 134405)
     let event = try #require(try await world.get("S/events", user: "_bob").json["events"]?.elements.first)
     #expect(event["type"]?.string == "setup" && event["error"]?["cocoaErrorCode"]?.int64 == 134405)
     #expect(try await world.get("S/changes", user: "_bob").json["changes"]?.count == 0)
@@ -156,15 +182,21 @@ extension ObjectPlaneWorld {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-R08 rows from before the sign-in are uploaded once, beside what the server has`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `T-R08 rows from before the sign-in are uploaded once, beside what the server has`(_ kind: StoreKind) async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     let b = try await Device("B", world)
     try await world.save("B", tag("both", "server") + "," + tag("server", "server"), query: ["wait": "export"])
     let signedIn = try await world.send(
       world.request("PUT", "stores/S"), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)","account":null}"#)
-    #expect(signedIn.json["accountChange"]?["reason"]?.string == "AccountLogin" && signedIn.json["accountChange"]?["action"]?.string == "reupload")
+    #expect(
+      signedIn.json["accountChange"]?["reason"]?.string == "AccountLogin"
+        && signedIn.json["accountChange"]?["action"]?.string == "reupload")
     let rows = tag("both", "device") + "," + tag("device", "device")
-    for _ in 0..<2 { #expect(try await world.save("S", rows, id: "first upload", query: ["wait": "export"]).status == 200) }
+    for _ in 0..<2 {
+      #expect(try await world.save("S", rows, id: "first upload", query: ["wait": "export"]).status == 200)
+    }
     #expect(try await world.liveRecords().map(\.recordName) == ["both", "device", "server"])
     #expect(saved(try await world.get("S/changes").json["changes"]?.elements ?? []).contains("server"))
     let changes = try await b.pull()
@@ -175,7 +207,8 @@ extension ObjectPlaneWorld {
 
 // MARK: Leases
 
-@Test(arguments: StoreKind.allCases) func `T-L05 of two processes with the same store one is fenced off with a clear error`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `T-L05 of two processes with the same store one is fenced off with a clear error`(_ kind: StoreKind) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     func setUp(_ more: String) async throws -> PlaneReply {
       try await world.send(world.request("PUT", "stores/S"), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"\#(more)}"#)
@@ -185,12 +218,19 @@ extension ObjectPlaneWorld {
     }
     let first = try #require(try await setUp(#","lease":60"#).json["leaseToken"]?.string)
     #expect(try await save("1", first).status == 200)
-    for reply in [try await setUp(#","lease":true"#), try await setUp(""), try await save("2", nil), try await world.get("S/changes")] {
-      #expect(reply.status == 409 && reply.json["cocoaErrorCode"]?.int64 == 134410 && reply.reason?.contains("Another process") == true, "\(reply.text)")
+    for reply in [
+      try await setUp(#","lease":true"#), try await setUp(""), try await save("2", nil),
+      try await world.get("S/changes"),
+    ] {
+      #expect(
+        reply.status == 409 && reply.json["cocoaErrorCode"]?.int64 == 134410
+          && reply.reason?.contains("Another process") == true, "\(reply.text)")
       #expect(reply.json["retryAfter"]?.int64 == 60)
     }
     #expect(try await world.get("S/status").status == 200, "who only looks may")
-    #expect(try await setUp(#","lease":30,"leaseToken":"\#(first)""#).json["leaseToken"]?.string == first, "more time for who has it")
+    #expect(
+      try await setUp(#","lease":30,"leaseToken":"\#(first)""#).json["leaseToken"]?.string == first,
+      "more time for who has it")
     // Taken over, or left to run out: the first is fenced off for good.
     let second = try #require(try await setUp(#","lease":30,"takeOver":true"#).json["leaseToken"]?.string)
     #expect(second != first)
@@ -202,7 +242,9 @@ extension ObjectPlaneWorld {
     let third = try #require(try await setUp(#","lease":30"#).json["leaseToken"]?.string)
     #expect(try await save("6", second).status == 409)
     #expect(try await save("6", third).status == 200)
-    for lease in ["0", "4000", #""x""#, "{}"] { #expect(try await setUp(#","lease":\#(lease)"#).reason?.contains("lease") == true) }
+    for lease in ["0", "4000", #""x""#, "{}"] {
+      #expect(try await setUp(#","lease":\#(lease)"#).reason?.contains("lease") == true)
+    }
     #expect(try await world.liveRecords().map(\.recordName) == ["1", "3", "4", "6"])
   }
 }
@@ -214,7 +256,8 @@ extension ObjectPlaneWorld {
     func setUp(_ more: String) async throws -> (status: Int, json: JSONValue) {
       let body = Array(#"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"\#(more)}"#.utf8)
       do {
-        let answer = try await plane.respond(to: world.request("PUT", "stores/S"), body: body, in: world.store, startNext: {})
+        let answer = try await plane.respond(
+          to: world.request("PUT", "stores/S"), body: body, in: world.store, startNext: {})
         return (answer.status, try JSONValue(parsing: answer.body))
       } catch let error as RecordError {
         return (error.status, try JSONValue(parsing: error.mirrorDictionary(uuid: "uuid")))
@@ -231,6 +274,8 @@ extension ObjectPlaneWorld {
     steady.advance(by: 30_001)
     let taken = try await setUp(#","lease":60"#)
     #expect(taken.status == 200, "it does not live longer")
-    #expect(taken.json["leaseUntil"]?.string == MirrorDate.text(world.clock.now + 60_000), "what the client is told is what its clock says")
+    #expect(
+      taken.json["leaseUntil"]?.string == MirrorDate.text(world.clock.now + 60_000),
+      "what the client is told is what its clock says")
   }
 }

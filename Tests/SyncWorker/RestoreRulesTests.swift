@@ -22,8 +22,10 @@ extension ObjectPlaneWorld {
   /// Posts as the database's owner with this quota.
   fileprivate func post(_ path: String, _ body: String = "", quota: Int64?) async throws -> PlaneReply {
     let request = DatabaseRequest(
-      plane: .object, method: "POST", path: path.split(separator: "/").map(String.init), query: [:], database: request("GET", "stores/A").database, scope: .private,
-      caller: Caller(userRecordName: "_alice", standing: UserStanding(quotaByteCount: quota)), requestID: random.uuid(), baseURL: "https://host")
+      plane: .object, method: "POST", path: path.split(separator: "/").map(String.init), query: [:],
+      database: request("GET", "stores/A").database, scope: .private,
+      caller: Caller(userRecordName: "_alice", standing: UserStanding(quotaByteCount: quota)), requestID: random.uuid(),
+      baseURL: "https://host")
     return try await send(request, body)
   }
 
@@ -41,12 +43,16 @@ extension ObjectPlaneWorld {
 }
 
 @Suite struct `Restored states` {
-  @Test(arguments: [true, false]) func `a conflict is restored within the quota, whoever asks`(asZone: Bool) async throws {
+  @Test(arguments: [true, false]) func `a conflict is restored within the quota, whoever asks`(asZone: Bool)
+    async throws
+  {
     try await ObjectPlaneWorld.with(.memory, keepsPastStates: true) { world in
       let number = try await world.lose(String(repeating: "x", count: 5000), of: "T")
       func restore(quota: Int64?) async throws -> PlaneReply {
         if asZone {
-          return try await world.post("zones/\(ReservedName.privateMirrorZone)/conflicts", #"{"number":\#(number),"action":"restore"}"#, quota: quota)
+          return try await world.post(
+            "zones/\(ReservedName.privateMirrorZone)/conflicts", #"{"number":\#(number),"action":"restore"}"#,
+            quota: quota)
         }
         return try await world.post("stores/A/conflicts/\(number)/restore", quota: quota)
       }
@@ -67,7 +73,9 @@ extension ObjectPlaneWorld {
       #expect(try await world.post("stores/A/conflicts/\(number)/restore", quota: nil).status == 200)
       let database = world.request("GET", "stores/A").database
       let survivor = try await world.store.read { snapshot -> String? in
-        guard let row = try snapshot.database(database), let zone = try snapshot.zone(named: ReservedName.privateMirrorZone, in: row.key) else { return nil }
+        guard let row = try snapshot.database(database),
+          let zone = try snapshot.zone(named: ReservedName.privateMirrorZone, in: row.key)
+        else { return nil }
         return try snapshot.redirect(of: high, in: zone.key)?.survivor
       }
       #expect(survivor == low)
@@ -78,11 +86,14 @@ extension ObjectPlaneWorld {
     try await ObjectPlaneWorld.with(.memory, keepsPastStates: true) { world in
       try await world.setUp("A")
       func restore(_ sequence: Int64, quota: Int64?) async throws -> PlaneReply {
-        try await world.post("zones/\(ReservedName.privateMirrorZone)/restore", #"{"sequence":\#(sequence)}"#, quota: quota)
+        try await world.post(
+          "zones/\(ReservedName.privateMirrorZone)/restore", #"{"sequence":\#(sequence)}"#, quota: quota)
       }
       let database = world.request("GET", "stores/A").database
       func state() async throws -> (sequence: Int64, byteCount: Int64) {
-        try await world.store.read { snapshot in try snapshot.database(database).map { ($0.sequence, $0.byteCount) } ?? (0, 0) }
+        try await world.store.read { snapshot in
+          try snapshot.database(database).map { ($0.sequence, $0.byteCount) } ?? (0, 0)
+        }
       }
       try await world.edit("A", tag("insert", "T", "small"))
       let small = try await state()
@@ -100,7 +111,11 @@ extension ObjectPlaneWorld {
     }
   }
 
-  @Test func `an import that is tried again fires subscriptions, and pings couriers that asked for nothing only where nobody subscribed`() async throws {
+  @Test
+  func
+    `an import that is tried again fires subscriptions, and pings couriers that asked for nothing only where nobody subscribed`()
+    async throws
+  {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       let b = try await Device("B", world)
       try await world.setUp("A")
@@ -109,7 +124,8 @@ extension ObjectPlaneWorld {
         try world.damage("record SET sum = sum + 1 WHERE name = 'T'")
         try await b.pull()
         try world.damage("record SET sum = sum - 1 WHERE name = 'T'")
-        #expect(try await world.send(world.request("POST", "stores/B/quarantine/retry"), "{}").json["retried"]?.int64 == 1)
+        #expect(
+          try await world.send(world.request("POST", "stores/B/quarantine/retry"), "{}").json["retried"]?.int64 == 1)
         _ = (world.changes.take(), world.changes.takeNotifications())
         #expect(try await b.pull().count == 1)
       }
@@ -120,7 +136,8 @@ extension ObjectPlaneWorld {
       let subscription =
         #"{"subscriptionID":"tags","subscriptionType":"query",\#(zone),"query":{"recordType":"CD_Tag","filterBy":[]},"firesOn":["create","update"]}"#
       let request = DatabaseRequest(
-        plane: .record, method: "POST", path: ["subscriptions", "modify"], query: [:], database: world.request("GET", "stores/A").database, scope: .private,
+        plane: .record, method: "POST", path: ["subscriptions", "modify"], query: [:],
+        database: world.request("GET", "stores/A").database, scope: .private,
         caller: Caller(userRecordName: "_alice"), requestID: world.random.uuid(), baseURL: "https://host")
       let body = Array(#"{"operations":[{"operationType":"create","subscription":\#(subscription)}]}"#.utf8)
       let answer = try await world.records.respond(to: request, body: body, in: world.store, startNext: {})

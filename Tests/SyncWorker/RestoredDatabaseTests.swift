@@ -31,7 +31,9 @@ import Testing
       let first = try await pages(after: nil)
       let total = try #require(first.progress.first?[1])
       #expect((6...20).contains(total) && first.progress.count == 3, "\(first.progress)")
-      #expect(first.progress.map { $0[0] ?? -1 } == first.progress.map { $0[0] ?? -1 }.sorted() && first.progress.allSatisfy { $0[1] == total })
+      #expect(
+        first.progress.map { $0[0] ?? -1 } == first.progress.map { $0[0] ?? -1 }.sorted()
+          && first.progress.allSatisfy { $0[1] == total })
       #expect(first.progress.last?[0] == total && (first.progress.first?[0] ?? 0) > 0)
       // Saves after the restore count from there.
       try await world.save("A", insert(7...9), query: ["wait": "export"])
@@ -40,8 +42,12 @@ import Testing
       // A store that is new by then has both before it.
       try await world.setUp("C")
       let whole = try await world.get("C/changes", ["limit": "7"]).json["progress"]
-      #expect(whole?["total"]?.int64 == total + 3 && (total...total + 2).contains(whole?["done"]?.int64 ?? 0), "\(String(describing: whole))")
-      #expect(try await world.get("A/events").json["lastEvent"]?.string.flatMap { Int64($0) } ?? 0 > lastEvent + 1_000_000, "numbers never go back")
+      #expect(
+        whole?["total"]?.int64 == total + 3 && (total...total + 2).contains(whole?["done"]?.int64 ?? 0),
+        "\(String(describing: whole))")
+      #expect(
+        try await world.get("A/events").json["lastEvent"]?.string.flatMap { Int64($0) } ?? 0 > lastEvent + 1_000_000,
+        "numbers never go back")
     }
   }
 }

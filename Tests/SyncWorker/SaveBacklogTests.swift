@@ -8,16 +8,22 @@ import Testing
 
 struct SaveBacklogTests {
   /// A store with transactions that await export; each makes the given number of objects.
-  private static func backlog(_ transactionCount: Int, of objectCount: Int, _ body: @escaping @Sendable (any ShardSnapshot, StoredMirror) throws -> Void) async throws {
+  private static func backlog(
+    _ transactionCount: Int, of objectCount: Int,
+    _ body: @escaping @Sendable (any ShardSnapshot, StoredMirror) throws -> Void
+  ) async throws {
     try await ObjectPlaneWorld.with(.memory) { world in
       try await world.setUp("A")
       for number in 0..<transactionCount {
-        let changes = (0..<objectCount).map { #"{"changeType":"insert","entity":"Tag","objectID":"T\#(number)-\#($0)","attributes":{"name":"x"}}"# }
+        let changes = (0..<objectCount).map {
+          #"{"changeType":"insert","entity":"Tag","objectID":"T\#(number)-\#($0)","attributes":{"name":"x"}}"#
+        }
         try await world.save("A", changes.joined(separator: ","))
       }
       let database = DatabaseID(container: ObjectPlaneWorld.container, environment: .development, owner: "_alice")
       let mirror = try await world.store.enqueue { transaction in
-        var mirror = try #require(try transaction.database(database).flatMap { try transaction.mirror("A", in: $0.key) })
+        var mirror = try #require(
+          try transaction.database(database).flatMap { try transaction.mirror("A", in: $0.key) })
         // As if nothing had been exported yet.
         mirror.exportedTransactionNumber = 0
         try transaction.update(mirror)
@@ -44,7 +50,10 @@ struct SaveBacklogTests {
     try await Self.backlog(3, of: 3) { snapshot, mirror in
       var long = mirror
       long.lastTransactionNumber = 1001
-      let (believed, known) = (try SaveBacklog(of: long, in: snapshot).mayHave("nobody"), try SaveBacklog(of: mirror, in: snapshot).mayHave("nobody"))
+      let (believed, known) = (
+        try SaveBacklog(of: long, in: snapshot).mayHave("nobody"),
+        try SaveBacklog(of: mirror, in: snapshot).mayHave("nobody")
+      )
       #expect(believed && !known)
     }
   }

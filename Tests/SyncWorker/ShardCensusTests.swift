@@ -29,10 +29,14 @@ struct ShardCensusTests {
       while state.withLock({ $0.looked == seen }) { try await Task.sleep(for: .milliseconds(1)) }
     }
 
-    func first() async throws { while state.withLock({ $0.looked == 0 }) { try await Task.sleep(for: .milliseconds(1)) } }
+    func first() async throws {
+      while state.withLock({ $0.looked == 0 }) { try await Task.sleep(for: .milliseconds(1)) }
+    }
   }
 
-  @Test(arguments: StoreKind.allCases) func `a save that waits for its export is counted with its age, until it is exported`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases)
+  func `a save that waits for its export is counted with its age, until it is exported`(_ kind: StoreKind) async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("A")
       let (metrics, rounds) = (Metrics(), Rounds())
@@ -40,7 +44,8 @@ struct ShardCensusTests {
       let task = Task { await census.run(on: world.store) }
       try await rounds.first()
       #expect(census.sum == ShardCensus.Figures())
-      let change = HistoryTransaction(transactionID: "T", timestamp: 0, changes: [HistoryChange(changeType: .insert, entity: "Tag", objectID: "t")])
+      let change = HistoryTransaction(
+        transactionID: "T", timestamp: 0, changes: [HistoryChange(changeType: .insert, entity: "Tag", objectID: "t")])
       try await world.appendWithoutExport([change], to: "A")
       try await rounds.next()
       #expect(census.sum == ShardCensus.Figures(waitingCount: 1, oldestWaitingAt: 0))
@@ -51,10 +56,13 @@ struct ShardCensusTests {
         let age = text.firstMatch(of: /\naquifer_export_oldest_waiting_seconds (\S+)\n/).flatMap { Double($0.output.1) }
         #expect(text.contains("\naquifer_export_waiting_transactions 1\n") && age == Double(world.clock.now) / 1000)
       }
-      try await world.save("A", #"{"changeType":"insert","entity":"Tag","objectID":"u","attributes":{"name":"u"}}"#, query: ["wait": "export"])
+      try await world.save(
+        "A", #"{"changeType":"insert","entity":"Tag","objectID":"u","attributes":{"name":"u"}}"#,
+        query: ["wait": "export"])
       try await rounds.next()
       #expect(census.sum == ShardCensus.Figures())
-      #expect(String(decoding: await metrics.text(), as: UTF8.self).contains("\naquifer_export_oldest_waiting_seconds 0\n"))
+      #expect(
+        String(decoding: await metrics.text(), as: UTF8.self).contains("\naquifer_export_oldest_waiting_seconds 0\n"))
       task.cancel()
       await task.value
     }
@@ -79,11 +87,17 @@ struct ShardCensusTests {
   private struct Gauged: ShardStore {
     var shard: Int { 0 }
     var epoch: Int64 { 1 }
-    var statistics: [StoreStatistic] { [StoreStatistic(name: "queue_length", value: 7), StoreStatistic(name: "commits_total", value: 3)] }
+    var statistics: [StoreStatistic] {
+      [StoreStatistic(name: "queue_length", value: 7), StoreStatistic(name: "commits_total", value: 3)]
+    }
     var distributions: [StoreDistribution] { [StoreDistribution(name: "commit_bodies", bounds: [1, 2])] }
 
-    func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> { Refused(shard: 0) }
-    func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value { throw StoreError.closed(shard: 0) }
+    func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
+      Value
+    > { Refused(shard: 0) }
+    func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+      throw StoreError.closed(shard: 0)
+    }
     func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { Refused(shard: 0) }
     func close() async {}
 

@@ -15,17 +15,21 @@ private typealias World = RecordPlaneWorld
 struct ShareAccessTests {
   private static func root(_ world: RecordPlaneWorld, _ name: String) async throws -> JSONValue {
     let tag = try await world.lookUp([name]).records[0].tag ?? ""
-    let share = #""recordName":"S-\#(name)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(name)","recordChangeTag":"\#(tag)"}"#
+    let share =
+      #""recordName":"S-\#(name)","recordType":"cloudkit.share","forRecord":{"recordName":"\#(name)","recordChangeTag":"\#(tag)"}"#
     let invited = World.participants(World.participant("bob"), World.participant("carol", "READ_ONLY"))
     let made = try await world.modify([World.operation("create", share + "," + invited)])
     return try #require(made.records.first)
   }
 
-  @Test func `of a shared hierarchy one sees what hangs below its root, writes there, and is told what leaves it`() async throws {
+  @Test func `of a shared hierarchy one sees what hangs below its root, writes there, and is told what leaves it`()
+    async throws
+  {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.modify([
-      World.note("r"), World.note("c1", parent: "r"), World.note("c2", parent: "c1"), World.note("x"), World.note("y", parent: "x"),
+      World.note("r"), World.note("c1", parent: "r"), World.note("c2", parent: "c1"), World.note("x"),
+      World.note("y", parent: "x"),
     ])
     let share = try await Self.root(world, "r")
     #expect(share.code == nil, "\(share.text)")
@@ -34,9 +38,13 @@ struct ShareAccessTests {
     #expect(Set(first.feedNames) == ["c1", "c2", "r", "S-r"])
     func lookUp(_ names: [String]) async throws -> [String?] {
       let list = names.map { #"{"recordName":"\#($0)"}"# }.joined(separator: ",")
-      return try await world.shared("records/lookup", #"{"records":[\#(list)],\#(World.zoneID())}"#, by: "_bob").records.map(\.code)
+      return try await world.shared("records/lookup", #"{"records":[\#(list)],\#(World.zoneID())}"#, by: "_bob").records
+        .map(\.code)
     }
-    #expect(try await lookUp(["r", "c2", "S-r", "x", "y", "nothing"]) == [nil, nil, nil, "NOT_FOUND", "NOT_FOUND", "NOT_FOUND"])
+    #expect(
+      try await lookUp(["r", "c2", "S-r", "x", "y", "nothing"]) == [
+        nil, nil, nil, "NOT_FOUND", "NOT_FOUND", "NOT_FOUND",
+      ])
     let query = #"{"query":{"recordType":"Note"},\#(World.zoneID())}"#
     #expect(try await world.shared("records/query", query, by: "_bob").records.map(\.name) == ["c1", "c2", "r"])
     // A writer writes below the root only; a reader writes nowhere.
@@ -53,12 +61,17 @@ struct ShareAccessTests {
       #expect(hidden.replacing(#""x""#, with: #""z""#) == missing, "\(kind)")
     }
     #expect(try await world.modify([World.note("c4", parent: "r")], by: "_carol").records[0].code == "ACCESS_DENIED")
-    let both = try await world.modify([World.note("d2", parent: "d1"), World.note("d1", parent: "r")], by: "_bob", isAtomic: true)
+    let both = try await world.modify(
+      [World.note("d2", parent: "d1"), World.note("d1", parent: "r")], by: "_bob", isAtomic: true)
     #expect(both.records.map(\.code) == [nil, nil])
-    #expect(try await world.modify([World.operation("forceDelete", #""recordName":"r""#)], by: "_bob").records[0].code == "ACCESS_DENIED")
+    #expect(
+      try await world.modify([World.operation("forceDelete", #""recordName":"r""#)], by: "_bob").records[0].code
+        == "ACCESS_DENIED")
     // A child that leaves with its parent is a deletion; one that arrives is present.
     let token = try await world.feed(by: "_bob")["syncToken"]?.string
-    _ = try await world.modify([World.note("c1", "forceUpdate", parent: "x"), World.note("y", "forceUpdate", parent: "r")])
+    _ = try await world.modify([
+      World.note("c1", "forceUpdate", parent: "x"), World.note("y", "forceUpdate", parent: "r"),
+    ])
     let moved = try await world.feed(by: "_bob", since: token)
     #expect(Set(moved.feedNames) == ["-c1", "-c2", "-c3", "y"], "\(moved.text)")
     _ = try await world.modify([World.note("c1", "forceUpdate", parent: "r")])
@@ -77,34 +90,58 @@ struct ShareAccessTests {
 
   /// Every endpoint with a zone of Alice's, for a user's shared database.
   private static let requests: [(path: String, body: String)] = [
-    ("records/lookup", #"{"records":[{"recordName":"a"}],ZONE}"#), ("records/query", #"{"query":{"recordType":"Note"},ZONE}"#),
-    ("records/changes", "{ZONE}"), ("changes/zone", "{\"zones\":[{ZONE}]}"), ("zones/lookup", #"{"zones":[{"zoneName":"NAME","ownerRecordName":"_alice"}]}"#),
-    ("records/modify", #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Note","fields":{}}}],ZONE}"#),
-    ("records/modify", #"{"operations":[{"operationType":"forceDelete","record":{"recordName":"cloudkit.zoneshare"}}],ZONE}"#),
-    ("records/modify", #"{"operations":[{"operationType":"create","record":{"recordName":"cloudkit.zoneshare","recordType":"cloudkit.share"}}],ZONE}"#),
+    ("records/lookup", #"{"records":[{"recordName":"a"}],ZONE}"#),
+    ("records/query", #"{"query":{"recordType":"Note"},ZONE}"#),
+    ("records/changes", "{ZONE}"), ("changes/zone", "{\"zones\":[{ZONE}]}"),
+    ("zones/lookup", #"{"zones":[{"zoneName":"NAME","ownerRecordName":"_alice"}]}"#),
+    (
+      "records/modify",
+      #"{"operations":[{"operationType":"forceUpdate","record":{"recordName":"a","recordType":"Note","fields":{}}}],ZONE}"#
+    ),
+    (
+      "records/modify",
+      #"{"operations":[{"operationType":"forceDelete","record":{"recordName":"cloudkit.zoneshare"}}],ZONE}"#
+    ),
+    (
+      "records/modify",
+      #"{"operations":[{"operationType":"create","record":{"recordName":"cloudkit.zoneshare","recordType":"cloudkit.share"}}],ZONE}"#
+    ),
     ("assets/rereference", #"{"assets":[{"recordName":"a","fieldName":"f"}],ZONE}"#),
-    ("subscriptions/modify", #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"zone",ZONE}}]}"#),
+    (
+      "subscriptions/modify",
+      #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"zone",ZONE}}]}"#
+    ),
     ("zones/modify", #"{"operations":[{"operationType":"delete","zone":{ZONE}}]}"#),
   ]
 
   @Test(arguments: ["_eve", "_dave"])
-  func `T-P18 T-P19 to a stranger and to who was removed a shared zone is one that does not exist, whatever he asks`(user: String) async throws {
+  func `T-P18 T-P19 to a stranger and to who was removed a shared zone is one that does not exist, whatever he asks`(
+    user: String
+  ) async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.modify([World.note("a")])
     let share = try await world.shareZone(with: [("bob", "READ_WRITE"), ("dave", "READ_WRITE")])
-    let bob = share.participants.first { $0["userIdentity"]?["userRecordName"]?.string == "_bob" }?["participantId"]?.string ?? ""
-    let removed = try await world.modify([World.share("update", tag: share.tag, World.participants(#"{"participantId":"\#(bob)"}"#))]).records[0]
+    let bob =
+      share.participants.first { $0["userIdentity"]?["userRecordName"]?.string == "_bob" }?["participantId"]?.string
+      ?? ""
+    let removed = try await world.modify([
+      World.share("update", tag: share.tag, World.participants(#"{"participantId":"\#(bob)"}"#))
+    ]).records[0]
     #expect(removed.people.count == 2)
     let before = try await world.store.read { try Script.lines(of: $0) }
     for (path, body) in Self.requests {
       var answers: [String] = []
       for (owner, zone) in [("_alice", "Trips"), ("_alice", "Nowhere"), ("_nobody", "Trips")] {
-        let text = body.replacing("ZONE", with: World.zoneID(zone, owner: owner)).replacing("NAME", with: zone).replacing(
-          #""ownerRecordName":"_alice""#, with: #""ownerRecordName":"\#(owner)""#)
-        let request = world.request(path, user: user, owner: owner, scope: .shared, requestID: "gateway:\(path)\(body.count)\(owner)\(zone)")
+        let text = body.replacing("ZONE", with: World.zoneID(zone, owner: owner)).replacing("NAME", with: zone)
+          .replacing(
+            #""ownerRecordName":"_alice""#, with: #""ownerRecordName":"\#(owner)""#)
+        let request = world.request(
+          path, user: user, owner: owner, scope: .shared, requestID: "gateway:\(path)\(body.count)\(owner)\(zone)")
         answers.append(
-          try await world.send(request, text).text.replacing(request.uuid, with: "UUID").replacing("Nowhere", with: "Trips").replacing("_nobody", with: "_alice"))
+          try await world.send(request, text).text.replacing(request.uuid, with: "UUID").replacing(
+            "Nowhere", with: "Trips"
+          ).replacing("_nobody", with: "_alice"))
       }
       #expect(answers[0] == answers[1], "\(path) \(user)")
       #expect(answers[0] == answers[2], "\(path) \(user)")
@@ -124,8 +161,10 @@ struct ShareAccessTests {
     let share = try await world.shareZone(with: [("carol", "READ_ONLY")])
     let before = try await world.store.read { try Script.lines(of: $0) }
     for operation in [
-      World.note("a", "forceUpdate", title: "mine"), World.note("b"), World.operation("forceDelete", #""recordName":"a""#),
-      World.share("update", tag: share.tag, #""fields":{"cloudkit.title":{"value":"mine"}}"#), World.share("update", tag: share.tag, #""publicPermission":"READ_WRITE""#),
+      World.note("a", "forceUpdate", title: "mine"), World.note("b"),
+      World.operation("forceDelete", #""recordName":"a""#),
+      World.share("update", tag: share.tag, #""fields":{"cloudkit.title":{"value":"mine"}}"#),
+      World.share("update", tag: share.tag, #""publicPermission":"READ_WRITE""#),
     ] {
       #expect(try await world.modify([operation], by: "_carol").records[0].code == "ACCESS_DENIED", "\(operation)")
     }
@@ -162,15 +201,24 @@ struct ShareAccessTests {
       return try #require(try await body(), "\(step)")
     }
     let share = try await persist("share") {
-      try await world.modify([World.share("create", World.participants(World.participant("bob"), World.participant("carol")))]).records.first
+      try await world.modify([
+        World.share("create", World.participants(World.participant("bob"), World.participant("carol")))
+      ]).records.first
     }
     for user in ["_bob", "_carol"] {
-      let accepted = try await persist("accept") { try await world.resolve(.accept, [share.shortGUID ?? ""], by: user).first }
+      let accepted = try await persist("accept") {
+        try await world.resolve(.accept, [share.shortGUID ?? ""], by: user).first
+      }
       #expect(accepted["participantStatus"]?.string == "ACCEPTED")
     }
-    _ = try await persist("leave") { try await world.modify([World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)], by: "_carol").records.first }
+    _ = try await persist("leave") {
+      try await world.modify([World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)], by: "_carol")
+        .records.first
+    }
     #expect(try await world.currentShare().people.count == 2)
-    _ = try await persist("stop") { try await world.modify([World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)]).records.first }
+    _ = try await persist("stop") {
+      try await world.modify([World.operation("forceDelete", #""recordName":"cloudkit.zoneshare""#)]).records.first
+    }
     #expect(try await world.feed(by: "_bob").code == "ZONE_NOT_FOUND")
   }
 }

@@ -30,7 +30,8 @@ import Testing
       func isHeard(by users: [String]) -> Bool {
         publisher.publish(
           ZoneChange(
-            database: SharedWorld.database("_alice"), zoneName: "Trip", sequence: 1, syncToken: "t", originStore: nil, audience: ["_alice"]))
+            database: SharedWorld.database("_alice"), zoneName: "Trip", sequence: 1, syncToken: "t", originStore: nil,
+            audience: ["_alice"]))
         return Set(changes.take().flatMap(\.audience)) == Set(["_alice"] + users)
       }
       #expect(try await holds { isHeard(by: ["_bob"]) })

@@ -12,7 +12,9 @@ struct ShareFeedOracleTests {
   private static let names = (0..<10).map { "n\($0)" }
 
   @Test(arguments: Sanitizer.few(6, of: 1...24 as ClosedRange<UInt64>))
-  func `a reader of the feed of hierarchies ends with the records that they may see, and hears of each departure once`(seed: UInt64) async throws {
+  func `a reader of the feed of hierarchies ends with the records that they may see, and hears of each departure once`(
+    seed: UInt64
+  ) async throws {
     let world = try await RecordPlaneWorld.inMemory(seed: seed)
     let random = SeededRandom(seed: seed &* 77)
     func pick(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
@@ -49,7 +51,10 @@ struct ShareFeedOracleTests {
         log.append("\(user) joins \(root)")
         if model.shares[root]?.contains(user) == true { continue }
         let share = try await world.currentShare("S-\(root)")
-        let list = share.participants.compactMap { $0["participantId"]?.string }.map { #"{"participantId":"\#($0)"}"# } + [World.participant(user)]
+        let list =
+          share.participants.compactMap { $0["participantId"]?.string }.map { #"{"participantId":"\#($0)"}"# } + [
+            World.participant(user)
+          ]
         let changed = try await world.modify([
           World.share("update", name: "S-\(root)", tag: share.tag, #""participants":[\#(list.joined(separator: ","))]"#)
         ])
@@ -75,7 +80,9 @@ struct ShareFeedOracleTests {
         }
       default:
         let index = pick(readers.count)
-        let (limit, pages, isReversed) = (pick(3) == 0 ? nil : 1 + pick(4), pick(2) == 0 ? 1 + pick(3) : 1000, pick(5) == 0)
+        let (limit, pages, isReversed) = (
+          pick(3) == 0 ? nil : 1 + pick(4), pick(2) == 0 ? 1 + pick(3) : 1000, pick(5) == 0
+        )
         log.append("\(readers[index].user) polls \(pages) pages of \(limit ?? 0), reversed: \(isReversed)")
         try await readers[index].poll(limit: limit, pages: pages, isReversed: isReversed)
         if pages == 1000, !isReversed { Self.check(readers[index], model, log) }

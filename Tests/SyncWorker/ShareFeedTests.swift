@@ -14,13 +14,15 @@ struct ShareFeedTests {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.modify([
-      World.note("r"), World.note("f", parent: "r"), World.note("n", parent: "f"), World.note("b"), World.note("c", parent: "b"), World.note("out"),
+      World.note("r"), World.note("f", parent: "r"), World.note("n", parent: "f"), World.note("b"),
+      World.note("c", parent: "b"), World.note("out"),
     ])
     return world
   }
 
   @Test(arguments: ["removed", "stopped", "left"])
-  func `a participant who loses one of two hierarchies of a zone begins again with the other`(how: String) async throws {
+  func `a participant who loses one of two hierarchies of a zone begins again with the other`(how: String) async throws
+  {
     let world = try await Self.world()
     for root in ["r", "b"] { try await world.shareHierarchy(root, with: ["bob"]) }
     var bob = FeedReader(world, "_bob")
@@ -46,7 +48,9 @@ struct ShareFeedTests {
     try await world.keep([], in: "b")
     _ = try await world.modify([World.note("c", "forceReplace")])
     let share = try await world.currentShare("S-b")
-    _ = try await world.modify([World.share("update", name: "S-b", tag: share.tag, World.participants(World.participant("bob")))])
+    _ = try await world.modify([
+      World.share("update", name: "S-b", tag: share.tag, World.participants(World.participant("bob")))
+    ])
     _ = try await world.accept(share.shortGUID, by: "_bob")
     try await bob.poll()
     #expect(bob.held == ["r", "f", "n", "b", "S-r", "S-b"])
@@ -104,7 +108,10 @@ struct ShareFeedTests {
     try await bob.poll()
     #expect(Set(bob.told) == ["-n", "-o"])
     let share = try await world.currentShare("S-r")
-    _ = try await world.modify([World.share("update", name: "S-r", tag: share.tag, World.participants(World.participant("bob"), World.participant("carol")))])
+    _ = try await world.modify([
+      World.share(
+        "update", name: "S-r", tag: share.tag, World.participants(World.participant("bob"), World.participant("carol")))
+    ])
     _ = try await world.accept(share.shortGUID, by: "_carol")
     _ = try await world.modify([World.note("n", "forceUpdate", title: "private")])
     var carol = FeedReader(world, "_carol")
@@ -125,7 +132,10 @@ struct ShareFeedTests {
     try await world.shareHierarchy("r", with: ["bob"])
     var bob = FeedReader(world, "_bob")
     try await bob.poll()
-    _ = try await world.modify([World.note("a1", parent: "r"), World.note("n", "forceReplace"), World.note("a2", parent: "r"), World.note("a3", parent: "r")])
+    _ = try await world.modify([
+      World.note("a1", parent: "r"), World.note("n", "forceReplace"), World.note("a2", parent: "r"),
+      World.note("a3", parent: "r"),
+    ])
     try await bob.poll(limit: 1, pages: 1)
     _ = try await world.modify([World.note("n", "forceUpdate", title: "private")])
     try await bob.poll(limit: 1)
@@ -146,7 +156,9 @@ struct ShareFeedTests {
   }
 
   @Test(arguments: [ResolveShortGUIDs.Purpose.resolve, .accept, .requestAccess, .decline])
-  func `T-P06 while nobody can say who asks a share is as little there as what never was`(purpose: ResolveShortGUIDs.Purpose) async throws {
+  func `T-P06 while nobody can say who asks a share is as little there as what never was`(
+    purpose: ResolveShortGUIDs.Purpose
+  ) async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     let share = try await world.shareZone()
@@ -160,6 +172,9 @@ struct ShareFeedTests {
         errors.append(error)
       }
     }
-    #expect(errors == [RecordError(.tryAgainLater, "away", retryAfter: 1), RecordError(.tryAgainLater, "away", retryAfter: 1)])
+    #expect(
+      errors == [
+        RecordError(.tryAgainLater, "away", retryAfter: 1), RecordError(.tryAgainLater, "away", retryAfter: 1),
+      ])
   }
 }

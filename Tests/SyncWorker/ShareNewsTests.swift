@@ -45,7 +45,9 @@ private final class NaiveIndex: SharingIndex {
       try Self.fail(&state)
       state.compares += 1
       let listed = Dictionary(uniqueKeysWithValues: page.zones.map { ($0.key, $0) })
-      let inside = state.zones.keys.filter { key in page.after.map { $0 < key } ?? true && page.through.map { key <= $0 } ?? true }
+      let inside = state.zones.keys.filter { key in
+        page.after.map { $0 < key } ?? true && page.through.map { key <= $0 } ?? true
+      }
       let count = Set(inside).union(listed.keys).count { state.zones[$0] != listed[$0] }
       for key in inside { state.zones[key] = nil }
       state.zones.merge(listed) { _, new in new }
@@ -55,7 +57,11 @@ private final class NaiveIndex: SharingIndex {
 
   /// `zone user@sequence`, with a minus before those that ended.
   var list: [String] {
-    state.withLock { $0.zones.values.sorted { $0.key < $1.key }.map { "\($0.isActive ? "" : "-")\($0.key.zoneName) \($0.key.userRecordName)@\($0.sequence)" } }
+    state.withLock {
+      $0.zones.values.sorted { $0.key < $1.key }.map {
+        "\($0.isActive ? "" : "-")\($0.key.zoneName) \($0.key.userRecordName)@\($0.sequence)"
+      }
+    }
   }
 }
 
@@ -72,24 +78,30 @@ private struct NewsWorld {
       let database = try transaction.makeDatabase(Self.ann).key
       for name in ["Trips", "Notes"] {
         let zone = try transaction.makeZone(named: name, in: database)
-        try transaction.put(StoredShare(name: "S", rootRecordName: nil, shortGUID: "0\(name)", state: nil), in: zone.key)
+        try transaction.put(
+          StoredShare(name: "S", rootRecordName: nil, shortGUID: "0\(name)", state: nil), in: zone.key)
       }
     }.value
   }
 
   /// Without a signal, as if the commit's worker had died before it gave one.
-  func put(_ user: String, _ zone: String = "Trips", share: String = "S", since: Int64, until: Int64? = nil) async throws {
+  func put(_ user: String, _ zone: String = "Trips", share: String = "S", since: Int64, until: Int64? = nil)
+    async throws
+  {
     try await store.enqueue { transaction in
       let database = try transaction.makeDatabase(Self.ann).key
       try transaction.put(
         ShareMember(
-          zoneName: zone, userRecordName: user, shareName: share, rootRecordName: nil, role: .privateUser, permission: .readWrite, since: since, until: until),
+          zoneName: zone, userRecordName: user, shareName: share, rootRecordName: nil, role: .privateUser,
+          permission: .readWrite, since: since, until: until),
         of: database)
     }.value
   }
 
   /// Runs the delivery beside `body`, with pauses that cost nothing.
-  func running<Value: Sendable>(comparedAtOnce: Int = CompareSharedZones.countLimit, _ body: @Sendable () async throws -> Value) async throws -> Value {
+  func running<Value: Sendable>(
+    comparedAtOnce: Int = CompareSharedZones.countLimit, _ body: @Sendable () async throws -> Value
+  ) async throws -> Value {
     let timing = Timing(now: { .now }, sleep: { _ in try await Task.sleep(for: .milliseconds(1)) })
     let work = ShareNews(signals: signals, tell: index, timing: timing, log: .silent, comparedAtOnce: comparedAtOnce)
     let task = Task { [store] in await work.run(on: store) }
@@ -139,7 +151,9 @@ private struct NewsWorld {
     #expect(try await world.waiting() == 0)
   }
 
-  @Test(arguments: 1...6) func `a share service that is away the n-th time is told as soon as it is there`(failures: Int) async throws {
+  @Test(arguments: 1...6) func `a share service that is away the n-th time is told as soon as it is there`(
+    failures: Int
+  ) async throws {
     let world = try await NewsWorld()
     world.index.fail(failures)
     try await world.put("_bob", since: 5)
@@ -172,7 +186,9 @@ private struct NewsWorld {
     // Told by a shard that was restored to an earlier state since.
     try await world.index.note(
       [("_bob", true, 50), ("_dan", true, 60)].map { user, isActive, sequence in
-        SharedZone(key: SharedZone.Key(database: NewsWorld.ann, zoneName: "Trips", userRecordName: user), isActive: isActive, sequence: Int64(sequence))
+        SharedZone(
+          key: SharedZone.Key(database: NewsWorld.ann, zoneName: "Trips", userRecordName: user), isActive: isActive,
+          sequence: Int64(sequence))
       })
     try await world.running {}
     #expect(world.index.list == ["Trips _bob@5", "-Trips _cem@8"])
@@ -180,7 +196,9 @@ private struct NewsWorld {
     #expect(world.signals.memberCounts.isEmpty, "what is let go of is counted elsewhere")
   }
 
-  @Test func `several shares of a user in one zone are one entry, which holds as long as one of them does`() async throws {
+  @Test func `several shares of a user in one zone are one entry, which holds as long as one of them does`()
+    async throws
+  {
     let world = try await NewsWorld()
     try await world.put("_bob", share: "R1", since: 5, until: 9)
     try await world.put("_bob", share: "R2", since: 7)
@@ -198,10 +216,14 @@ private struct NewsWorld {
       for number in 0..<count {
         try transaction.put(
           ShareMember(
-            zoneName: "Trips", userRecordName: "_u\(number)", shareName: "S", rootRecordName: nil, role: .privateUser, permission: .readOnly, since: 5), of: database)
+            zoneName: "Trips", userRecordName: "_u\(number)", shareName: "S", rootRecordName: nil, role: .privateUser,
+            permission: .readOnly, since: 5), of: database)
       }
     }.value
-    try await world.index.note([SharedZone(key: .init(database: NewsWorld.ann, zoneName: "Gone", userRecordName: "_x"), isActive: true, sequence: 1)])
+    try await world.index.note([
+      SharedZone(
+        key: .init(database: NewsWorld.ann, zoneName: "Gone", userRecordName: "_x"), isActive: true, sequence: 1)
+    ])
     try await world.running(comparedAtOnce: 5) {}
     #expect(world.index.list.count == count && world.index.state.withLock(\.compares) == 3)
     #expect(try await world.waiting() == 0)

@@ -26,20 +26,35 @@ struct SharePeopleTests {
     let share = try await world.shareZone(
       "Trips",
       World.participants(
-        invited(by: "emailAddress", "eve@example.com"), invited(by: "emailAddress", "nobody@example.com"), invited(by: "emailAddress", "bob@example.com")))
-    func identity(_ participant: JSONValue) -> String { participant["userIdentity"]?.text.replacing("eve@", with: "nobody@") ?? "" }
-    #expect(identity(share.participants[1]) == identity(share.participants[2]), "an address that is somebody's looks like one that is nobody's")
-    #expect(share.people == ["_alice OWNER ACCEPTED READ_WRITE", "? USER INVITED READ_ONLY", "? USER INVITED READ_ONLY", "_bob USER INVITED READ_ONLY"])
+        invited(by: "emailAddress", "eve@example.com"), invited(by: "emailAddress", "nobody@example.com"),
+        invited(by: "emailAddress", "bob@example.com")))
+    func identity(_ participant: JSONValue) -> String {
+      participant["userIdentity"]?.text.replacing("eve@", with: "nobody@") ?? ""
+    }
+    #expect(
+      identity(share.participants[1]) == identity(share.participants[2]),
+      "an address that is somebody's looks like one that is nobody's")
+    #expect(
+      share.people == [
+        "_alice OWNER ACCEPTED READ_WRITE", "? USER INVITED READ_ONLY", "? USER INVITED READ_ONLY",
+        "_bob USER INVITED READ_ONLY",
+      ])
     #expect(share.participants[3]["userIdentity"]?["nameComponents"]?["givenName"]?.string == "Bob")
     // A participant named by record name stays so, and nothing is added.
     let emptied = try await world.modify([World.share("update", tag: share.tag, World.participants())]).records[0]
     let named = try await world.modify([
-      World.share("update", tag: emptied.tag, World.participants(invited(by: "userRecordName", "_eve"), invited(by: "userRecordName", "_nobody")))
+      World.share(
+        "update", tag: emptied.tag,
+        World.participants(invited(by: "userRecordName", "_eve"), invited(by: "userRecordName", "_nobody")))
     ]).records[0]
-    func member(_ index: Int) -> String { named.participants[index]["userIdentity"]?.text.replacing("_eve", with: "_nobody") ?? "" }
+    func member(_ index: Int) -> String {
+      named.participants[index]["userIdentity"]?.text.replacing("_eve", with: "_nobody") ?? ""
+    }
     #expect(named.participants.count == 3 && member(1) == member(2))
     let out = ["eve", "nobody"].map { #"{"lookupInfo":{"emailAddress":"\#($0)@example.com"}}"# }.joined(separator: ",")
-    let tag = try await world.modify([World.share("update", tag: named.tag, World.participants(), #""blocked":[\#(out)]"#)]).records[0].tag
+    let tag = try await world.modify([
+      World.share("update", tag: named.tag, World.participants(), #""blocked":[\#(out)]"#)
+    ]).records[0].tag
     let blocked = try await world.currentShare()["blocked"]?.elements ?? []
     #expect(blocked.count == 2 && blocked[0].text.replacing("eve@", with: "nobody@") == blocked[1].text)
     // The invitation finds the user all the same, and names them once they have accepted.
@@ -48,11 +63,15 @@ struct SharePeopleTests {
     #expect(again.code == nil)
     #expect(try await world.accept(share.shortGUID, by: "_eve")["participantStatus"]?.string == "ACCEPTED")
     let now = try await world.currentShare()
-    #expect(now.people.last == "_eve USER ACCEPTED READ_ONLY" && now.participants[1]["userIdentity"]?["nameComponents"]?["givenName"]?.string == "Eve")
+    #expect(
+      now.people.last == "_eve USER ACCEPTED READ_ONLY"
+        && now.participants[1]["userIdentity"]?["nameComponents"]?["givenName"]?.string == "Eve")
     #expect(now["blocked"]?.elements.count == 1, "who is invited is kept out no more")
   }
 
-  @Test func `nobody is looked up for who may invite nobody, who is answered as if there were no directory`() async throws {
+  @Test func `nobody is looked up for who may invite nobody, who is answered as if there were no directory`()
+    async throws
+  {
     let world = try await world()
     let share = try await world.shareZone(with: [("bob", "READ_WRITE")])
     let invitation = World.share("update", tag: share.tag, World.participants(World.participant("carol")))
@@ -60,7 +79,9 @@ struct SharePeopleTests {
     world.people.isAway.store(true, ordering: .relaxed)
     let before = world.people.questionCount.load(ordering: .relaxed)
     for operation in [invitation, create] {
-      #expect(try await world.modify([operation], by: "_bob").records.first?.code == (operation == create ? "CONFLICT" : "ACCESS_DENIED"))
+      #expect(
+        try await world.modify([operation], by: "_bob").records.first?.code
+          == (operation == create ? "CONFLICT" : "ACCESS_DENIED"))
       #expect(try await world.modify([operation], by: "_eve").code == "ZONE_NOT_FOUND")
       #expect(try await world.modify([operation], zone: "Nowhere").code == "ZONE_NOT_FOUND")
     }
@@ -93,14 +114,19 @@ struct SharePeopleTests {
     let share = try await world.shareZone("Trips", #""publicPermission":"READ_WRITE""#)
     #expect(try await world.accept(share.shortGUID, by: "_dave").code == nil)
     let tag = try await world.currentShare().tag ?? ""
-    let closed = try await world.modify([World.operation("update", #""recordName":"cloudkit.zoneshare","recordChangeTag":"\#(tag)","publicPermission":"NONE""#)])
+    let closed = try await world.modify([
+      World.operation(
+        "update", #""recordName":"cloudkit.zoneshare","recordChangeTag":"\#(tag)","publicPermission":"NONE""#)
+    ])
     #expect(closed.records.first?["publicPermission"]?.string == "NONE", "\(closed.text)")
     #expect(try await world.feed(by: "_dave").code == "ZONE_NOT_FOUND")
-    let empty = World.operation("update", #""recordName":"cloudkit.zoneshare","recordChangeTag":"\#(closed.records.first?.tag ?? "")""#)
+    let empty = World.operation(
+      "update", #""recordName":"cloudkit.zoneshare","recordChangeTag":"\#(closed.records.first?.tag ?? "")""#)
     #expect(try await world.modify([empty]).records.first?.code == nil)
   }
 
-  @Test func `an administrator who was removed is told no more of the share by sending his request again`() async throws {
+  @Test func `an administrator who was removed is told no more of the share by sending his request again`() async throws
+  {
     let world = try await world()
     _ = try await world.modify([World.note("a"), World.note("b")])
     try await world.shareHierarchy("b", with: [("bob", "READ_ONLY")])
@@ -114,10 +140,14 @@ struct SharePeopleTests {
     let first = try await world.modify([request], by: "_bob", requestID: "gateway:once")
     #expect(first.records[0].people.count == 3)
     let tag = try await world.currentShare("S-a").tag
-    _ = try await world.modify([World.share("update", name: "S-a", tag: tag, World.participants(), #""allowsAccessRequests":true"#)])
+    _ = try await world.modify([
+      World.share("update", name: "S-a", tag: tag, World.participants(), #""allowsAccessRequests":true"#)
+    ])
     let again = try await world.modify([request], by: "_bob", requestID: "gateway:once").records[0]
     #expect(again.name == "S-a" && again.tag == first.records[0].tag)
-    #expect(again["publicPermission"] == nil && again["participants"] == nil && again["owner"] == nil && again["allowsAccessRequests"] == nil)
+    #expect(
+      again["publicPermission"] == nil && again["participants"] == nil && again["owner"] == nil
+        && again["allowsAccessRequests"] == nil)
   }
 
   // MARK: Hierarchies in one another
@@ -136,33 +166,46 @@ struct SharePeopleTests {
   // MARK: Subscriptions
 
   private func subscribe(_ world: RecordPlaneWorld, _ user: String) async throws {
-    let query = #""subscriptionType":"query","query":{"recordType":"Note"},"firesOn":["create","update","delete"],\#(World.zoneID())"#
+    let query =
+      #""subscriptionType":"query","query":{"recordType":"Note"},"firesOn":["create","update","delete"],\#(World.zoneID())"#
     for (name, text) in [("q", query), ("z", #""subscriptionType":"zone",\#(World.zoneID())"#)] {
       let reply = try await world.shared(
-        "subscriptions/modify", #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"\#(name)",\#(text)}}]}"#, by: user)
+        "subscriptions/modify",
+        #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"\#(name)",\#(text)}}]}"#, by: user)
       try #require(reply.json["subscriptions"]?.elements.first?.code == nil, "\(reply.text)")
     }
     _ = try world.told()
   }
 
-  @Test(arguments: [true, false]) func `a participant who is removed in a commit hears nothing of it, whatever its order`(isAtomic: Bool) async throws {
+  @Test(arguments: [true, false])
+  func `a participant who is removed in a commit hears nothing of it, whatever its order`(isAtomic: Bool) async throws {
     let world = try await world()
     _ = try await world.modify([World.note("x"), World.note("y")])
     let share = try await world.shareZone(with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
     for user in ["_bob", "_carol"] { try await subscribe(world, user) }
     let carol = share.participants[2]["participantId"]?.string ?? ""
     let removal = World.share("update", tag: share.tag, World.participants(#"{"participantId":"\#(carol)"}"#))
-    let reply = try await world.modify([World.note("x", "forceUpdate"), removal, World.note("y", "forceUpdate"), World.note("n")], isAtomic: isAtomic)
+    let reply = try await world.modify(
+      [World.note("x", "forceUpdate"), removal, World.note("y", "forceUpdate"), World.note("n")], isAtomic: isAtomic)
     #expect(reply.records.allSatisfy { $0.code == nil }, "\(reply.text)")
-    #expect(try world.told() == ["_carol q: qry x update", "_carol q: qry y update", "_carol q: qry n create", "_carol z: fet Trips"])
+    #expect(
+      try world.told() == [
+        "_carol q: qry x update", "_carol q: qry y update", "_carol q: qry n create", "_carol z: fet Trips",
+      ])
   }
 
-  @Test func `a record that leaves a hierarchy in a commit is not announced, and one that comes into it is`() async throws {
+  @Test func `a record that leaves a hierarchy in a commit is not announced, and one that comes into it is`()
+    async throws
+  {
     let world = try await world()
-    _ = try await world.modify([World.note("r"), World.note("f", parent: "r"), World.note("g"), World.note("h", parent: "g")])
+    _ = try await world.modify([
+      World.note("r"), World.note("f", parent: "r"), World.note("g"), World.note("h", parent: "g"),
+    ])
     try await world.shareHierarchy("r", with: [("bob", "READ_ONLY")])
     try await subscribe(world, "_bob")
-    _ = try await world.modify([World.note("c", parent: "f"), World.note("f", "forceUpdate", parent: "g"), World.note("c2", parent: "f")])
+    _ = try await world.modify([
+      World.note("c", parent: "f"), World.note("f", "forceUpdate", parent: "g"), World.note("c2", parent: "f"),
+    ])
     #expect(try world.told() == ["_bob z: fet Trips"])
     _ = try await world.modify([World.note("h", "forceUpdate"), World.note("g", "forceUpdate", parent: "r")])
     let names = ["h", "g", "f", "c", "c2"]

@@ -42,7 +42,8 @@ import WebServices
       world.owners.setListOld(true)
       _ = try await world.send("GET", "changes", ["after": phone.token ?? ""])
       #expect(try await world.conflicts().isEmpty)
-      #expect(try await world.save(SharedChange.rename("P", "Other"), waits: false).status == 200, "it waits with what waits")
+      #expect(
+        try await world.save(SharedChange.rename("P", "Other"), waits: false).status == 200, "it waits with what waits")
       world.owners.setHidden([])
       world.owners.setListOld(false)
       world.clock.advance(by: 400_000)
@@ -55,9 +56,13 @@ import WebServices
   @Test func `an object of the hundred and first waiting save may be edited, connected and deleted`() async throws {
     try await SharedWorld.withTrip { world in
       world.owners.fail("forward", .before, count: 1000)
-      for number in 0..<130 { #expect(try await world.save(SharedChange.rating("R\(number)", of: "P"), waits: false).status == 200) }
+      for number in 0..<130 {
+        #expect(try await world.save(SharedChange.rating("R\(number)", of: "P"), waits: false).status == 200)
+      }
       for name in ["R0", "R129"] {
-        #expect(try await world.save(SharedChange.change("update", "Rating", name, #""value":2"#), waits: false).status == 200)
+        #expect(
+          try await world.save(SharedChange.change("update", "Rating", name, #""value":2"#), waits: false).status == 200
+        )
       }
       let unknown = try await world.save(SharedChange.change("update", "Rating", "R130", #""value":2"#), waits: false)
       #expect(unknown.status == 404, "\(unknown.text)")
@@ -69,7 +74,8 @@ import WebServices
     }
   }
 
-  @Test func `T-V02 a waiter for a complete shared store is let go when its client has stored everything`() async throws {
+  @Test func `T-V02 a waiter for a complete shared store is let go when its client has stored everything`() async throws
+  {
     try await SharedWorld.withTrip { world in
       let page = try await world.send("GET", "changes").json
       let token = try #require(page["importToken"]?.string)
@@ -95,14 +101,19 @@ import WebServices
     }
   }
 
-  @Test func `history of a shared store is purged by force when it is forwarded, and a reset does not spin over what is not`() async throws {
+  @Test
+  func `history of a shared store is purged by force when it is forwarded, and a reset does not spin over what is not`()
+    async throws
+  {
     try await SharedWorld.withTrip { world in
       world.owners.fail("forward", .before, count: 1)
       #expect(try await world.save(SharedChange.rename("P", "Mine"), waits: false).status == 200)
       let purged = try await world.send("DELETE", "history", ["beforeTransaction": "2", "force": "true"])
       #expect(purged.status == 200, "\(purged.text)")
       #expect(try await world.send("POST", "reset", [:], #"{"reason":"user"}"#).status == 200)
-      #expect(try await world.records("Trip", of: "_alice") == ["P": "Mine"], "what waits for an owner does not need the history")
+      #expect(
+        try await world.records("Trip", of: "_alice") == ["P": "Mine"],
+        "what waits for an owner does not need the history")
       world.owners.setAway(["_alice"])
       #expect(try await world.send("POST", "reset", [:], #"{"reason":"user"}"#).status == 503)
     }
@@ -115,7 +126,8 @@ import WebServices
       try await world.share("Trip", of: "_alice", nil)
       try await world.put("Q", "Photo", ["displayName": "secret"], in: "Trip", of: "_alice")
       #expect(try await world.save(SharedChange.rename("Q", "x"), waits: false).status == 404)
-      let permissions = try await world.send("POST", "permissions", [:], #"{"objectIDs":["Q","none"]}"#).json["objects"]?.elements ?? []
+      let permissions =
+        try await world.send("POST", "permissions", [:], #"{"objectIDs":["Q","none"]}"#).json["objects"]?.elements ?? []
       #expect(permissions.map { $0["canUpdate"]?.bool } == [true, true])
       try await world.put("P", "Photo", ["displayName": "later"], in: "Trip", of: "_alice")
       let own = try await world.save(SharedChange.rename("P", "x"), waits: false)
@@ -138,7 +150,10 @@ import WebServices
       for _ in 0..<2 { try await phone.pull() }
       #expect(try await world.records("Trip", of: "_alice") == ["P": "of Trip", "RP": "P"])
       #expect(try await world.records("Other", of: "_alice") == ["O": "of Other"])
-      #expect(try await world.conflicts().map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" } == ["unexported RO"])
+      #expect(
+        try await world.conflicts().map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" } == [
+          "unexported RO"
+        ])
     }
   }
 }

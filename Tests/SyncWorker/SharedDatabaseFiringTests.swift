@@ -14,15 +14,21 @@ private typealias World = RecordPlaneWorld
 struct SharedDatabaseFiringTests {
   private static func firing(_ world: RecordPlaneWorld) -> SharedDatabaseFiring {
     SharedDatabaseFiring(
-      schemas: world.plane.context.schemas, indexes: world.plane.context.commits.subscriptions, changes: world.changes, random: SeededRandom(seed: 3), log: .silent)
+      schemas: world.plane.context.schemas, indexes: world.plane.context.commits.subscriptions, changes: world.changes,
+      random: SeededRandom(seed: 3), log: .silent)
   }
 
-  @Test func `a subscriber of the shared database hears of a change in a zone that is shared with them, and of their own only elsewhere`() async throws {
+  @Test
+  func
+    `a subscriber of the shared database hears of a change in a zone that is shared with them, and of their own only elsewhere`()
+    async throws
+  {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.shareZone(with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
     for (identifier, more) in [("all", ""), ("once", #","firesOnce":true"#)] {
-      let made = try await world.subscribe(identifier, #""subscriptionType":"database"\#(more)"#, user: "_bob", scope: .shared)
+      let made = try await world.subscribe(
+        identifier, #""subscriptionType":"database"\#(more)"#, user: "_bob", scope: .shared)
       try #require(made.json["subscriptions"]?.elements.first?.code == nil, "\(made.text)")
     }
     try await world.subscribe("own", #""subscriptionType":"database""#, user: "_bob")
@@ -35,7 +41,10 @@ struct SharedDatabaseFiringTests {
     for user in ["_bob", "_carol"] { try await firing.fire(change, of: user, in: world.store) }
     let told = world.changes.takeNotifications()
     #expect(
-      try told.map { try $0.line }.sorted() == ["_bob all: met Trips", "_bob once: met Trips", "_carol com.apple.coredata.cloudkit.shared.subscription: met Trips"])
+      try told.map { try $0.line }.sorted() == [
+        "_bob all: met Trips", "_bob once: met Trips",
+        "_carol com.apple.coredata.cloudkit.shared.subscription: met Trips",
+      ])
     #expect(change.tellsHomes == true && change.hasSubscriptions == nil && change.subscribers == nil)
     for one in told {
       let subject = try JSONValue(parsing: one.json)["ck"]?["met"]
@@ -44,19 +53,25 @@ struct SharedDatabaseFiringTests {
     }
     // One that fires once is gone; the device that made a change is left out.
     let own = ZoneChange(
-      database: change.database, zoneName: "Trips", sequence: change.sequence + 1, syncToken: "t", originStore: "phone", originUser: "_bob",
+      database: change.database, zoneName: "Trips", sequence: change.sequence + 1, syncToken: "t", originStore: "phone",
+      originUser: "_bob",
       audience: change.audience)
     try await firing.fire(own, of: "_bob", in: world.store)
     let second = world.changes.takeNotifications()
     #expect(second.map(\.subscriptionID) == ["all"] && second.map(\.originDevice) == ["phone"])
   }
 
-  @Test func `a subscription in a shared database takes its user's place among those who are told of every change, and nobody else's`() async throws {
+  @Test
+  func
+    `a subscription in a shared database takes its user's place among those who are told of every change, and nobody else's`()
+    async throws
+  {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
     _ = try await world.shareZone(with: [("bob", "READ_WRITE"), ("carol", "READ_ONLY")])
     let zone = #""subscription":{"subscriptionID":"zone","subscriptionType":"zone",\#(World.zoneID())}"#
-    let made = try await world.shared("subscriptions/modify", #"{"operations":[{"operationType":"create",\#(zone)}]}"#, by: "_bob")
+    let made = try await world.shared(
+      "subscriptions/modify", #"{"operations":[{"operationType":"create",\#(zone)}]}"#, by: "_bob")
     try #require(made.json["subscriptions"]?.elements.first?.code == nil, "\(made.text)")
     _ = world.changes.take()
     _ = world.changes.takeNotifications()

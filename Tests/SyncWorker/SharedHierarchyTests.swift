@@ -35,10 +35,15 @@ struct SharedHierarchyTests {
     }
   }
 
-  @Test func `of a hierarchy a shared store has what hangs below its root, over tombstones, too, and hears of nothing else`() async throws {
+  @Test
+  func `of a hierarchy a shared store has what hangs below its root, over tombstones, too, and hears of nothing else`()
+    async throws
+  {
     try await SharedWorld.with { world in
       let zone = SharedHierarchy(world)
-      for (name, parent) in [("R", nil), ("M", "R"), ("C", "M"), ("X", nil), ("P", nil)] { try await zone.put(name, below: parent) }
+      for (name, parent) in [("R", nil), ("M", "R"), ("C", "M"), ("X", nil), ("P", nil)] {
+        try await zone.put(name, below: parent)
+      }
       try await zone.delete("gone")
       try await zone.share("R")
       try await zone.join("R")
@@ -56,7 +61,11 @@ struct SharedHierarchyTests {
       #expect(!then.contains { $0.text.contains(#""X""#) }, "\(then.map(\.text))")
       for path in ["records", "permissions"] {
         var answers: [String] = []
-        for name in ["P", "Q"] { answers.append(try await world.send("POST", path, [:], #"{"objectIDs":["\#(name)"]}"#).text.replacing(#""\#(name)""#, with: "NAME")) }
+        for name in ["P", "Q"] {
+          answers.append(
+            try await world.send("POST", path, [:], #"{"objectIDs":["\#(name)"]}"#).text.replacing(
+              #""\#(name)""#, with: "NAME"))
+        }
         #expect(answers[0] == answers[1])
       }
       #expect(try await world.send("GET", "objects/P").status == 404)
@@ -69,7 +78,9 @@ struct SharedHierarchyTests {
   }
 
   @Test(arguments: Sanitizer.few(4, of: 1...16 as ClosedRange<UInt64>))
-  func `a shared store that looks now and then ends with what its user may see of hierarchies, and hears of no more`(seed: UInt64) async throws {
+  func `a shared store that looks now and then ends with what its user may see of hierarchies, and hears of no more`(
+    seed: UInt64
+  ) async throws {
     try await SharedWorld.with { world in
       let random = SeededRandom(seed: seed &* 31)
       func pick(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
@@ -116,7 +127,9 @@ struct SharedHierarchyTests {
           log.append("pull by \(limit ?? 0)")
           try await bob.pull(limit: limit)
           #expect(bob.photos == model.visible(to: "bob").filter { !$0.hasPrefix("S-") }, "\(log.suffix(40))")
-          for (name, count) in bob.deletions { #expect(count <= model.departures["bob"]?[name] ?? 0, "\(name): \(log.suffix(40))") }
+          for (name, count) in bob.deletions {
+            #expect(count <= model.departures["bob"]?[name] ?? 0, "\(name): \(log.suffix(40))")
+          }
         }
         model.note(["bob"])
       }
@@ -132,10 +145,14 @@ private struct SharedHierarchy {
 
   init(_ world: SharedWorld) { self.world = world }
 
-  private func write(_ body: @escaping @Sendable (any ShardTransaction, ZoneWriter, Stamp) throws -> Void) async throws {
-    let (schema, time, context) = (try await world.schemas.schema(of: SharedWorld.container, .development), world.clock.now, world.plane.context)
+  private func write(_ body: @escaping @Sendable (any ShardTransaction, ZoneWriter, Stamp) throws -> Void) async throws
+  {
+    let (schema, time, context) = (
+      try await world.schemas.schema(of: SharedWorld.container, .development), world.clock.now, world.plane.context
+    )
     try await world.store(of: "_alice").enqueue { transaction in
-      let zone = try transaction.makeZone(named: "Trips", in: transaction.makeDatabase(SharedWorld.database("_alice")).key)
+      let zone = try transaction.makeZone(
+        named: "Trips", in: transaction.makeDatabase(SharedWorld.database("_alice")).key)
       let writer = try context.writer(to: zone, schema, in: transaction)
       try body(transaction, writer, Stamp(timestamp: time, userRecordName: "_alice"))
     }.value
@@ -163,11 +180,15 @@ private struct SharedHierarchy {
   func share(_ root: String) async throws {
     try await write { transaction, writer, stamp in
       let name = "S-\(root)"
-      let record = Record(recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
-      let state = ShareState(of: KnownUser(userRecordName: "_alice"), rootRecordName: root, participantID: "owner", at: stamp.timestamp)
+      let record = Record(
+        recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
+      let state = ShareState(
+        of: KnownUser(userRecordName: "_alice"), rootRecordName: root, participantID: "owner", at: stamp.timestamp)
       let share = StoredShare(name: name, rootRecordName: root, shortGUID: "0\(root)", state: nil)
       let shares = ShareWriter(writer: writer)
-      _ = try shares.save(record, replacing: transaction.record(named: name, in: writer.zone.key), share, ShareDecision(from: nil, to: state))
+      _ = try shares.save(
+        record, replacing: transaction.record(named: name, in: writer.zone.key), share,
+        ShareDecision(from: nil, to: state))
       _ = try shares.touchRoot(root, shortGUID: "0\(root)", stamp: stamp)
     }
   }
@@ -176,16 +197,21 @@ private struct SharedHierarchy {
     try await change(root) { state in
       state.participants.append(
         Participant(
-          participantID: "bob", identity: KnownUser(userRecordName: "_bob").identity(), role: .privateUser, permission: .readWrite, acceptance: .accepted,
+          participantID: "bob", identity: KnownUser(userRecordName: "_bob").identity(), role: .privateUser,
+          permission: .readWrite, acceptance: .accepted,
           dateAdded: 0))
     }
   }
 
-  func leave(_ root: String) async throws { try await change(root) { $0.participants.removeAll { $0.participantID == "bob" } } }
+  func leave(_ root: String) async throws {
+    try await change(root) { $0.participants.removeAll { $0.participantID == "bob" } }
+  }
 
   private func change(_ root: String, _ body: @escaping @Sendable (inout ShareState) -> Void) async throws {
     try await write { transaction, writer, stamp in
-      guard let share = try transaction.share(named: "S-\(root)", in: writer.zone.key), var state = share.state else { return }
+      guard let share = try transaction.share(named: "S-\(root)", in: writer.zone.key), var state = share.state else {
+        return
+      }
       body(&state)
       _ = try ShareWriter(writer: writer).apply(ShareDecision(from: share.state, to: state), to: share, stamp: stamp)
     }

@@ -8,9 +8,13 @@ import Synchronization
 import Testing
 
 @Suite struct `Guests of shared stores give up changes` {
-  private func ratings(_ count: Int) -> String { (0..<count).map { SharedChange.rating("R\($0)", of: "P") }.joined(separator: ",") }
+  private func ratings(_ count: Int) -> String {
+    (0..<count).map { SharedChange.rating("R\($0)", of: "P") }.joined(separator: ",")
+  }
 
-  private func tell(_ conflicts: [JSONValue]) -> [String] { conflicts.map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" } }
+  private func tell(_ conflicts: [JSONValue]) -> [String] {
+    conflicts.map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" }
+  }
 
   /// A world in which alice has no room for what bob inserts.
   private func withFullOwner(holding count: Int, _ body: (SharedWorld, Phone) async throws -> Void) async throws {
@@ -24,7 +28,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [nil, SharePermission.readOnly]) func `T-P15 a change that is held back when access ends or is lowered is in the journal, though nobody was there`(
+  @Test(arguments: [nil, SharePermission.readOnly])
+  func `T-P15 a change that is held back when access ends or is lowered is in the journal, though nobody was there`(
     permission: SharePermission?
   ) async throws {
     try await withFullOwner(holding: 2) { world, phone in
@@ -55,12 +60,17 @@ import Testing
       try await phone.pull()
       let conflicts = try await world.allConflicts()
       #expect(conflicts.count == 1100 && Set(tell(conflicts)).count == 1100)
-      #expect(conflicts.allSatisfy { $0["kind"]?.string == "reverted" && $0["zoneID"]?["ownerRecordName"]?.string == "_alice" })
+      #expect(
+        conflicts.allSatisfy {
+          $0["kind"]?.string == "reverted" && $0["zoneID"]?["ownerRecordName"]?.string == "_alice"
+        })
       #expect(try await world.records("Trip", of: "_alice") == ["P": "of Trip"])
     }
   }
 
-  @Test func `T-P15 however many objects wait when a zone is not shared any more, all are in the journal once`() async throws {
+  @Test func `T-P15 however many objects wait when a zone is not shared any more, all are in the journal once`()
+    async throws
+  {
     try await withFullOwner(holding: 1100) { world, phone in
       var phone = phone
       try await world.share("Trip", of: "_alice", nil)
@@ -82,7 +92,9 @@ import Testing
       var phone = Phone(world)
       try await phone.pull()
       world.owners.fail("forward", .before, count: 1)
-      #expect(try await world.save([SharedChange.rename("P", "Mine"), ratings(2)].joined(separator: ","), waits: false).status == 200)
+      #expect(
+        try await world.save([SharedChange.rename("P", "Mine"), ratings(2)].joined(separator: ","), waits: false).status
+          == 200)
       _ = try await world.send("GET", "changes", ["after": phone.token ?? ""])
       try await world.share("Trip", of: "_alice", .readOnly)
       world.owners.fail(path, fault, count: 1)
@@ -113,7 +125,9 @@ import Testing
     }
   }
 
-  @Test func `T-C05 a participant who edits an object that its owner deleted has the edit in their journal`() async throws {
+  @Test func `T-C05 a participant who edits an object that its owner deleted has the edit in their journal`()
+    async throws
+  {
     try await SharedWorld.withTrip { world in
       var phone = Phone(world)
       try await phone.pull()

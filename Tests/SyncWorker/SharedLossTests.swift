@@ -24,11 +24,15 @@ import Testing
     }
   }
 
-  private func tell(_ conflicts: [JSONValue]) -> Set<String> { Set(conflicts.map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" }) }
+  private func tell(_ conflicts: [JSONValue]) -> Set<String> {
+    Set(conflicts.map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" })
+  }
 
   /// Bob has saved X for alice's Trip and Y for another zone in one transaction, and Trip ends before anybody has them.
   /// - Parameter body: called when bob's phone has imported everything.
-  private func withLoss(_ end: End, otherOwner: String, _ body: (SharedWorld, inout Phone) async throws -> Void) async throws {
+  private func withLoss(_ end: End, otherOwner: String, _ body: (SharedWorld, inout Phone) async throws -> Void)
+    async throws
+  {
     try await SharedWorld.withTrip { world in
       try await world.makeZone("Other", of: otherOwner, photo: "Q")
       try await world.share("Other", of: otherOwner, .readWrite)
@@ -36,11 +40,15 @@ import Testing
       try await phone.pull()
       world.owners.setAway(["_alice", "_carol"])
       let edits = [SharedChange.rating("X", of: "P"), SharedChange.rating("Y", of: "Q")]
-      #expect(try await world.save(edits.joined(separator: ","), id: "T", waits: false).status == 503, "nobody can say where they go")
+      #expect(
+        try await world.save(edits.joined(separator: ","), id: "T", waits: false).status == 503,
+        "nobody can say where they go")
       world.owners.setAway([])
       world.owners.fail("forward", .before, count: 2)
       #expect(try await world.save(edits.joined(separator: ","), id: "T", waits: false).status == 200)
-      for edit in edits { phone.graph.apply(try JSONValue(parsing: Array(edit.replacing("insert", with: "save").utf8))) }
+      for edit in edits {
+        phone.graph.apply(try JSONValue(parsing: Array(edit.replacing("insert", with: "save").utf8)))
+      }
       try await end.happen(in: world)
       world.owners.fail("forward", .before, count: 0)
       world.clock.advance(by: 400_000)
@@ -49,7 +57,8 @@ import Testing
     }
   }
 
-  @Test(arguments: End.allCases, ["_alice", "_carol"]) func `T-P15 the innocent part of a transaction goes through, and the device is told that the rest is gone`(
+  @Test(arguments: End.allCases, ["_alice", "_carol"])
+  func `T-P15 the innocent part of a transaction goes through, and the device is told that the rest is gone`(
     end: End, otherOwner: String
   ) async throws {
     try await withLoss(end, otherOwner: otherOwner) { world, phone in
@@ -63,7 +72,9 @@ import Testing
     }
   }
 
-  @Test(arguments: End.allCases) func `T-P15 a loss is restored where it may be, for every device`(end: End) async throws {
+  @Test(arguments: End.allCases) func `T-P15 a loss is restored where it may be, for every device`(end: End)
+    async throws
+  {
     try await withLoss(end, otherOwner: "_carol") { world, phone in
       let number = try #require(try await world.conflicts().first?["number"]?.int64)
       for _ in 0..<2 {
@@ -78,7 +89,9 @@ import Testing
     }
   }
 
-  @Test func `T-P15 a loss goes back to its zone when that is shared again, and comes to the device that lost it`() async throws {
+  @Test func `T-P15 a loss goes back to its zone when that is shared again, and comes to the device that lost it`()
+    async throws
+  {
     try await withLoss(.permissionLost, otherOwner: "_carol") { world, phone in
       let number = try #require(try await world.conflicts().first?["number"]?.int64)
       try await world.share("Trip", of: "_alice", .readWrite)

@@ -17,128 +17,7 @@ import WebServices
 
 private let home = ReservedName.privateMirrorZone
 
-extension SharedWorld {
-  /// A call on alice's own store.
-  func own(_ method: String, _ path: String = "", _ body: String = "", query: [String: String] = [:], id: String? = nil) async throws -> PlaneReply {
-    let request = DatabaseRequest(
-      plane: .object, method: method, path: ["stores", "A"] + path.split(separator: "/").map(String.init), query: query, database: Self.database("_alice"),
-      scope: .private, caller: Caller(userRecordName: "_alice"), requestID: id ?? random.uuid(), baseURL: "https://host")
-    do {
-      let answer = try await plane.respond(to: request, body: Array(body.utf8), in: store(of: "_alice"), startNext: {})
-      return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))
-    } catch let error as RecordError {
-      let bytes = error.mirrorDictionary(uuid: "uuid")
-      return PlaneReply(status: error.status, bytes: bytes, json: try JSONValue(parsing: bytes))
-    }
-  }
-
-  /// Alice's store, with a photo P that has a rating R and a tag T, and a photo of its own.
-  func setUpOwner() async throws {
-    let made = try await own("PUT", "", #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)","device":{"name":"mac"}}"#)
-    try #require(made.status == 200, "\(made.text)")
-    let changes = [
-      objectChange("insert", "Photo", "P", #""tags":["T"]"#, #""displayName":"dunes""#), objectChange("insert", "Rating", "R", #""photo":"P""#, #""value":3"#),
-      objectChange("insert", "Tag", "T", "", #""name":"desert""#), objectChange("insert", "Photo", "alone", "", #""displayName":"alone""#),
-    ]
-    try await ownSave(changes.joined(separator: ","))
-  }
-
-  func ownSave(_ changes: String) async throws {
-    let transaction = #"{"transactionID":"\#(random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}"#
-    let saved = try await own("POST", "transactions", #"{"transactions":[\#(transaction)]}"#, query: ["wait": "export"])
-    try #require(saved.status == 200 && saved.json["event"]?["succeeded"]?.bool == true, "\(saved.text)")
-  }
-
-  /// Shares objects of alice's by a graph's share, with people who accept the invitation in their stores.
-  /// - Returns: the zone.
-  @discardableResult
-  func ownShare(_ objectID: String, with users: [String] = ["_bob"], _ permission: String = "READ_WRITE", accepts: Bool = true) async throws -> (
-    zone: String, shortGUID: String
-  ) {
-    let people = users.map { #"{"userIdentity":{"userRecordName":"\#($0)"},"permission":"\#(permission)"}"# }.joined(separator: ",")
-    let shared = try await own("POST", "shares", #"{"objectIDs":["\#(objectID)"],"to":null,"participants":[\#(people)]}"#)
-    let zone = try #require(shared.json["zoneID"]?["zoneName"]?.string, "\(shared.text)")
-    let guid = try #require(shared.json["share"]?["shortGUID"]?.string)
-    if accepts { for user in users { try await accept(guid, by: user) } }
-    return (zone, guid)
-  }
-
-  func accept(_ guid: String, by user: String = "_bob") async throws {
-    let accepted = try await send("POST", "accept", [:], #"{"shortGUIDs":[{"value":"\#(guid)"}]}"#, user: user)
-    let result = try #require(accepted.json["results"]?.elements.first, "\(accepted.text)")
-    try #require(result["serverErrorCode"] == nil, "\(accepted.text)")
-  }
-
-  func ownMove(_ objectID: String, to zone: String?) async throws {
-    let target = zone.map { #"{"zoneName":"\#($0)"}"# } ?? "null"
-    let moved = try await own("POST", "move", #"{"objectIDs":["\#(objectID)"],"to":\#(target)}"#)
-    try #require(moved.status == 200, "\(moved.text)")
-  }
-
-  /// Two zones, P and what belongs to it in the first; `other` keeps the second one alive.
-  func setUpTwoZones(_ seen: Set<String>) async throws -> (first: String, second: String) {
-    try await setUpOwner()
-    try await setUp()
-    try await ownSave(objectChange("insert", "Photo", "other", "", #""displayName":"other""#))
-    let first = try await ownShare("P", with: seen.contains("first") ? ["_bob"] : []).zone
-    let second = try await ownShare("other", with: seen.contains("second") ? ["_bob"] : []).zone
-    return (first, second)
-  }
-
-  fileprivate func hold(_ changes: String) async throws {
-    schemas.userQuotas.withLock { $0 = ["_alice": 10] }
-    let saved = try await save(changes)
-    try #require(saved.status == 200, "\(saved.text)")
-  }
-
-  fileprivate func endHold() async throws {
-    schemas.userQuotas.withLock { $0 = [:] }
-    #expect(try await send("POST", "quarantine/retry").json["retried"]?.int64 == 1)
-    // With the guest's next export.
-    #expect(try await save(objectChange("update", "Photo", "other", "", #""displayName":"edited""#)).status == 200)
-  }
-
-  /// In which of alice's zones something of a name lives.
-  fileprivate func zones(with name: String) async throws -> [String] {
-    let store = try store(of: "_alice")
-    return try await store.read { snapshot in
-      guard let row = try snapshot.database(Self.database("_alice")) else { return [] }
-      return try snapshot.allZones(in: row.key, after: 0).filter { zone in
-        try !zone.isDeleted && snapshot.record(named: name, in: zone.key)?.isDeleted == false
-      }.map(\.zoneName).sorted()
-    }
-  }
-}
-
 private let graph = ["P", "R", "T"]
-
-/// Where a client has its objects; with a zone those go that it has there.
-struct ZonedCopy {
-  private(set) var zones: [String: String] = [:]
-
-  mutating func apply(_ changes: [JSONValue]) {
-    for change in changes {
-      let (id, zone) = (change["objectID"]?.string ?? "", change["zoneID"]?["zoneName"]?.string)
-      switch change["changeType"]?.string {
-      case "save": zones[id] = zone
-      case "move": zones[id] = change["to"]?["zoneName"]?.string
-      case "delete": zones[id] = nil
-      case "zone": zones = zones.filter { $0.value != zone }
-      default: break
-      }
-    }
-  }
-}
-
-extension ModelSchemas {
-  /// The model, with edits of an entity's objects that win over their deletions.
-  fileprivate func letEditsWin(of entity: String) {
-    var model = PhotoModel.model
-    for index in model.entities.indices where model.entities[index].name == entity { model.entities[index].userInfo[ReservedName.deletePolicyKey] = "editWins" }
-    forgetModels(in: .development)
-    add(model, to: .development)
-  }
-}
 
 @Suite struct `Moves as participants see them` {
   @Test func `an object that moved on through a zone that a participant joined later is gone for them`() async throws {
@@ -157,9 +36,13 @@ extension ModelSchemas {
     }
   }
 
-  private func rename(_ photo: String, _ name: String) -> String { objectChange("update", "Photo", photo, "", #""displayName":"\#(name)""#) }
+  private func rename(_ photo: String, _ name: String) -> String {
+    objectChange("update", "Photo", photo, "", #""displayName":"\#(name)""#)
+  }
 
-  @Test(arguments: [nil, 1, 2]) func `T-P02 a participant who sees both zones hears of a move, whatever page it comes with`(limit: Int?) async throws {
+  @Test(arguments: [nil, 1, 2])
+  func `T-P02 a participant who sees both zones hears of a move, whatever page it comes with`(limit: Int?) async throws
+  {
     try await SharedWorld.with { world in
       let (first, second) = try await world.setUpTwoZones(["first", "second"])
       var phone = Phone(world)
@@ -171,7 +54,10 @@ extension ModelSchemas {
       let moves = told.filter { $0["changeType"]?.string == "move" }
       #expect(Set(moves.compactMap { $0["objectID"]?.string }) == Set(graph))
       #expect(
-        moves.allSatisfy { $0["from"]?["zoneName"]?.string == first && $0["to"]?["zoneName"]?.string == second && $0["to"]?["ownerRecordName"]?.string == "_alice" })
+        moves.allSatisfy {
+          $0["from"]?["zoneName"]?.string == first && $0["to"]?["zoneName"]?.string == second
+            && $0["to"]?["ownerRecordName"]?.string == "_alice"
+        })
       #expect(phone.graph.objects["P"]?["displayName"] == #""dunes""# && phone.graph.links == ["Photo.tags P→T"])
       #expect(try await phone.pull().isEmpty)
       #expect(try await world.save(rename("P", "mine")).status == 200)
@@ -179,7 +65,9 @@ extension ModelSchemas {
     }
   }
 
-  @Test func `T-P02 a participant of only the old zone hears of deletions, one of only the new zone of objects`() async throws {
+  @Test func `T-P02 a participant of only the old zone hears of deletions, one of only the new zone of objects`()
+    async throws
+  {
     for seen in ["first", "second"] {
       try await SharedWorld.with { world in
         let (_, second) = try await world.setUpTwoZones([seen])
@@ -188,7 +76,11 @@ extension ModelSchemas {
         #expect(Set(phone.graph.objects.keys) == Set(seen == "first" ? graph : ["other"]))
         try await world.ownMove("P", to: second)
         let told = try await phone.pull().told.sorted()
-        #expect(told == (seen == "first" ? ["delete P", "delete R", "delete T", "unlink P"] : ["link P", "save P", "save R", "save T"]), "\(seen)")
+        #expect(
+          told
+            == (seen == "first"
+              ? ["delete P", "delete R", "delete T", "unlink P"] : ["link P", "save P", "save R", "save T"]),
+          "\(seen)")
         #expect(phone.graph.links.count == (seen == "first" ? 0 : 1))
         // And back.
         try await world.ownMove("P", to: nil)
@@ -199,7 +91,9 @@ extension ModelSchemas {
     }
   }
 
-  @Test(arguments: [nil, 1]) func `T-P02 a move among the pages that follow an invitation is a move`(limit: Int?) async throws {
+  @Test(arguments: [nil, 1]) func `T-P02 a move among the pages that follow an invitation is a move`(limit: Int?)
+    async throws
+  {
     try await SharedWorld.with { world in
       let (_, second) = try await world.setUpTwoZones(["first", "second"])
       var phone = Phone(world)
@@ -212,7 +106,9 @@ extension ModelSchemas {
     }
   }
 
-  @Test func `T-P02 an object that moved between two pages to a zone that is lost before the second one is gone`() async throws {
+  @Test func `T-P02 an object that moved between two pages to a zone that is lost before the second one is gone`()
+    async throws
+  {
     for isOwners in [false, true] {
       try await SharedWorld.with { world in
         let (_, second) = try await world.setUpTwoZones(["first", "second"])
@@ -241,7 +137,9 @@ extension ModelSchemas {
     }
   }
 
-  @Test func `T-P20 between two shares everything goes along, for its participants too, and nothing reaches across`() async throws {
+  @Test func `T-P20 between two shares everything goes along, for its participants too, and nothing reaches across`()
+    async throws
+  {
     try await SharedWorld.with { world in
       let (first, second) = try await world.setUpTwoZones(["first", "second"])
       var phone = Phone(world)
@@ -251,11 +149,14 @@ extension ModelSchemas {
       #expect(phone.graph.links == ["Photo.tags P→T"])
       #expect(try await world.save(objectChange("insert", "Photo", "N", #""tags":["T"]"#)).status == 200)
       #expect(try await world.zones(with: "N") == [second])
-      try await world.ownSave(objectChange("insert", "Tag", "U") + "," + objectChange("update", "Photo", "alone", #""tags":{"add":["U"]}"#))
+      try await world.ownSave(
+        objectChange("insert", "Tag", "U") + "," + objectChange("update", "Photo", "alone", #""tags":{"add":["U"]}"#))
       try await world.ownMove("U", to: first)
       try await phone.pull()
       let crossing = try await world.save(objectChange("update", "Tag", "U", #""photos":{"add":["P"]}"#))
-      #expect(crossing.json["cocoaErrorCode"]?.int64 == 134060 && crossing.reason?.contains("'\(second)'") == true, "\(crossing.text)")
+      #expect(
+        crossing.json["cocoaErrorCode"]?.int64 == 134060 && crossing.reason?.contains("'\(second)'") == true,
+        "\(crossing.text)")
       try await world.ownMove("P", to: nil)
       #expect(Set(phone.graph.objects.keys).isSuperset(of: graph))
       try await phone.pull()
@@ -281,7 +182,11 @@ extension ModelSchemas {
     }
   }
 
-  @Test func `R4 an object that moved out of a participant's sight is gone for them: their late edits and inserts make no second one`() async throws {
+  @Test
+  func
+    `R4 an object that moved out of a participant's sight is gone for them: their late edits and inserts make no second one`()
+    async throws
+  {
     for change in [rename("P", "late"), objectChange("insert", "Photo", "P", "", #""displayName":"late""#)] {
       for isForwardedLate in [false, true] {
         try await SharedWorld.with(keepsPastStates: true) { world in
@@ -300,13 +205,20 @@ extension ModelSchemas {
             let saved = try await world.save(change)
             #expect(saved.status == 200, "\(saved.text)")
           }
-          for _ in 0..<3 where try await world.send("GET", "changes", ["after": phone.token ?? ""]).status != 200 { world.clock.advance(by: 60_000) }
+          for _ in 0..<3 where try await world.send("GET", "changes", ["after": phone.token ?? ""]).status != 200 {
+            world.clock.advance(by: 60_000)
+          }
           try await phone.pull()
           #expect(try await world.zones(with: "P") == [home], "\(change)")
           #expect(try await world.records(home, of: "_alice")["P"] == "dunes")
           #expect(try await world.records(first, of: "_alice")["P"] == nil)
-          #expect(try await world.conflicts().map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" } == ["unexported P"])
-          #expect(try await world.send("POST", "permissions", [:], #"{"objectIDs":["P"]}"#).json["objects"]?.elements.first?["canUpdate"]?.bool == false)
+          #expect(
+            try await world.conflicts().map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" } == [
+              "unexported P"
+            ])
+          #expect(
+            try await world.send("POST", "permissions", [:], #"{"objectIDs":["P"]}"#).json["objects"]?.elements.first?[
+              "canUpdate"]?.bool == false)
         }
       }
     }
@@ -314,7 +226,10 @@ extension ModelSchemas {
 
   // MARK: Joining and leaving
 
-  @Test(arguments: [true, false]) func `T-P12 an invitation that is accepted before the records and one after them end alike`(acceptsFirst: Bool) async throws {
+  @Test(arguments: [true, false])
+  func `T-P12 an invitation that is accepted before the records and one after them end alike`(acceptsFirst: Bool)
+    async throws
+  {
     try await SharedWorld.with { world in
       try await world.setUpOwner()
       try await world.setUp()
@@ -347,12 +262,15 @@ extension ModelSchemas {
       let zone = try await world.ownShare("P").zone
       var phone = Phone(world)
       try await phone.pull()
-      #expect(try await world.save(objectChange("insert", "Rating", "R2", #""photo":"P""#, #""value":5"#)).status == 200)
+      #expect(
+        try await world.save(objectChange("insert", "Rating", "R2", #""photo":"P""#, #""value":5"#)).status == 200)
       let body = #"{"zoneID":{"zoneName":"\#(zone)"},"keepCopy":true}"#
       let purged = try await world.own("POST", "purge", body, id: "one")
       #expect(purged.status == 200 && Set(purged.json.copies.keys) == Set(graph + ["R2"]), "\(purged.text)")
       let told = try await phone.pull()
-      #expect(told.count == 1 && told.first?["zoneID"]?["zoneName"]?.string == zone && told.first?["reason"]?.string == "purged", "\(told)")
+      #expect(
+        told.count == 1 && told.first?["zoneID"]?["zoneName"]?.string == zone
+          && told.first?["reason"]?.string == "purged", "\(told)")
       let copies = try await world.records(home, of: "_alice")
       let (photo, rating) = (try #require(purged.json.copies["P"]), try #require(purged.json.copies["R2"]))
       #expect(copies[photo] == "dunes" && copies[rating] == photo)

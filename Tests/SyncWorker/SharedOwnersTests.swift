@@ -9,7 +9,8 @@ import Testing
 
 @Suite struct `Owners of shared stores who do not answer as they should` {
   /// The error of an owner's worker that has not heard of a model yet.
-  private static let unknownModel = RecordError(.conflict, "The environment no longer knows the model of store S: push it, then set the store up again")
+  private static let unknownModel = RecordError(
+    .conflict, "The environment no longer knows the model of store S: push it, then set the store up again")
 
   /// A token as any client can forge one.
   private static func token(ownerCount: Int) -> String {
@@ -18,10 +19,15 @@ import Testing
     return Base64.encode(bytes + SHA256.hash(bytes).prefix(8))
   }
 
-  @Test func `a token of more owners than a store has is refused, and positions of strangers make room for those who share`() async throws {
+  @Test
+  func `a token of more owners than a store has is refused, and positions of strangers make room for those who share`()
+    async throws
+  {
     try await SharedWorld.withTrip { world in
       #expect(try await world.send("GET", "changes", ["after": Self.token(ownerCount: 255)]).status == 400)
-      #expect(try await world.send("GET", "changes", ["after": Self.token(ownerCount: SharedImportToken.ownerLimit + 2)]).status == 400)
+      #expect(
+        try await world.send("GET", "changes", ["after": Self.token(ownerCount: SharedImportToken.ownerLimit + 2)])
+          .status == 400)
       let page = try await world.send("GET", "changes", ["after": Self.token(ownerCount: SharedImportToken.ownerLimit)])
       #expect(page.status == 200 && page.json["changes"]?.count == 1, "\(page.text)")
       let text = try #require(page.json["importToken"]?.string)
@@ -50,11 +56,13 @@ import Testing
     try await SharedWorld.withTrip { world in
       var phone = Phone(world)
       try await phone.pull()
-      world.owners.fail("locate", .refused(RecordError(.quotaExceeded, "the answer is larger than a message")), count: 1)
+      world.owners.fail(
+        "locate", .refused(RecordError(.quotaExceeded, "the answer is larger than a message")), count: 1)
       let refused = try await world.save(SharedChange.rename("P", "Mine"), waits: false)
       #expect(refused.status == 503, "\(refused.text)")
       #expect(try await world.save(SharedChange.rename("P", "Mine"), waits: false).status == 200)
-      world.owners.fail("locate", .refused(RecordError(.quotaExceeded, "the answer is larger than a message")), count: 1)
+      world.owners.fail(
+        "locate", .refused(RecordError(.quotaExceeded, "the answer is larger than a message")), count: 1)
       #expect(try await world.send("GET", "changes", ["after": phone.token ?? ""]).status == 503)
       world.clock.advance(by: 400_000)
       try await phone.pull()
@@ -63,7 +71,8 @@ import Testing
     }
   }
 
-  @Test func `an owner's worker that does not know the model yet keeps the place of the store's imports`() async throws {
+  @Test func `an owner's worker that does not know the model yet keeps the place of the store's imports`() async throws
+  {
     try await SharedWorld.withTrip { world in
       var phone = Phone(world)
       try await phone.pull()
@@ -74,7 +83,9 @@ import Testing
       #expect(page.json["caughtUp"]?.bool == false, "\(page.text)")
       phone.token = page.json["importToken"]?.string
       try await world.share("Trip", of: "_alice", nil)
-      #expect(try await phone.pull().map { $0["changeType"]?.string } == ["zone"], "the end of a zone is told to whoever had it")
+      #expect(
+        try await phone.pull().map { $0["changeType"]?.string } == ["zone"],
+        "the end of a zone is told to whoever had it")
     }
   }
 }

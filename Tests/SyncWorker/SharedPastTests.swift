@@ -21,18 +21,23 @@ struct SharedPastTests {
   private func world(_ operations: String...) async throws -> RecordPlaneWorld {
     let random = SeededRandom(seed: 1)
     let world = RecordPlaneWorld(
-      try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { random.next() }, keepsPastStates: true).open(shard: 0))
+      try await InMemoryRecordStore(shardCount: 1, makeIncarnation: { random.next() }, keepsPastStates: true).open(
+        shard: 0))
     try await world.makeZone()
     if !operations.isEmpty { #expect(try await world.codes(operations).allSatisfy { $0 == nil }) }
     return world
   }
 
-  private func call(_ world: RecordPlaneWorld, _ name: String, query: [String: String] = [:], _ body: String) async throws -> JSONValue {
+  private func call(_ world: RecordPlaneWorld, _ name: String, query: [String: String] = [:], _ body: String)
+    async throws -> JSONValue
+  {
     let request = DatabaseRequest(
-      plane: .object, method: "POST", path: ["zones", "Trips", name], query: query, database: world.request("x").database, scope: .private,
+      plane: .object, method: "POST", path: ["zones", "Trips", name], query: query,
+      database: world.request("x").database, scope: .private,
       caller: Caller(userRecordName: "_alice"), requestID: "zone:\(world.random.next())", baseURL: "https://host")
     do {
-      let answer = try await MirrorAPI(context: world.context).respond(to: request, body: Array(body.utf8), in: world.store, startNext: {})
+      let answer = try await MirrorAPI(context: world.context).respond(
+        to: request, body: Array(body.utf8), in: world.store, startNext: {})
       return try JSONValue(parsing: answer.body)
     } catch let error as RecordError {
       return try JSONValue(parsing: error.dictionary(uuid: "uuid"))
@@ -50,7 +55,8 @@ struct SharedPastTests {
   private func ancestor(_ world: RecordPlaneWorld, _ tag: String?, by user: String) async throws -> String? {
     let operation = World.note("x", "create", tag: tag, title: "mine")
     let body = #"{"operations":[\#(operation)],\#(World.zoneID()),"atomic":false,"conflictRecords":true}"#
-    let reply = try await world.send(world.request("records/modify", user: user, owner: "_alice", scope: user == "_alice" ? .private : .shared), body)
+    let reply = try await world.send(
+      world.request("records/modify", user: user, owner: "_alice", scope: user == "_alice" ? .private : .shared), body)
     let item = try #require(reply.records.first)
     #expect(item.code == "CONFLICT" && item["serverRecord"]?.isNull == false, "\(reply.text)")
     return item["ancestorRecord"]?["fields"]?["title"]?["value"]?.string
@@ -67,11 +73,16 @@ struct SharedPastTests {
     try await world.shareHierarchy("r", with: [("bob", "READ_ONLY")])
     let now = try await write("shared")
     _ = try await write("changed")
-    for (tag, title) in [(secret, "secret"), (hidden, "hung elsewhere"), (before, "before it was shared"), (now, "shared")] {
+    for (tag, title) in [
+      (secret, "secret"), (hidden, "hung elsewhere"), (before, "before it was shared"), (now, "shared"),
+    ] {
       #expect(try await ancestor(world, tag, by: "_alice") == title)
     }
     // Bob has had the state that was current when he joined.
-    #expect(try await [secret, hidden, before, now].asyncMap { try await ancestor(world, $0, by: "_bob") } == [nil, nil, "before it was shared", "shared"])
+    #expect(
+      try await [secret, hidden, before, now].asyncMap { try await ancestor(world, $0, by: "_bob") } == [
+        nil, nil, "before it was shared", "shared",
+      ])
     // States from a time outside of the share, or below a record outside of it.
     let out = try await write("out", parent: "f")
     _ = try await write("still out")
@@ -103,7 +114,9 @@ struct SharedPastTests {
     #expect(try await call(world, "restore", #"{"sequence":\#(then)}"#)["restored"]?.int64 == 1)
     let root = try await world.lookUp(["r"]).records[0]
     #expect(root.value("title")?.string == "first" && root.shortGUID == share.shortGUID)
-    #expect(try await world.resolve(.resolve, [share.shortGUID ?? ""], by: "_bob")[0]["participantStatus"]?.string == "ACCEPTED")
+    #expect(
+      try await world.resolve(.resolve, [share.shortGUID ?? ""], by: "_bob")[0]["participantStatus"]?.string
+        == "ACCEPTED")
     #expect(try await world.codes([World.delete("r")], by: "_bob") == ["ACCESS_DENIED"])
     #expect(try await world.codes([World.delete("r")]) == [nil])
     #expect(try await world.feed(by: "_bob").code == "ZONE_NOT_FOUND")
@@ -114,9 +127,12 @@ struct SharedPastTests {
     let world = try await world(World.note("a"))
     _ = try await world.shareZone(with: [("bob", "READ_WRITE")])
     let stamp = #"{"timestamp":1,"userRecordName":"_alice"}"#
-    let line = #"{"record":{"recordName":"cloudkit.zoneshare","recordType":"Note","fields":{},"created":\#(stamp),"modified":\#(stamp)}}"#
+    let line =
+      #"{"record":{"recordName":"cloudkit.zoneshare","recordType":"Note","fields":{},"created":\#(stamp),"modified":\#(stamp)}}"#
     let refused = try await call(world, "import", query: ["merge": "true"], line)
-    #expect(refused["serverErrorCode"]?.string == "BAD_REQUEST" && refused["reason"]?.string?.contains("line 1") == true, "\(refused.text)")
+    #expect(
+      refused["serverErrorCode"]?.string == "BAD_REQUEST" && refused["reason"]?.string?.contains("line 1") == true,
+      "\(refused.text)")
     #expect(try await world.currentShare().people.count == 2)
     #expect(try await world.codes([World.delete("cloudkit.zoneshare")]) == [nil])
     #expect(try await world.feed(by: "_bob").code == "ZONE_NOT_FOUND")
@@ -126,13 +142,20 @@ struct SharedPastTests {
 
   @Test func `a participant merges neither what he may only read nor what is on top of a share`() async throws {
     let world = try await world()
-    world.schemas.rules.withLock { $0 = EnvironmentRules(unique: [EnvironmentRules.Unique(entity: "Tag", attributes: ["name"], policy: .mergeLowestUUID)]) }
+    world.schemas.rules.withLock {
+      $0 = EnvironmentRules(unique: [
+        EnvironmentRules.Unique(entity: "Tag", attributes: ["name"], policy: .mergeLowestUUID)
+      ])
+    }
     func tag(_ name: String, _ text: String, parent: String? = nil) -> String {
       let parent = parent.map { #","parent":{"recordName":"\#($0)"}"# } ?? ""
       let fields = #""fields":{"CD_entityName":{"value":"Tag"},"CD_name":{"value":"\#(text)"}}"#
       return World.operation("create", #""recordName":"\#(name)","recordType":"CD_Tag",\#(fields)\#(parent)"#)
     }
-    #expect(try await world.codes([tag("T9", "root"), World.note("b"), tag("T8", "read", parent: "b"), tag("T7", "written", parent: "T9")]) == [nil, nil, nil, nil])
+    #expect(
+      try await world.codes([
+        tag("T9", "root"), World.note("b"), tag("T8", "read", parent: "b"), tag("T7", "written", parent: "T9"),
+      ]) == [nil, nil, nil, nil])
     try await world.shareHierarchy("T9", with: [("bob", "READ_WRITE")])
     try await world.shareHierarchy("b", with: [("bob", "READ_ONLY")])
     let made = [tag("T1", "root", parent: "T9"), tag("T2", "read", parent: "T9"), tag("T3", "written", parent: "T9")]

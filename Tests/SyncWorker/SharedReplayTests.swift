@@ -8,7 +8,9 @@ import Testing
 
 @Suite struct `First pages of shared stores that are asked for again` {
   private func zones(_ changes: [JSONValue]) -> [String] {
-    changes.filter { $0["changeType"]?.string == "zone" }.map { "\($0["zoneID"]?["zoneName"]?.string ?? "") \($0["reason"]?.string ?? "")" }
+    changes.filter { $0["changeType"]?.string == "zone" }.map {
+      "\($0["zoneID"]?["zoneName"]?.string ?? "") \($0["reason"]?.string ?? "")"
+    }
   }
 
   @Test func `an object that was deleted meanwhile is announced again, as to an owner`() async throws {
@@ -25,7 +27,8 @@ import Testing
     }
   }
 
-  @Test(arguments: [true, false], [1, 200]) func `a zone that went meanwhile is told, also when its owner shares nothing more`(
+  @Test(arguments: [true, false], [1, 200])
+  func `a zone that went meanwhile is told, also when its owner shares nothing more`(
     sharesAnother: Bool, limit: Int
   ) async throws {
     try await SharedWorld.withTrip { world in
@@ -62,7 +65,9 @@ import Testing
     }
   }
 
-  @Test func `the end of an owner's only zone is told to a client that lost the token of its first page of them`() async throws {
+  @Test func `the end of an owner's only zone is told to a client that lost the token of its first page of them`()
+    async throws
+  {
     try await SharedWorld.withTrip { world in
       var phone = Phone(world)
       try await phone.pull()
@@ -88,7 +93,10 @@ import Testing
     }
   }
 
-  @Test(arguments: [1, 200]) func `a participant who was removed, came back and begins anew is told everything, their own edits, too`(limit: Int) async throws {
+  @Test(arguments: [1, 200])
+  func `a participant who was removed, came back and begins anew is told everything, their own edits, too`(limit: Int)
+    async throws
+  {
     try await SharedWorld.withTrip { world in
       var phone = Phone(world)
       try await phone.pull()

@@ -10,23 +10,31 @@ import Sharing
 import Synchronization
 import Testing
 
-private func change(_ kind: String, _ entity: String, _ id: String, _ attributes: String = "", _ relationships: String = "") -> String {
+private func change(
+  _ kind: String, _ entity: String, _ id: String, _ attributes: String = "", _ relationships: String = ""
+) -> String {
   #"{"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
 }
 
-private func rating(_ id: String, of photo: String) -> String { change("insert", "Rating", id, #""value":5"#, #""photo":"\#(photo)""#) }
-private func rename(_ photo: String, _ name: String) -> String { change("update", "Photo", photo, #""displayName":"\#(name)""#) }
+private func rating(_ id: String, of photo: String) -> String {
+  change("insert", "Rating", id, #""value":5"#, #""photo":"\#(photo)""#)
+}
+private func rename(_ photo: String, _ name: String) -> String {
+  change("update", "Photo", photo, #""displayName":"\#(name)""#)
+}
 
 private func kinds(_ changes: [JSONValue]) -> [String] {
   changes.map { change in
     let zone = change["zoneID"]?["zoneName"]?.string ?? ""
-    return [change["changeType"]?.string ?? "", change["objectID"]?.string ?? zone, change["reason"]?.string ?? ""].filter { !$0.isEmpty }.joined(separator: " ")
+    return [change["changeType"]?.string ?? "", change["objectID"]?.string ?? zone, change["reason"]?.string ?? ""]
+      .filter { !$0.isEmpty }.joined(separator: " ")
   }
 }
 
 @Suite struct `Stores of the shared database` {
   /// A world in which alice shares Trip, with photo P, with bob.
-  private func with(_ permission: SharePermission = .readWrite, _ body: (SharedWorld) async throws -> Void) async throws {
+  private func with(_ permission: SharePermission = .readWrite, _ body: (SharedWorld) async throws -> Void) async throws
+  {
     try await SharedWorld.with { world in
       try await world.makeZone("Trip", of: "_alice", photo: "P")
       try await world.share("Trip", of: "_alice", permission)
@@ -35,7 +43,10 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test func `T-P13 an object that is connected with a shared object lands in its owner's zone, and nobody else has it`() async throws {
+  @Test
+  func `T-P13 an object that is connected with a shared object lands in its owner's zone, and nobody else has it`()
+    async throws
+  {
     try await with { world in
       var phone = Phone(world)
       try await phone.pull()
@@ -50,11 +61,16 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
       #expect(try await world.records(ReservedName.privateMirrorZone, of: "_bob").isEmpty)
       let status = try await world.send("GET", "status").json
       #expect(status["pendingUploads"]?.int64 == 0 && status["caughtUp"]?.bool == true, "\(status)")
-      let permissions = try await world.send("POST", "permissions", [:], #"{"objectIDs":["P","R","new"]}"#).json["objects"]?.elements ?? []
+      let permissions =
+        try await world.send("POST", "permissions", [:], #"{"objectIDs":["P","R","new"]}"#).json["objects"]?.elements
+        ?? []
       #expect(permissions.map { $0["canUpdate"]?.bool } == [true, true, true])
       #expect(try await world.send("GET", "objects/R").json["zoneID"]?["ownerRecordName"]?.string == "_alice")
-      let records = try await world.send("POST", "records", [:], #"{"objectIDs":["R","none","P"]}"#).json["records"]?.elements ?? []
-      #expect(records.map { $0["recordName"]?.string } == ["R", "none", "P"] && records[1]["serverErrorCode"]?.string == "NOT_FOUND")
+      let records =
+        try await world.send("POST", "records", [:], #"{"objectIDs":["R","none","P"]}"#).json["records"]?.elements ?? []
+      #expect(
+        records.map { $0["recordName"]?.string } == ["R", "none", "P"]
+          && records[1]["serverErrorCode"]?.string == "NOT_FOUND")
     }
   }
 
@@ -62,7 +78,8 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     try await with { world in
       world.schemas.userQuotas.withLock { $0 = ["_alice": 10] }
       let saved = try await world.save(rating("R", of: "P"))
-      #expect(saved.json["event"]?["error"]?["partialErrors"]?.elements.first?["ckErrorCode"]?.int64 == 25, "\(saved.text)")
+      #expect(
+        saved.json["event"]?["error"]?["partialErrors"]?.elements.first?["ckErrorCode"]?.int64 == 25, "\(saved.text)")
       #expect(try await world.records("Trip", of: "_alice") == ["P": "of Trip"])
       #expect(try await world.send("GET", "quarantine").json["quarantined"]?.count == 1)
       world.schemas.userQuotas.withLock { $0 = ["_bob": 10] }
@@ -82,19 +99,24 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
         #expect(refused.reason?.hasPrefix("transactions[0]: changes[0]: ") == true)
       }
       #expect(try await world.send("GET", "history").json["transactions"]?.count == 0)
-      #expect(try await world.send("POST", "permissions", [:], #"{"objectIDs":["P"]}"#).json["objects"]?.elements.first?["canUpdate"]?.bool == false)
+      #expect(
+        try await world.send("POST", "permissions", [:], #"{"objectIDs":["P"]}"#).json["objects"]?.elements.first?[
+          "canUpdate"]?.bool == false)
       try await world.share("Trip", of: "_alice", .readWrite)
       #expect(try await world.save(rename("P", "Ours")).status == 200)
       #expect(try await world.records("Trip", of: "_alice") == ["P": "Ours"])
     }
   }
 
-  @Test func `T-P05 edits whose permission went before they were exported are rolled back, and the journal has them`() async throws {
+  @Test func `T-P05 edits whose permission went before they were exported are rolled back, and the journal has them`()
+    async throws
+  {
     try await with { world in
       var phone = Phone(world)
       try await phone.pull()
       world.owners.fail("forward", .before, count: 1)
-      let saved = try await world.save([rename("P", "Mine"), rating("R", of: "P")].joined(separator: ","), waits: false)
+      let saved = try await world.save(
+        [rename("P", "Mine"), rating("R", of: "P")].joined(separator: ","), waits: false)
       #expect(saved.status == 200, "\(saved.text)")
       phone.graph.apply(try JSONValue(parsing: Array(rename("P", "Mine").replacing("update", with: "save").utf8)))
       phone.graph.apply(try JSONValue(parsing: Array(rating("R", of: "P").replacing("insert", with: "save").utf8)))
@@ -122,7 +144,10 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
       let saved = try await world.save([rename("P", "Mine"), rating("R", of: "P")].joined(separator: ","))
       #expect(saved.status == 200, "\(saved.text)")
       #expect(try await world.records("Trip", of: "_alice") == ["P": "of Trip"])
-      #expect(Set(try await world.conflicts().map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" }) == ["unexported P", "unexported R"])
+      #expect(
+        Set(try await world.conflicts().map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" }) == [
+          "unexported P", "unexported R",
+        ])
       #expect(try await world.exportEvents().count == 1)
       #expect(Set(kinds(try await phone.pull())) == ["zone Trip left", "delete P", "delete R"])
       // Told once; and with the end confirmed the owner's shard has forgotten the store.
@@ -148,7 +173,9 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test(arguments: [true, false]) func `T-P12 access before the records or the records before access end alike`(accessFirst: Bool) async throws {
+  @Test(arguments: [true, false]) func `T-P12 access before the records or the records before access end alike`(
+    accessFirst: Bool
+  ) async throws {
     try await SharedWorld.with { world in
       try await world.makeZone("Old", of: "_alice", photo: "O")
       try await world.share("Old", of: "_alice", .readWrite)
@@ -181,7 +208,11 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test func `T-D05 duplicates are merged by the server, with what a writing participant saves and not with what he may only read`() async throws {
+  @Test
+  func
+    `T-D05 duplicates are merged by the server, with what a writing participant saves and not with what he may only read`()
+    async throws
+  {
     try await with { world in
       world.schemas.declare(EnvironmentRules.Unique(entity: "Tag", attributes: ["name"], policy: .mergeLowestUUID))
       let (low, high) = ("1A000000-0000-4000-8000-000000000001", "FB000000-0000-4000-8000-000000000002")
@@ -190,7 +221,9 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
       #expect(try await world.save(tag(low)).status == 200)
       // In the owner's zone; it goes when the stores that have it know.
       let survivor = try await world.store(of: "_alice").read { snapshot -> String? in
-        guard let row = try snapshot.database(SharedWorld.database("_alice")), let zone = try snapshot.zone(named: "Trip", in: row.key) else { return nil }
+        guard let row = try snapshot.database(SharedWorld.database("_alice")),
+          let zone = try snapshot.zone(named: "Trip", in: row.key)
+        else { return nil }
         return try snapshot.redirect(of: high, in: zone.key)?.survivor
       }
       #expect(survivor == low)
@@ -199,7 +232,9 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test func `objects connected with nothing shared, or with two owners', are refused and nothing is stored`() async throws {
+  @Test func `objects connected with nothing shared, or with two owners', are refused and nothing is stored`()
+    async throws
+  {
     try await with { world in
       try await world.makeZone("Trip", of: "_carol", photo: "C")
       try await world.share("Trip", of: "_carol", .readWrite)
@@ -214,14 +249,17 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test func `zones of one name of two owners are two, and one owner who is away does not hold up the other`() async throws {
+  @Test func `zones of one name of two owners are two, and one owner who is away does not hold up the other`()
+    async throws
+  {
     try await with { world in
       try await world.makeZone("Trip", of: "_carol", photo: "C")
       try await world.share("Trip", of: "_carol", .readWrite)
       var phone = Phone(world)
       try await phone.pull(limit: 1)
       #expect(Set(phone.graph.objects.keys) == ["P", "C"])
-      #expect(try await world.save([rating("RP", of: "P"), rating("RC", of: "C")].joined(separator: ",")).status == 200)
+      #expect(
+        try await world.save([rating("RP", of: "P"), rating("RC", of: "C")].joined(separator: ",")).status == 200)
       #expect(try await world.records("Trip", of: "_alice").keys.sorted() == ["P", "RP"])
       #expect(try await world.records("Trip", of: "_carol").keys.sorted() == ["C", "RC"])
       world.owners.setAway(["_carol"])
@@ -252,7 +290,9 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
     }
   }
 
-  @Test func `a store that is removed takes its guests along, and one that is reset is sent everything again`() async throws {
+  @Test func `a store that is removed takes its guests along, and one that is reset is sent everything again`()
+    async throws
+  {
     try await with { world in
       var phone = Phone(world)
       try await phone.pull()
@@ -312,12 +352,19 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
         try await phone.pull()
         #expect(try await world.records("Trip", of: "_alice") == ["P": "of Trip", "R": "P"])
         #expect(try await world.send("GET", "history").json["transactions"]?.count == 1)
-        #expect(try await world.exportEvents().filter { $0["succeeded"]?.bool == true }.compactMap { $0["counts"]?["saved"]?.int64 }.reduce(0, +) == 1)
+        #expect(
+          try await world.exportEvents().filter { $0["succeeded"]?.bool == true }.compactMap {
+            $0["counts"]?["saved"]?.int64
+          }.reduce(0, +) == 1)
       }
     }
   }
 
-  @Test func `T-P09 a participant who does not hear of their departure asks the owner the same again, and learns nothing else of their losses`() async throws {
+  @Test
+  func
+    `T-P09 a participant who does not hear of their departure asks the owner the same again, and learns nothing else of their losses`()
+    async throws
+  {
     try await with { world in
       let left = Mutex<[String]>([])
       world.owners.answerRecords { request, body in
@@ -332,7 +379,8 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
       // The record plane has no path below a store.
       world.owners.fail("", .after)
       func leave(_ zone: String, _ requestID: String) async throws -> PlaneReply {
-        try await world.send("POST", "purge", [:], #"{"zoneID":{"zoneName":"\#(zone)","ownerRecordName":"_alice"}}"#, requestID: requestID)
+        try await world.send(
+          "POST", "purge", [:], #"{"zoneID":{"zoneName":"\#(zone)","ownerRecordName":"_alice"}}"#, requestID: requestID)
       }
       #expect(try await leave("Trip", "first").status == 503)
       let again = try await leave("Trip", "first")
@@ -341,23 +389,5 @@ private func kinds(_ changes: [JSONValue]) -> [String] {
       let (other, missing) = (try await leave("Trip", "other"), try await leave("Trap", "other"))
       #expect(other.status == 404 && other.text == missing.text.replacing("Trap", with: "Trip"), "\(other.text)")
     }
-  }
-
-  @Test func `tokens of many owners are read as they were written, and altered ones are refused`() throws {
-    var token = SharedImportToken()
-    for number in 0..<SharedImportToken.ownerLimit {
-      token["_owner\(number)"] = SyncToken(
-        .importBatch,
-        [
-          SyncToken.Position(incarnation: .max - UInt64(number), sequence: .max), SyncToken.Position(incarnation: 1, sequence: 0),
-          SyncToken.Position(incarnation: 2, sequence: Int64(number) << 20),
-        ])
-    }
-    #expect(try SharedImportToken(token.text) == token)
-    #expect(token.text.utf8.count < 7000)
-    let text = token.text
-    #expect(throws: SyncToken.Refusal.invalidFormat) { try SharedImportToken("U" + "wEB" + String(text.dropFirst(4).reversed())) }
-    #expect(throws: SyncToken.Refusal.unknownType) { try SharedImportToken("") }
-    #expect(throws: SyncToken.Refusal.unknownType) { try SharedImportToken(SyncToken(.importBatch, incarnation: 1, sequence: 1).text) }
   }
 }

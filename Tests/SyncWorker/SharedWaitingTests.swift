@@ -17,7 +17,9 @@ import Testing
     }
   }
 
-  private func both(_ name: String) -> String { [SharedChange.rename("P", name), SharedChange.rename("C", name)].joined(separator: ",") }
+  private func both(_ name: String) -> String {
+    [SharedChange.rename("P", name), SharedChange.rename("C", name)].joined(separator: ",")
+  }
 
   /// Saves a transaction that carol does not get: she is away from then on.
   private func saveWithoutCarol(_ world: SharedWorld, _ changes: String, id: String = "T") async throws {
@@ -38,10 +40,13 @@ import Testing
       #expect(try await phone.pull().compactMap { $0["objectID"]?.string } == ["Q"])
       let status = try await world.send("GET", "status").json
       #expect(status["caughtUp"]?.bool == false && status["quarantined"]?.int64 == 120, "\(status)")
-      #expect(try await world.send("GET", "quarantine").json["quarantined"]?.elements.map { $0["objectID"]?.string } == ["C"])
+      #expect(
+        try await world.send("GET", "quarantine").json["quarantined"]?.elements.map { $0["objectID"]?.string } == ["C"])
       // Changes may build on a save that has not arrived yet.
       #expect(try await world.save(SharedChange.rename("C", "last"), waits: false).status == 200)
-      #expect(try await world.save(SharedChange.rename("unheard", "x"), waits: false).status == 503, "nobody can tell where it is")
+      #expect(
+        try await world.save(SharedChange.rename("unheard", "x"), waits: false).status == 503,
+        "nobody can tell where it is")
       world.owners.setAway([])
       world.clock.advance(by: 400_000)
       try await phone.pull()
@@ -57,7 +62,9 @@ import Testing
     try await with { world in
       try await saveWithoutCarol(world, SharedChange.rating("RC", of: "C"), id: "T1")
       let edit = SharedChange.change("update", "Rating", "RC", #""value":3"#)
-      #expect(try await world.save([edit, SharedChange.rename("P", "ours")].joined(separator: ","), id: "T2", waits: false).status == 200)
+      #expect(
+        try await world.save([edit, SharedChange.rename("P", "ours")].joined(separator: ","), id: "T2", waits: false)
+          .status == 200)
       #expect(try await world.save(SharedChange.change("delete", "Rating", "RC"), id: "T3", waits: false).status == 200)
       #expect(try await world.send("GET", "changes").status == 200)
       #expect(try await world.records("Trip", of: "_alice") == ["P": "ours"])
@@ -70,12 +77,16 @@ import Testing
     }
   }
 
-  @Test func `an import never takes back what the store itself saved, while another owner of the same transaction is away`() async throws {
+  @Test
+  func `an import never takes back what the store itself saved, while another owner of the same transaction is away`()
+    async throws
+  {
     try await with { world in
       var phone = Phone(world)
       try await phone.pull()
       try await saveWithoutCarol(world, both("Mine"))
-      phone.graph.apply(try JSONValue(parsing: Array(SharedChange.rename("P", "Mine").replacing("update", with: "save").utf8)))
+      phone.graph.apply(
+        try JSONValue(parsing: Array(SharedChange.rename("P", "Mine").replacing("update", with: "save").utf8)))
       try await world.put("P", "Photo", ["displayName": "of Trip", "price": "3"], in: "Trip", of: "_alice")
       try await phone.pull()
       #expect(phone.graph.objects["P"]?["displayName"] == #""Mine""#)
@@ -108,13 +119,17 @@ import Testing
     }
   }
 
-  @Test func `a change whose zone was lost when the rest was taken is in the journal, though its user is let in again`() async throws {
+  @Test func `a change whose zone was lost when the rest was taken is in the journal, though its user is let in again`()
+    async throws
+  {
     try await with { world in
       try await world.makeZone("Other", of: "_alice", photo: "O")
       try await world.share("Other", of: "_alice", .readWrite)
       var phone = Phone(world)
       try await phone.pull()
-      let changes = [SharedChange.rename("P", "Mine"), SharedChange.rename("O", "Mine"), SharedChange.rename("C", "Mine")]
+      let changes = [
+        SharedChange.rename("P", "Mine"), SharedChange.rename("O", "Mine"), SharedChange.rename("C", "Mine"),
+      ]
       try await saveWithoutCarol(world, changes.joined(separator: ","))
       try await world.share("Other", of: "_alice", nil)
       try await phone.pull()
@@ -125,11 +140,16 @@ import Testing
       try await phone.pull()
       #expect(try await world.records("Tour", of: "_carol") == ["C": "Mine"])
       #expect(try await world.records("Other", of: "_alice") == ["O": "of Other"])
-      #expect(try await world.conflicts().map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" } == ["unexported O"])
+      #expect(
+        try await world.conflicts().map { "\($0["kind"]?.string ?? "") \($0["objectID"]?.string ?? "")" } == [
+          "unexported O"
+        ])
     }
   }
 
-  @Test(arguments: [SharedWorld.Link.Fault.before, .after]) func `a request that each owner gets twice is done once`(fault: SharedWorld.Link.Fault) async throws {
+  @Test(arguments: [SharedWorld.Link.Fault.before, .after]) func `a request that each owner gets twice is done once`(
+    fault: SharedWorld.Link.Fault
+  ) async throws {
     try await with { world in
       var phone = Phone(world)
       try await phone.pull()

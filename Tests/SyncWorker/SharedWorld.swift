@@ -69,13 +69,19 @@ final class SharedWorld: Sendable {
     /// Owners whom the list lacks.
     func setHidden(_ owners: Set<String>) { state.withLock { $0.hidden = owners } }
     /// Runs `body` before the next call of that path arrives.
-    func before(_ path: String, _ body: @escaping @Sendable () async -> Void) { state.withLock { $0.first = (path, body) } }
+    func before(_ path: String, _ body: @escaping @Sendable () async -> Void) {
+      state.withLock { $0.first = (path, body) }
+    }
     /// The list of owners is what was known before.
     func setListOld(_ isOld: Bool) { state.withLock { $0.isListOld = isOld } }
     func setAway(_ owners: Set<String>) { state.withLock { $0.away = owners } }
-    func answerRecords(_ answer: @escaping @Sendable (DatabaseRequest, [UInt8]) async throws -> String) { records.withLock { $0 = answer } }
+    func answerRecords(_ answer: @escaping @Sendable (DatabaseRequest, [UInt8]) async throws -> String) {
+      records.withLock { $0 = answer }
+    }
     /// The number of next calls of that path that fail.
-    func fail(_ path: String, of owner: String? = nil, _ kind: Fault, count: Int = 1) { state.withLock { $0.fault = (path, owner, kind, count) } }
+    func fail(_ path: String, of owner: String? = nil, _ kind: Fault, count: Int = 1) {
+      state.withLock { $0.fault = (path, owner, kind, count) }
+    }
 
     private func fault(of path: String, _ owner: String) -> Fault? {
       state.withLock { state in
@@ -98,11 +104,14 @@ final class SharedWorld: Sendable {
       let fault = fault(of: path, owner)
       let silence = RecordError(.tryAgainLater, "The service did not answer in time", retryAfter: 1)
       if case .refused(let error) = fault {
-        return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, error: error, body: error.mirrorDictionary(uuid: "uuid"))
+        return PlaneAnswer(
+          status: error.status, retryAfter: error.retryAfter, error: error, body: error.mirrorDictionary(uuid: "uuid"))
       }
       var isLost = state.withLock { $0.away.contains(owner) }
       if case .before = fault { isLost = true }
-      guard let plane = plane.withLock({ $0 }), let shard = SharedWorld.users.firstIndex(of: owner), !isLost else { throw silence }
+      guard let plane = plane.withLock({ $0 }), let shard = SharedWorld.users.firstIndex(of: owner), !isLost else {
+        throw silence
+      }
       do {
         let decoded = try GuestRequest.decoded(from: request.encoded())
         let answer: PlaneAnswer
@@ -111,13 +120,15 @@ final class SharedWorld: Sendable {
         } else if let records = records.withLock({ $0 }) {
           answer = PlaneAnswer(body: Array(try await records(decoded.request, body).utf8))
         } else {
-          answer = try await RecordPlane(context: plane.context.records()).respond(to: decoded.request, body: body, in: stores[shard], startNext: {})
+          answer = try await RecordPlane(context: plane.context.records()).respond(
+            to: decoded.request, body: body, in: stores[shard], startNext: {})
         }
         if case .after = fault { throw silence }
         return answer
       } catch let error as RecordError {
         if error == silence { throw error }
-        return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, error: error, body: error.mirrorDictionary(uuid: "uuid"))
+        return PlaneAnswer(
+          status: error.status, retryAfter: error.retryAfter, error: error, body: error.mirrorDictionary(uuid: "uuid"))
       } catch {
         throw RecordError(.internalError, "\(error)")
       }
@@ -125,11 +136,14 @@ final class SharedWorld: Sendable {
 
     func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] {
       guard let plane = plane.withLock({ $0 }) else { return Array("[null]".utf8) }
-      return try await ShareResolution(context: plane.context.records(), request: message).answer(from: stores[message.shard])
+      return try await ShareResolution(context: plane.context.records(), request: message).answer(
+        from: stores[message.shard])
     }
 
     /// The owners by the sharing index: those with a membership of the user, active or ended.
-    func owners(sharingWith user: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
+    func owners(sharingWith user: String, _ container: ContainerID, _ environment: Environment)
+      async throws(RecordError) -> SharedOwnerList
+    {
       do {
         var owners: [SharedOwner] = []
         for (name, store) in zip(SharedWorld.users, stores) {
@@ -138,7 +152,10 @@ final class SharedWorld: Sendable {
             return try snapshot.members(user, of: row.key)
           }
           if !members.isEmpty, !state.withLock({ $0.hidden.contains(name) }) {
-            owners.append(SharedOwner(name: name, isActive: members.contains(where: \.isActive), sequence: members.map { max($0.since, $0.until ?? 0) }.max() ?? 0))
+            owners.append(
+              SharedOwner(
+                name: name, isActive: members.contains(where: \.isActive),
+                sequence: members.map { max($0.since, $0.until ?? 0) }.max() ?? 0))
           }
         }
         return SharedOwnerList(owners: owners, isCurrent: !state.withLock { $0.isListOld })
@@ -152,7 +169,8 @@ final class SharedWorld: Sendable {
     self.stores = stores
     link = Link(stores)
     let context = SharedContext(
-      clock: clock, random: random, schemas: schemas, changes: changes, assets: AssetStore(directory: folder + "/assets"), owners: link,
+      clock: clock, random: random, schemas: schemas, changes: changes,
+      assets: AssetStore(directory: folder + "/assets"), owners: link,
       pause: { [clock] duration in
         clock.advance(by: duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)
         await Task.yield()
@@ -165,11 +183,13 @@ final class SharedWorld: Sendable {
 
   /// - Parameter commitFailure: asked at each commit of a user's shard.
   static func with(
-    keepsPastStates: Bool = false, commitFailure: @escaping @Sendable (_ user: String) -> StoreError? = { _ in nil }, _ body: (SharedWorld) async throws -> Void
+    keepsPastStates: Bool = false, commitFailure: @escaping @Sendable (_ user: String) -> StoreError? = { _ in nil },
+    _ body: (SharedWorld) async throws -> Void
   ) async throws {
     let folder = NSTemporaryDirectory() + "aquifer-shared-\(SecureRandomName.make())"
     defer { try? FileManager.default.removeItem(atPath: folder) }
-    let store = InMemoryRecordStore(shardCount: users.count, keepsPastStates: keepsPastStates, commitFailure: { commitFailure(users[$0]) })
+    let store = InMemoryRecordStore(
+      shardCount: users.count, keepsPastStates: keepsPastStates, commitFailure: { commitFailure(users[$0]) })
     var shards: [any ShardStore] = []
     for shard in users.indices { shards.append(try await store.open(shard: shard)) }
     let world = SharedWorld(shards, folder: folder)
@@ -178,7 +198,9 @@ final class SharedWorld: Sendable {
   }
 
   /// A world in which alice shares Trip, with photo P, with bob.
-  static func withTrip(_ permission: SharePermission = .readWrite, _ body: (SharedWorld) async throws -> Void) async throws {
+  static func withTrip(_ permission: SharePermission = .readWrite, _ body: (SharedWorld) async throws -> Void)
+    async throws
+  {
     try await with { world in
       try await world.makeZone("Trip", of: "_alice", photo: "P")
       try await world.share("Trip", of: "_alice", permission)
@@ -187,7 +209,9 @@ final class SharedWorld: Sendable {
     }
   }
 
-  static func database(_ user: String) -> DatabaseID { DatabaseID(container: container, environment: .development, owner: user) }
+  static func database(_ user: String) -> DatabaseID {
+    DatabaseID(container: container, environment: .development, owner: user)
+  }
 
   func store(of user: String) throws -> any ShardStore { stores[try #require(Self.users.firstIndex(of: user))] }
 
@@ -198,13 +222,16 @@ final class SharedWorld: Sendable {
     try await put(photo, "Photo", ["displayName": "of \(zoneName)"], in: zoneName, of: owner)
   }
 
-  func put(_ name: String, _ entity: String, _ texts: [String: String], in zoneName: String, of owner: String) async throws {
+  func put(_ name: String, _ entity: String, _ texts: [String: String], in zoneName: String, of owner: String)
+    async throws
+  {
     let (schema, time, context) = (try await schemas.schema(of: Self.container, .development), clock.now, plane.context)
     try await store(of: owner).enqueue { transaction in
       let database = try transaction.makeDatabase(Self.database(owner))
       let zone = try transaction.makeZone(named: zoneName, in: database.key)
       let stamp = Stamp(timestamp: time, userRecordName: owner)
-      var record = Record(recordName: name, recordType: "CD_" + entity, fields: Fields(), created: stamp, modified: stamp)
+      var record = Record(
+        recordName: name, recordType: "CD_" + entity, fields: Fields(), created: stamp, modified: stamp)
       record.fields[ReservedName.entityName] = Field(.string(entity))
       for (key, text) in texts { record.fields["CD_" + key] = Field(.string(text)) }
       let writer = try context.writer(to: zone, schema, in: transaction)
@@ -213,7 +240,9 @@ final class SharedWorld: Sendable {
   }
 
   /// Adds a user to a zone or changes their permission; nil removes them.
-  func share(_ zoneName: String, of owner: String, with user: String = "_bob", _ permission: SharePermission?) async throws {
+  func share(_ zoneName: String, of owner: String, with user: String = "_bob", _ permission: SharePermission?)
+    async throws
+  {
     try await store(of: owner).enqueue { transaction in
       let database = try transaction.makeDatabase(Self.database(owner))
       let sequence = try transaction.nextSequence(in: database.key)
@@ -221,7 +250,8 @@ final class SharedWorld: Sendable {
       var member =
         known
         ?? ShareMember(
-          zoneName: zoneName, userRecordName: user, shareName: ReservedName.zoneShareRecordName, rootRecordName: nil, role: .privateUser,
+          zoneName: zoneName, userRecordName: user, shareName: ReservedName.zoneShareRecordName, rootRecordName: nil,
+          role: .privateUser,
           permission: permission ?? .readOnly, since: sequence)
       if let permission { member.permission = permission } else { member.until = sequence }
       try transaction.put(member, of: database.key)
@@ -256,9 +286,12 @@ final class SharedWorld: Sendable {
   func drainGuest(of owner: String) async throws {
     let store = try store(of: owner)
     let schema = try await schemas.schema(of: Self.container, .development)
-    for mirror in try await store.read({ snapshot in try snapshot.mirrors(afterKey: 0, limit: 100) }) where mirror.isGuest {
+    for mirror in try await store.read({ snapshot in try snapshot.mirrors(afterKey: 0, limit: 100) })
+    where mirror.isGuest {
       let model = try #require(schema.mirrorModels[mirror.modelHash])
-      let run = ExportRun(mirrorKey: mirror.key, shard: store.shard, database: Self.database(owner), model: model, schema: schema, context: plane.context.object)
+      let run = ExportRun(
+        mirrorKey: mirror.key, shard: store.shard, database: Self.database(owner), model: model, schema: schema,
+        context: plane.context.object)
       _ = try await run.commit(to: store)
     }
   }
@@ -268,26 +301,37 @@ final class SharedWorld: Sendable {
     let store = try store(of: owner)
     try await store.enqueue { _ in }.value
     return try await store.read { snapshot in
-      guard let row = try snapshot.database(Self.database(owner)), let zone = try snapshot.zone(named: zoneName, in: row.key) else { return [:] }
+      guard let row = try snapshot.database(Self.database(owner)),
+        let zone = try snapshot.zone(named: zoneName, in: row.key)
+      else { return [:] }
       let live = try snapshot.changes(in: zone.key, after: 0, limit: 1000).filter { !$0.isDeleted }.map(\.record)
       return Dictionary(
         uniqueKeysWithValues: live.map { record in
-          (record.recordName, record.fields.string("CD_displayName") ?? record.fields.string("CD_name") ?? record.fields.string("CD_photo") ?? "")
+          (
+            record.recordName,
+            record.fields.string("CD_displayName") ?? record.fields.string("CD_name") ?? record.fields.string(
+              "CD_photo") ?? ""
+          )
         })
     }
   }
 
   /// The number of mirrored stores in a user's shard.
-  func mirrorCount(of user: String) async throws -> Int { try await store(of: user).read { snapshot in try snapshot.mirrors(afterKey: 0, limit: 100).count } }
+  func mirrorCount(of user: String) async throws -> Int {
+    try await store(of: user).read { snapshot in try snapshot.mirrors(afterKey: 0, limit: 100).count }
+  }
 
   // MARK: The participant's store
 
   func send(
-    _ method: String, _ path: String, _ query: [String: String] = [:], _ body: String = "", user: String = "_bob", requestID: String? = nil
+    _ method: String, _ path: String, _ query: [String: String] = [:], _ body: String = "", user: String = "_bob",
+    requestID: String? = nil
   ) async throws -> PlaneReply {
     let request = DatabaseRequest(
-      plane: .object, method: method, path: ["stores", "S"] + path.split(separator: "/").map(String.init), query: query, database: Self.database(user),
-      scope: .shared, caller: Caller(userRecordName: user), requestID: requestID ?? random.uuid(), baseURL: "https://host")
+      plane: .object, method: method, path: ["stores", "S"] + path.split(separator: "/").map(String.init), query: query,
+      database: Self.database(user),
+      scope: .shared, caller: Caller(userRecordName: user), requestID: requestID ?? random.uuid(),
+      baseURL: "https://host")
     do {
       let answer = try await plane.respond(to: request, body: Array(body.utf8), in: store(of: user), startNext: {})
       return PlaneReply(status: answer.status, bytes: answer.body, json: try JSONValue(parsing: answer.body))
@@ -298,18 +342,23 @@ final class SharedWorld: Sendable {
   }
 
   func setUp() async throws {
-    let reply = try await send("PUT", "", [:], #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)","device":{"name":"phone"}}"#)
+    let reply = try await send(
+      "PUT", "", [:], #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)","device":{"name":"phone"}}"#)
     try #require(reply.status == 200, "\(reply.text)")
   }
 
   @discardableResult
   func save(_ changes: String, id: String? = nil, waits: Bool = true) async throws -> PlaneReply {
-    let transaction = #"{"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}"#
-    return try await send("POST", "transactions", waits ? ["wait": "export"] : [:], #"{"transactions":[\#(transaction)]}"#)
+    let transaction =
+      #"{"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}"#
+    return try await send(
+      "POST", "transactions", waits ? ["wait": "export"] : [:], #"{"transactions":[\#(transaction)]}"#)
   }
 
   /// Export events of the participant's store, oldest first.
-  func exportEvents() async throws -> [JSONValue] { try await send("GET", "events", ["type": "export"]).json["events"]?.elements ?? [] }
+  func exportEvents() async throws -> [JSONValue] {
+    try await send("GET", "events", ["type": "export"]).json["events"]?.elements ?? []
+  }
 
   /// All of the journal, page by page.
   func allConflicts() async throws -> [JSONValue] {
@@ -322,41 +371,4 @@ final class SharedWorld: Sendable {
   }
 
   func conflicts() async throws -> [JSONValue] { try await send("GET", "conflicts").json["conflicts"]?.elements ?? [] }
-}
-
-/// The participant's phone.
-struct Phone {
-  let world: SharedWorld
-  var graph = DeviceGraph()
-  var token: String?
-
-  init(_ world: SharedWorld) { self.world = world }
-
-  /// Pulls pages until there are no more.
-  @discardableResult
-  mutating func pull(limit: Int? = nil) async throws -> [JSONValue] {
-    var all: [JSONValue] = []
-    while true {
-      var query: [String: String] = [:]
-      if let token { query["after"] = token }
-      if let limit { query["limit"] = String(limit) }
-      let reply = try await world.send("GET", "changes", query)
-      try #require(reply.status == 200, "\(reply.text)")
-      let changes = reply.json["changes"]?.elements ?? []
-      for change in changes { graph.apply(change) }
-      all += changes
-      token = reply.json["importToken"]?.string
-      if reply.json["moreComing"]?.bool != true { return all }
-    }
-  }
-}
-
-/// Changes as a participant's phone saves them.
-enum SharedChange {
-  static func change(_ kind: String, _ entity: String, _ id: String, _ attributes: String = "", _ relationships: String = "") -> String {
-    #"{"changeType":"\#(kind)","entity":"\#(entity)","objectID":"\#(id)","attributes":{\#(attributes)},"relationships":{\#(relationships)}}"#
-  }
-
-  static func rating(_ id: String, of photo: String) -> String { change("insert", "Rating", id, #""value":5"#, #""photo":"\#(photo)""#) }
-  static func rename(_ photo: String, _ name: String) -> String { change("update", "Photo", photo, #""displayName":"\#(name)""#) }
 }

@@ -15,7 +15,9 @@ import Testing
 /// A directory of a few people, all of whom but Eve let themselves be found.
 final class FixedPeople: PeopleSource {
   static let known = ["alice", "bob", "carol", "dave", "eve"].map {
-    KnownUser(userRecordName: "_\($0)", givenName: $0.capitalized, emailAddress: "\($0)@example.com", isDiscoverable: $0 != "eve")
+    KnownUser(
+      userRecordName: "_\($0)", givenName: $0.capitalized, emailAddress: "\($0)@example.com",
+      isDiscoverable: $0 != "eve")
   }
   /// True if it does not answer.
   let isAway = Atomic(false)
@@ -31,22 +33,37 @@ final class FixedPeople: PeopleSource {
 
 extension RecordPlaneWorld {
   /// A request about Alice's zones in a user's shared database.
-  func shared(_ path: String, _ body: String, by user: String, owner: String = "_alice", method: String = "POST", requestID: String? = nil) async throws -> PlaneReply {
+  func shared(
+    _ path: String, _ body: String, by user: String, owner: String = "_alice", method: String = "POST",
+    requestID: String? = nil
+  ) async throws -> PlaneReply {
     try await send(request(path, method: method, user: user, owner: owner, scope: .shared, requestID: requestID), body)
   }
 
-  static func zoneID(_ zone: String = "Trips", owner: String = "_alice") -> String { #""zoneID":{"zoneName":"\#(zone)","ownerRecordName":"\#(owner)"}"# }
-
-  /// Operations on Alice's zone by its owner, or by a participant in their shared database.
-  func modify(_ operations: [String], by user: String = "_alice", zone: String = "Trips", isAtomic: Bool = false, requestID: String? = nil) async throws -> PlaneReply {
-    let body = #"{"operations":[\#(operations.joined(separator: ","))],\#(Self.zoneID(zone)),"atomic":\#(isAtomic)}"#
-    return try await send(request("records/modify", user: user, owner: "_alice", scope: user == "_alice" ? .private : .shared, requestID: requestID), body)
+  static func zoneID(_ zone: String = "Trips", owner: String = "_alice") -> String {
+    #""zoneID":{"zoneName":"\#(zone)","ownerRecordName":"\#(owner)"}"#
   }
 
-  static func operation(_ kind: String, _ record: String) -> String { #"{"operationType":"\#(kind)","record":{\#(record)}}"# }
+  /// Operations on Alice's zone by its owner, or by a participant in their shared database.
+  func modify(
+    _ operations: [String], by user: String = "_alice", zone: String = "Trips", isAtomic: Bool = false,
+    requestID: String? = nil
+  ) async throws -> PlaneReply {
+    let body = #"{"operations":[\#(operations.joined(separator: ","))],\#(Self.zoneID(zone)),"atomic":\#(isAtomic)}"#
+    return try await send(
+      request(
+        "records/modify", user: user, owner: "_alice", scope: user == "_alice" ? .private : .shared,
+        requestID: requestID), body)
+  }
+
+  static func operation(_ kind: String, _ record: String) -> String {
+    #"{"operationType":"\#(kind)","record":{\#(record)}}"#
+  }
 
   /// A share's operation.
-  static func share(_ kind: String = "create", name: String = "cloudkit.zoneshare", tag: String? = nil, _ more: String...) -> String {
+  static func share(
+    _ kind: String = "create", name: String = "cloudkit.zoneshare", tag: String? = nil, _ more: String...
+  ) -> String {
     var members = [#""recordName":"\#(name)","recordType":"cloudkit.share""#] + more
     if let tag { members.append(#""recordChangeTag":"\#(tag)""#) }
     return operation(kind, members.joined(separator: ","))
@@ -58,7 +75,9 @@ extension RecordPlaneWorld {
     #"{"userIdentity":{"lookupInfo":{"emailAddress":"\#(user)@Example.com"}},"type":"\#(type)","permission":"\#(permission)","acceptanceStatus":"INVITED"}"#
   }
 
-  static func note(_ name: String, _ kind: String = "create", tag: String? = nil, parent: String? = nil, title: String = "a title") -> String {
+  static func note(
+    _ name: String, _ kind: String = "create", tag: String? = nil, parent: String? = nil, title: String = "a title"
+  ) -> String {
     var record = #""recordName":"\#(name)","recordType":"Note","fields":{"title":{"value":"\#(title)"}}"#
     if let parent { record += #","parent":{"recordName":"\#(parent)"}"# }
     if let tag { record += #","recordChangeTag":"\#(tag)""# }
@@ -68,7 +87,9 @@ extension RecordPlaneWorld {
   /// Shares Alice's zone as a whole.
   /// - Returns: the share's dictionary.
   func shareZone(_ zone: String = "Trips", _ more: String...) async throws -> JSONValue {
-    let members = [#""recordName":"cloudkit.zoneshare","recordType":"cloudkit.share","fields":{"cloudkit.title":{"value":"Trip"}}"#] + more
+    let members =
+      [#""recordName":"cloudkit.zoneshare","recordType":"cloudkit.share","fields":{"cloudkit.title":{"value":"Trip"}}"#]
+      + more
     let reply = try await modify([Self.operation("create", members.joined(separator: ","))], zone: zone)
     let share = try #require(reply.records.first)
     try #require(share.code == nil, "\(share.text)")
@@ -82,11 +103,17 @@ extension RecordPlaneWorld {
   }
 
   /// Asks about short GUIDs as the gateway does.
-  func resolve(_ purpose: ResolveShortGUIDs.Purpose, _ guids: [String], by user: String?, fetchesRoot: Bool = false) async throws -> [JSONValue] {
+  func resolve(_ purpose: ResolveShortGUIDs.Purpose, _ guids: [String], by user: String?, fetchesRoot: Bool = false)
+    async throws -> [JSONValue]
+  {
     let message = ResolveShortGUIDs(
-      purpose: purpose, shard: store.shard, container: Self.container, environment: .development, caller: Caller(userRecordName: user),
-      items: guids.map { ResolveShortGUIDs.Item(shortGUID: $0, fetchesRootRecord: fetchesRoot, desiredKeys: nil) }, baseURL: "https://host")
-    return try JSONValue(parsing: try await ShareResolution(context: plane.context, request: message).answer(from: store)).elements
+      purpose: purpose, shard: store.shard, container: Self.container, environment: .development,
+      caller: Caller(userRecordName: user),
+      items: guids.map { ResolveShortGUIDs.Item(shortGUID: $0, fetchesRootRecord: fetchesRoot, desiredKeys: nil) },
+      baseURL: "https://host")
+    return try JSONValue(
+      parsing: try await ShareResolution(context: plane.context, request: message).answer(from: store)
+    ).elements
   }
 
   func accept(_ guid: String?, by user: String) async throws -> JSONValue {
@@ -127,5 +154,7 @@ extension JSONValue {
     }
   }
   /// Records of a feed's page: names, deletions with a minus sign.
-  var feedNames: [String] { (self["records"]?.elements ?? []).map { ($0["deleted"]?.bool == true ? "-" : "") + ($0.name ?? "") } }
+  var feedNames: [String] {
+    (self["records"]?.elements ?? []).map { ($0["deleted"]?.bool == true ? "-" : "") + ($0.name ?? "") }
+  }
 }

@@ -8,7 +8,10 @@ import ServiceBus
 import Testing
 
 @Suite struct `Short GUIDs` {
-  private func save(_ world: RecordPlaneWorld, _ kind: String, _ name: String = "root", createsShortGUID: Bool? = nil, zone: String = "Trips") async throws -> JSONValue {
+  private func save(
+    _ world: RecordPlaneWorld, _ kind: String, _ name: String = "root", createsShortGUID: Bool? = nil,
+    zone: String = "Trips"
+  ) async throws -> JSONValue {
     let flag = createsShortGUID.map { #","createShortGUID":\#($0)"# } ?? ""
     let reply = try await world.post(
       "records/modify",
@@ -18,13 +21,18 @@ import Testing
   }
 
   private func resolve(
-    _ world: RecordPlaneWorld, _ shortGUIDs: [String], as user: String? = "_alice", purpose: ResolveShortGUIDs.Purpose = .resolve,
-    container: ContainerID = RecordPlaneWorld.container, environment: Records.Environment = .development, fetches: Bool = false, keys: [String]? = nil
+    _ world: RecordPlaneWorld, _ shortGUIDs: [String], as user: String? = "_alice",
+    purpose: ResolveShortGUIDs.Purpose = .resolve,
+    container: ContainerID = RecordPlaneWorld.container, environment: Records.Environment = .development,
+    fetches: Bool = false, keys: [String]? = nil
   ) async throws -> [JSONValue] {
     let request = ResolveShortGUIDs(
       purpose: purpose, shard: 0, container: container, environment: environment, caller: Caller(userRecordName: user),
-      items: shortGUIDs.map { .init(shortGUID: $0, fetchesRootRecord: fetches, desiredKeys: keys) }, baseURL: "https://host")
-    return try JSONValue(parsing: try await ShareResolution(context: world.plane.context, request: request).answer(from: world.store)).elements
+      items: shortGUIDs.map { .init(shortGUID: $0, fetchesRootRecord: fetches, desiredKeys: keys) },
+      baseURL: "https://host")
+    return try JSONValue(
+      parsing: try await ShareResolution(context: world.plane.context, request: request).answer(from: world.store)
+    ).elements
   }
 
   @Test func `a record gets one when it is asked for, and keeps it`() async throws {
@@ -42,14 +50,17 @@ import Testing
     #expect(try await world.changes(since: nil)["records"]?.elements.last?["shortGUID"]?.string == shortGUID)
     #expect(try await save(world, "create", "other", createsShortGUID: true)["shortGUID"]?.string != shortGUID)
     let refused = try await world.post(
-      "records/modify", #"{"operations":[{"operationType":"create","record":{"recordName":"x","recordType":"Note","createShortGUID":"yes"}}],"zoneID":"Trips"}"#)
+      "records/modify",
+      #"{"operations":[{"operationType":"create","record":{"recordName":"x","recordType":"Note","createShortGUID":"yes"}}],"zoneID":"Trips"}"#
+    )
     #expect(refused.records[0].reason == "createShortGUID must be true or false")
   }
 
   @Test func `a repeated request answers the one it made`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
     try await world.makeZone()
-    let body = #"{"operations":[{"operationType":"create","record":{"recordName":"a","recordType":"Note","createShortGUID":true}}],"zoneID":"Trips"}"#
+    let body =
+      #"{"operations":[{"operationType":"create","record":{"recordName":"a","recordType":"Note","createShortGUID":true}}],"zoneID":"Trips"}"#
     let first = try await world.send(world.request("records/modify", requestID: "_alice:R"), body)
     #expect(first.records[0]["shortGUID"] != nil)
     #expect(try await world.send(world.request("records/modify", requestID: "_alice:R"), body).text == first.text)
@@ -69,7 +80,9 @@ import Testing
         + #""ownerIdentity":{"userRecordName":"_alice"},"participantType":"OWNER","participantStatus":"ACCEPTED","participantPermission":"READ_WRITE","potentialMatchList":[]}"#
     )
     #expect(try await resolve(world, [shortGUID], fetches: true)[0]["rootRecord"]?.text == saved.text)
-    #expect(try await resolve(world, [shortGUID], fetches: true, keys: ["n"])[0]["rootRecord"]?["fields"]?.members.map(\.key) == ["n"])
+    #expect(
+      try await resolve(world, [shortGUID], fetches: true, keys: ["n"])[0]["rootRecord"]?["fields"]?.members.map(\.key)
+        == ["n"])
   }
 
   @Test func `to everybody else, and elsewhere, it is one that was never given out`() async throws {
@@ -93,6 +106,8 @@ import Testing
 
   @Test func `the worker's planes know resolve and accept on no other path`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
-    for path in ["records/resolve", "records/accept"] { #expect(try await world.post(path, #"{"shortGUIDs":[]}"#).status == 404) }
+    for path in ["records/resolve", "records/accept"] {
+      #expect(try await world.post(path, #"{"shortGUIDs":[]}"#).status == 404)
+    }
   }
 }

@@ -37,7 +37,8 @@ private final class Storm: Sendable {
   }
 }
 
-@Test(arguments: [1, 2, 3, 4] as [UInt64]) func `T-L04 a storm of refusals ends in convergence, with nothing lost and a bounded rate of requests`(_ seed: UInt64)
+@Test(arguments: [1, 2, 3, 4] as [UInt64])
+func `T-L04 a storm of refusals ends in convergence, with nothing lost and a bounded rate of requests`(_ seed: UInt64)
   async throws
 {
   let storm = Storm(seed: seed)
@@ -55,7 +56,8 @@ private final class Storm: Sendable {
         while !acknowledged.contains(id) {
           saves += 1
           let reply = try await world.save(
-            device.store, #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"x"}}"#, id: "save \(number)")
+            device.store, #"{"changeType":"insert","entity":"Tag","objectID":"\#(id)","attributes":{"name":"x"}}"#,
+            id: "save \(number)")
           guard reply.status != 200 else {
             acknowledged.insert(id)
             break
@@ -69,7 +71,8 @@ private final class Storm: Sendable {
       // A save is at most two commits, and a waiting store is tried once when its second is over.
       // Failures in a row have one event.
       let bound = 2 * saves + devices.count * (2 * Int(seconds) + 4)
-      #expect(storm.refusals > 10 && storm.attempts <= bound, "\(storm.attempts) commits for \(saves) saves in \(seconds) s")
+      #expect(
+        storm.refusals > 10 && storm.attempts <= bound, "\(storm.attempts) commits for \(saves) saves in \(seconds) s")
       storm.blow(false)
       for device in devices {
         var tries = 0
@@ -84,7 +87,9 @@ private final class Storm: Sendable {
         try await device.pull()
         let own = Set((0..<30).filter { $0 % devices.count == index }.map { "T\($0)" })
         #expect(Set(device.graph.objects.keys) == acknowledged.subtracting(own))
-        #expect(try await world.get("\(device.store)/history").json["transactions"]?.count == 10, "a save that is sent again is stored once")
+        #expect(
+          try await world.get("\(device.store)/history").json["transactions"]?.count == 10,
+          "a save that is sent again is stored once")
       }
     }
   }

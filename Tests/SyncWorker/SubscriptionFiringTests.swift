@@ -21,11 +21,17 @@ struct SubscriptionFiringTests {
   }
 
   /// Saves a note with `done` in zone Trips.
-  @discardableResult private func save(_ world: RecordPlaneWorld, _ name: String, done: Int, more: String = "", zone: String = "Trips") async throws -> PlaneReply {
+  @discardableResult private func save(
+    _ world: RecordPlaneWorld, _ name: String, done: Int, more: String = "", zone: String = "Trips"
+  ) async throws -> PlaneReply {
     try await world.operate("forceUpdate", name, fields: #"{"done":{"value":\#(done)}\#(more)}"#, zone: zone)
   }
 
-  @Test func `a record fires when it is new and matches, when it matches after a change, and when it did before its deletion`() async throws {
+  @Test
+  func
+    `a record fires when it is new and matches, when it matches after a change, and when it did before its deletion`()
+    async throws
+  {
     let world = try await world()
     try await world.subscribeToNotes("done", filters: Self.done, more: #","zoneWide":true"#)
     _ = try await world.post("subscriptions/list", "")
@@ -66,7 +72,8 @@ struct SubscriptionFiringTests {
     }
     #expect(
       try world.told() == [
-        "_alice created: qry a create", "_alice deleted: qry a delete", "_alice deleted: qry a delete", "_alice home: qry a create", "_alice deleted: qry a delete",
+        "_alice created: qry a create", "_alice deleted: qry a delete", "_alice deleted: qry a delete",
+        "_alice home: qry a create", "_alice deleted: qry a delete",
       ])
   }
 
@@ -83,7 +90,8 @@ struct SubscriptionFiringTests {
     #expect(try world.told() == ["_alice all: met _defaultZone"])
     _ = try await world.post(
       "zones/modify",
-      #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"New"}}},{"operationType":"delete","zone":{"zoneID":{"zoneName":"Trips"}}}]}"#)
+      #"{"operations":[{"operationType":"create","zone":{"zoneID":{"zoneName":"New"}}},{"operationType":"delete","zone":{"zoneID":{"zoneName":"Trips"}}}]}"#
+    )
     #expect(try world.told() == ["_alice all: met New", "_alice zone: fet Trips", "_alice all: met Trips"])
   }
 
@@ -93,9 +101,13 @@ struct SubscriptionFiringTests {
     try await world.subscribe("zone", #""subscriptionType":"zone","zoneID":"Trips""#)
     try await world.subscribeToNotes("there", more: #","zoneID":"Trips""#)
     try await world.subscribeToNotes("everywhere", more: #","zoneWide":true"#)
-    _ = try await world.post("zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"Trips"}}}]}"#)
+    _ = try await world.post(
+      "zones/modify", #"{"operations":[{"operationType":"delete","zone":{"zoneID":{"zoneName":"Trips"}}}]}"#)
     #expect(try world.told() == ["_alice zone: fet Trips"])
-    #expect(try await world.post("subscriptions/list", "").json["subscriptions"]?.elements.map { $0["subscriptionID"]?.string } == ["everywhere"])
+    #expect(
+      try await world.post("subscriptions/list", "").json["subscriptions"]?.elements.map {
+        $0["subscriptionID"]?.string
+      } == ["everywhere"])
     try await world.makeZone()
     _ = try world.told()
     try await save(world, "a", done: 1)
@@ -121,7 +133,8 @@ struct SubscriptionFiringTests {
   @Test func `records that references take along fire like those that were named`() async throws {
     let world = try await world()
     _ = try await world.operate("create", "parent")
-    _ = try await world.operate("create", "child", fields: #"{"up":{"value":{"recordName":"parent","action":"DELETE_SELF"},"type":"REFERENCE"}}"#)
+    _ = try await world.operate(
+      "create", "child", fields: #"{"up":{"value":{"recordName":"parent","action":"DELETE_SELF"},"type":"REFERENCE"}}"#)
     try await world.subscribeToNotes("deleted", on: #""delete""#, more: #","zoneWide":true"#)
     _ = try await world.operate("forceDelete", "parent")
     #expect(try world.told().sorted() == ["_alice deleted: qry child delete", "_alice deleted: qry parent delete"])
@@ -132,24 +145,31 @@ struct SubscriptionFiringTests {
     try await world.subscribe("all", #""subscriptionType":"database""#)
     try await world.subscribeToNotes("notes", more: #","zoneWide":true"#)
     _ = world.changes.take()
-    let body = #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}}],"zoneID":{"zoneName":"Trips"}}"#
+    let body =
+      #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}}],"zoneID":{"zoneName":"Trips"}}"#
     _ = try await world.post("records/modify", body, query: ["clientId": "C1"])
     #expect(world.changes.takeNotifications().map(\.originDevice) == ["C1", "C1"])
     let change = try #require(world.changes.take().first)
     #expect(change.originStore == "C1")
     #expect(change.hasSubscriptions == true)
     // An impossible client identifier counts as none.
-    _ = try await world.post("records/modify", body.replacing(#""a""#, with: #""b""#), query: ["clientId": String(repeating: "x", count: 256)])
+    _ = try await world.post(
+      "records/modify", body.replacing(#""a""#, with: #""b""#), query: ["clientId": String(repeating: "x", count: 256)])
     #expect(world.changes.takeNotifications().map(\.originDevice) == [nil, nil])
   }
 
   @Test func `another user's device of the same name is another device`() async throws {
     let world = try await RecordPlaneWorld.inMemory()
-    for user in ["_alice", "_bob"] { try await world.subscribeToNotes("notes", on: #""create""#, user: user, scope: .public) }
+    for user in ["_alice", "_bob"] {
+      try await world.subscribeToNotes("notes", on: #""create""#, user: user, scope: .public)
+    }
     let body = #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a"}}]}"#
     let reply = try await world.post("records/modify", body, user: "_bob", scope: .public, query: ["clientId": "C1"])
     try #require(reply.records.first?.code == nil, "\(reply.text)")
-    #expect(world.changes.takeNotifications().map { "\($0.userRecordName) \($0.originDevice ?? "-")" } == ["_alice -", "_bob C1"])
+    #expect(
+      world.changes.takeNotifications().map { "\($0.userRecordName) \($0.originDevice ?? "-")" } == [
+        "_alice -", "_bob C1",
+      ])
     #expect(world.changes.take().last?.originUser == "_bob")
   }
 
@@ -158,7 +178,8 @@ struct SubscriptionFiringTests {
     try await save(world, "a", done: 1)
     #expect(world.changes.take().map(\.hasSubscriptions) == [nil])
     try await world.subscribe("all", #""subscriptionType":"database""#)
-    _ = try await world.post("subscriptions/modify", #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"all"}}]}"#)
+    _ = try await world.post(
+      "subscriptions/modify", #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"all"}}]}"#)
     try await save(world, "a", done: 2)
     // The flag stays after the last subscription is removed, so that the user is not told of every change.
     #expect(world.changes.take().map(\.hasSubscriptions) == [true])
@@ -167,34 +188,52 @@ struct SubscriptionFiringTests {
 
   @Test func `in the public database everybody is told of what he may read, and of nothing else`() async throws {
     let grants = [
-      "Open": [Schema.Grant(permissions: [.read], role: "_world"), Schema.Grant(permissions: [.create], role: "_icloud")],
-      "Own": [Schema.Grant(permissions: [.read, .write], role: "_creator"), Schema.Grant(permissions: [.create], role: "_icloud")],
+      "Open": [
+        Schema.Grant(permissions: [.read], role: "_world"), Schema.Grant(permissions: [.create], role: "_icloud"),
+      ],
+      "Own": [
+        Schema.Grant(permissions: [.read, .write], role: "_creator"),
+        Schema.Grant(permissions: [.create], role: "_icloud"),
+      ],
     ]
     let world = try await RecordPlaneWorld.inMemory(
-      schema: Schema(recordTypes: grants.sorted { $0.key < $1.key }.map { Schema.RecordType(name: $0.key, fields: [], grants: $0.value) }))
+      schema: Schema(
+        recordTypes: grants.sorted { $0.key < $1.key }.map {
+          Schema.RecordType(name: $0.key, fields: [], grants: $0.value)
+        }))
     for user in ["_alice", "_bob"] {
       for type in ["Open", "Own"] {
         try await world.subscribe(
-          type, #""subscriptionType":"query","query":{"recordType":"\#(type)"},"firesOn":["create"]"#, user: user, scope: .public)
+          type, #""subscriptionType":"query","query":{"recordType":"\#(type)"},"firesOn":["create"]"#, user: user,
+          scope: .public)
       }
     }
     for type in ["Open", "Own"] {
-      let reply = try await world.operate("create", "by bob \(type)", type: type, zone: "_defaultZone", user: "_bob", scope: .public)
+      let reply = try await world.operate(
+        "create", "by bob \(type)", type: type, zone: "_defaultZone", user: "_bob", scope: .public)
       try #require(reply.records.first?.code == nil, "\(reply.text)")
     }
-    #expect(try world.told() == ["_alice Open: qry by bob Open create", "_bob Open: qry by bob Open create", "_bob Own: qry by bob Own create"])
+    #expect(
+      try world.told() == [
+        "_alice Open: qry by bob Open create", "_bob Open: qry by bob Open create", "_bob Own: qry by bob Own create",
+      ])
   }
 
   @Test func `a user with a custom role hears of the records that it lets them read`() async throws {
     let secret = Schema.RecordType(
-      name: "Secret", fields: [], grants: [Schema.Grant(permissions: [.read], role: "auditors"), Schema.Grant(permissions: [.create], role: "_icloud")])
+      name: "Secret", fields: [],
+      grants: [
+        Schema.Grant(permissions: [.read], role: "auditors"), Schema.Grant(permissions: [.create], role: "_icloud"),
+      ])
     let world = try await RecordPlaneWorld.inMemory(schema: Schema(recordTypes: [secret], roles: ["auditors"]))
     world.schemas.userRoles.withLock { $0 = ["_alice": ["auditors"], "_carol": ["others"]] }
     for user in ["_alice", "_carol", "_dave"] {
       try await world.subscribe(
-        "s", #""subscriptionType":"query","query":{"recordType":"Secret"},"firesOn":["create"]"#, user: user, scope: .public)
+        "s", #""subscriptionType":"query","query":{"recordType":"Secret"},"firesOn":["create"]"#, user: user,
+        scope: .public)
     }
-    let reply = try await world.operate("create", "x", type: "Secret", zone: "_defaultZone", user: "_bob", scope: .public)
+    let reply = try await world.operate(
+      "create", "x", type: "Secret", zone: "_defaultZone", user: "_bob", scope: .public)
     try #require(reply.records.first?.code == nil, "\(reply.text)")
     #expect(try world.told() == ["_alice s: qry x create"])
   }
@@ -209,7 +248,8 @@ struct SubscriptionFiringTests {
     // And one that no longer can be is silent, without harm to the others.
     let list = #"[{"fieldName":"tags","comparator":"LESS_THAN","fieldValue":{"value":5}}]"#
     try await world.subscribeToNotes("odd", filters: list, more: #","zoneWide":true"#)
-    _ = try await world.operate("create", "c", fields: #"{"price":{"value":9.0,"type":"DOUBLE"},"tags":{"value":["x"],"type":"STRING_LIST"}}"#)
+    _ = try await world.operate(
+      "create", "c", fields: #"{"price":{"value":9.0,"type":"DOUBLE"},"tags":{"value":["x"],"type":"STRING_LIST"}}"#)
     #expect(try world.told() == ["_alice dear: qry c create"])
   }
 
@@ -219,19 +259,24 @@ struct SubscriptionFiringTests {
     let long = String(repeating: "\u{1}", count: 4000)
     let names = (0..<32).map { #""f\#($0)""# }.joined(separator: ",")
     let sent = String(repeating: #"\u0001"#, count: 4000)
-    let info = #""alertBody":"\#(String(repeating: "x", count: 7000))","alertLocalizationArgs":[\#(names)],"additionalFields":[\#(names)]"#
+    let info =
+      #""alertBody":"\#(String(repeating: "x", count: 7000))","alertLocalizationArgs":[\#(names)],"additionalFields":[\#(names)]"#
     try await world.subscribeToNotes("large", more: #","zoneWide":true,"notificationInfo":{\#(info)}"#)
     let fields = (0..<32).map { #""f\#($0)":{"value":"\#($0 == 3 ? sent : "y")"}"# }.joined(separator: ",")
     let reply = try await world.operate("create", String(repeating: "n", count: 255), fields: "{\(fields)}")
     try #require(reply.records.first?.value("f3")?.string == long)
     let notification = try #require(world.changes.takeNotifications().first)
     #expect(notification.json.count > 30_000)
-    #expect((notification.json.count + 2000) * ConflatedChangePublisher.notificationBatchCount < BusConfiguration().partByteLimit)
+    #expect(
+      (notification.json.count + 2000) * ConflatedChangePublisher.notificationBatchCount
+        < BusConfiguration().partByteLimit)
   }
 
   // MARK: Once
 
-  @Test(arguments: StoreKind.allCases) func `one that fires once does so once, however many save at a time`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `one that fires once does so once, however many save at a time`(
+    _ kind: StoreKind
+  ) async throws {
     try await ObjectPlaneWorld.with(kind) { stores in
       let world = RecordPlaneWorld(stores.store)
       try await world.makeZone()
@@ -261,7 +306,10 @@ struct SubscriptionFiringTests {
       #expect(told.count { $0.contains(" once: qry") } == 1)
       #expect(told.count { $0.contains(" zone once: fet") } == 1)
       #expect(told.count { $0.contains(" always: qry") } == 120)
-      #expect(try await world.post("subscriptions/list", "").json["subscriptions"]?.elements.map { $0["subscriptionID"]?.string } == ["always"])
+      #expect(
+        try await world.post("subscriptions/list", "").json["subscriptions"]?.elements.map {
+          $0["subscriptionID"]?.string
+        } == ["always"])
     }
   }
 
@@ -282,7 +330,9 @@ struct SubscriptionFiringTests {
 
   // MARK: The object plane
 
-  @Test(arguments: StoreKind.allCases) func `an export fires, too, and its store is the originator`(_ kind: StoreKind) async throws {
+  @Test(arguments: StoreKind.allCases) func `an export fires, too, and its store is the originator`(_ kind: StoreKind)
+    async throws
+  {
     try await ObjectPlaneWorld.with(kind) { world in
       try await world.setUp("phone")
       let records = RecordPlaneWorld(world.store, container: ObjectPlaneWorld.container.rawValue)
@@ -300,7 +350,8 @@ struct SubscriptionFiringTests {
         var number = 0
         while told.isEmpty, number < 100 {
           number += 1
-          let photo = #"{"changeType":"insert","entity":"Photo","objectID":"P\#(number)","attributes":{"displayName":"Dunes"},"relationships":{}}"#
+          let photo =
+            #"{"changeType":"insert","entity":"Photo","objectID":"P\#(number)","attributes":{"displayName":"Dunes"},"relationships":{}}"#
           let reply = try await world.save("phone", photo, query: ["wait": "export"])
           try #require(reply.status == 200, "\(reply.text)")
           told = try await Self.notifications(2, world)
@@ -310,9 +361,12 @@ struct SubscriptionFiringTests {
         #expect(lines.first?.hasSuffix(" create") == true)
         #expect(lines.dropFirst().first == "_alice all: met com.apple.coredata.cloudkit.zone")
         #expect(told.allSatisfy { $0.originDevice == "phone" })
-        #expect(told.first.map { String(decoding: $0.json, as: UTF8.self).contains(#""af":{"CD_displayName":"Dunes"}"#) } == true)
+        #expect(
+          told.first.map { String(decoding: $0.json, as: UTF8.self).contains(#""af":{"CD_displayName":"Dunes"}"#) }
+            == true)
         #expect(world.changes.take().last?.hasSubscriptions == true)
-        _ = try await world.save("phone", #"{"changeType":"delete","entity":"Photo","objectID":"P\#(number)"}"#, query: ["wait": "export"])
+        _ = try await world.save(
+          "phone", #"{"changeType":"delete","entity":"Photo","objectID":"P\#(number)"}"#, query: ["wait": "export"])
         var deleted: [String] = []
         for _ in 0..<50 where !deleted.contains("_alice photos: qry P\(number) delete") {
           deleted += try await Self.notifications(1, world).map { try $0.line }
@@ -323,24 +377,13 @@ struct SubscriptionFiringTests {
   }
 
   /// Notifications, once there are `count`: exports are told of by a task of their own, after the answer.
-  private static func notifications(_ count: Int, _ world: ObjectPlaneWorld) async throws -> [SubscriptionNotification] {
+  private static func notifications(_ count: Int, _ world: ObjectPlaneWorld) async throws -> [SubscriptionNotification]
+  {
     var told: [SubscriptionNotification] = []
     for _ in 0..<100 where told.count < count {
       try await Task.sleep(for: .milliseconds(1))
       told += world.changes.takeNotifications()
     }
     return told
-  }
-}
-
-/// Commits that fail when they are told to.
-private final class FailingCommits: Sendable {
-  private let isDue = Mutex(false)
-  func failOnce() { isDue.withLock { $0 = true } }
-  func next() -> StoreError? {
-    isDue.withLock { isDue in
-      defer { isDue = false }
-      return isDue ? .full("disk") : nil
-    }
   }
 }

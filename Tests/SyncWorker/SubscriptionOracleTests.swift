@@ -66,7 +66,8 @@ private struct NaiveSubscriptions {
         for name in touched {
           let (old, new) = (before[name], zones[zone]?[name])
           let event = new == nil ? "delete" : old == nil ? "create" : "update"
-          guard let note = new ?? old, note.type == type, test?.passes(note.number) ?? true, events.contains(event) else { continue }
+          guard let note = new ?? old, note.type == type, test?.passes(note.number) ?? true, events.contains(event)
+          else { continue }
           own.append("_alice \(identifier): qry \(name) \(event)")
         }
       }
@@ -121,7 +122,9 @@ struct SubscriptionOracleTests {
         try #require(told == expected, "seed \(seed), step \(step)")
         toldCount += told.count
         if step % 40 == 39 {
-          let listed = try await world.post("subscriptions/list", "").json["subscriptions"]?.elements.compactMap { $0["subscriptionID"]?.string }
+          let listed = try await world.post("subscriptions/list", "").json["subscriptions"]?.elements.compactMap {
+            $0["subscriptionID"]?.string
+          }
           try #require(listed == naive.subscriptions.keys.sorted(), "seed \(seed), step \(step)")
         }
       }
@@ -131,10 +134,14 @@ struct SubscriptionOracleTests {
 
   private static let zoneNames = ["_defaultZone", "A", "B"]
 
-  private static func changeSubscription(_ world: RecordPlaneWorld, _ naive: inout NaiveSubscriptions, _ number: (Int) -> Int) async throws {
+  private static func changeSubscription(
+    _ world: RecordPlaneWorld, _ naive: inout NaiveSubscriptions, _ number: (Int) -> Int
+  ) async throws {
     let identifier = "s\(number(8))"
     if number(4) == 0 {
-      let reply = try await world.post("subscriptions/modify", #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"\#(identifier)"}}]}"#)
+      let reply = try await world.post(
+        "subscriptions/modify",
+        #"{"operations":[{"operationType":"delete","subscription":{"subscriptionID":"\#(identifier)"}}]}"#)
       #expect((reply.json["subscriptions"]?.elements.first?.code == nil) == (naive.subscriptions[identifier] != nil))
       naive.subscriptions[identifier] = nil
       return
@@ -170,16 +177,22 @@ struct SubscriptionOracleTests {
     if isMade { naive.subscriptions[identifier] = NaiveSubscriptions.Entry(subject: subject, isOnce: isOnce) }
   }
 
-  private static func changeZone(_ world: RecordPlaneWorld, _ naive: inout NaiveSubscriptions, _ number: (Int) -> Int) async throws -> [String] {
+  private static func changeZone(_ world: RecordPlaneWorld, _ naive: inout NaiveSubscriptions, _ number: (Int) -> Int)
+    async throws -> [String]
+  {
     let zone = ["A", "B"][number(2)]
     let isDeletion = naive.zones[zone] != nil
     _ = try await world.post(
-      "zones/modify", #"{"operations":[{"operationType":"\#(isDeletion ? "delete" : "create")","zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}"#)
+      "zones/modify",
+      #"{"operations":[{"operationType":"\#(isDeletion ? "delete" : "create")","zone":{"zoneID":{"zoneName":"\#(zone)"}}}]}"#
+    )
     naive.zones[zone] = isDeletion ? nil : [:]
     return naive.zoneChanged(zone, isDeleted: isDeletion)
   }
 
-  private static func saveNotes(_ world: RecordPlaneWorld, _ naive: inout NaiveSubscriptions, _ number: (Int) -> Int) async throws -> [String] {
+  private static func saveNotes(_ world: RecordPlaneWorld, _ naive: inout NaiveSubscriptions, _ number: (Int) -> Int)
+    async throws -> [String]
+  {
     let zone = zoneNames[number(3)]
     guard let before = naive.zones[zone] else { return [] }
     var notes = before
@@ -193,7 +206,8 @@ struct SubscriptionOracleTests {
       let field = value == 4 ? "null" : #"{"value":\#(value),"type":"INT64"}"#
       let kind = ["forceUpdate", "forceReplace", "create", "forceDelete"][number(4)]
       operations.append(
-        #"{"operationType":"\#(kind)","record":{"recordName":"\#(name)","recordType":"\#(type)"\#(kind == "forceDelete" ? "" : #","fields":{"number":\#(field)}"#)}}"#)
+        #"{"operationType":"\#(kind)","record":{"recordName":"\#(name)","recordType":"\#(type)"\#(kind == "forceDelete" ? "" : #","fields":{"number":\#(field)}"#)}}"#
+      )
       switch kind {
       case "create" where before[name] != nil: continue
       case "forceDelete":
@@ -204,7 +218,8 @@ struct SubscriptionOracleTests {
       touched.append(name)
     }
     let reply = try await world.post(
-      "records/modify", #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"\#(zone)"},"atomic":false}"#)
+      "records/modify",
+      #"{"operations":[\#(operations.joined(separator: ","))],"zoneID":{"zoneName":"\#(zone)"},"atomic":false}"#)
     try #require(reply.status == 200, "\(reply.text)")
     naive.zones[zone] = notes
     return naive.lines(zone, before: before, touched: touched)

@@ -9,20 +9,25 @@ import Testing
 extension RecordPlaneWorld {
   /// Creates a subscription; its type gives the parts that `text` leaves out.
   @discardableResult func subscribe(
-    _ identifier: String, _ text: String, user: String = "_alice", scope: DatabaseScope = .private, operation: String = "create"
+    _ identifier: String, _ text: String, user: String = "_alice", scope: DatabaseScope = .private,
+    operation: String = "create"
   ) async throws -> PlaneReply {
     try await post(
-      "subscriptions/modify", #"{"operations":[{"operationType":"\#(operation)","subscription":{"subscriptionID":"\#(identifier)",\#(text)}}]}"#, user: user,
+      "subscriptions/modify",
+      #"{"operations":[{"operationType":"\#(operation)","subscription":{"subscriptionID":"\#(identifier)",\#(text)}}]}"#,
+      user: user,
       scope: scope)
   }
 
   /// A subscription to notes; `filters` as JSON.
   func subscribeToNotes(
-    _ identifier: String, on events: String = #""create","update","delete""#, filters: String = "[]", more: String = "", user: String = "_alice",
+    _ identifier: String, on events: String = #""create","update","delete""#, filters: String = "[]", more: String = "",
+    user: String = "_alice",
     scope: DatabaseScope = .private
   ) async throws {
     let query = #""query":{"recordType":"Note","filterBy":\#(filters)},"firesOn":[\#(events)]"#
-    let reply = try await subscribe(identifier, #""subscriptionType":"query",\#(query)\#(more)"#, user: user, scope: scope)
+    let reply = try await subscribe(
+      identifier, #""subscriptionType":"query",\#(query)\#(more)"#, user: user, scope: scope)
     try #require(reply.json["subscriptions"]?.elements.first?.code == nil, "\(reply.text)")
   }
 
@@ -41,7 +46,8 @@ extension SubscriptionNotification {
       let subject = try #require(ck[kind])
       #expect(subject["sid"]?.string == subscriptionID)
       let event = subject["fo"]?.int64.map { " " + ["?", "create", "update", "delete"][Int($0)] } ?? ""
-      return "\(userRecordName) \(subscriptionID): \(kind) \(subject["rid"]?.string ?? subject["zid"]?.string ?? "")\(event)"
+      return
+        "\(userRecordName) \(subscriptionID): \(kind) \(subject["rid"]?.string ?? subject["zid"]?.string ?? "")\(event)"
     }
   }
 }

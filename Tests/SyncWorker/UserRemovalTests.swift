@@ -9,7 +9,9 @@ import Testing
 
 /// A shard's data of users: its counts, and its removal with a deleted user.
 struct UserRemovalTests {
-  private static func report(_ subject: String, _ query: [String: String], in world: RecordPlaneWorld) async throws -> JSONValue {
+  private static func report(_ subject: String, _ query: [String: String], in world: RecordPlaneWorld) async throws
+    -> JSONValue
+  {
     let reports = WorkerReports(stores: [world.store], openingCount: 0, pendingPingCount: 0)
     return try JSONValue(parsing: try await reports.answer(WorkerReport(subject: subject, query: query)))
   }
@@ -23,17 +25,21 @@ struct UserRemovalTests {
     return world
   }
 
-  @Test func `databases are counted with bytes and live records, and fields by the records that have them`() async throws {
+  @Test func `databases are counted with bytes and live records, and fields by the records that have them`()
+    async throws
+  {
     let world = try await Self.world()
     _ = try await world.operate("create", "c", fields: #"{"count":{"value":7}}"#)
     _ = try await world.operate("forceDelete", "b", type: nil)
     let usage = try await Self.report("usage", ["owner": "_alice"], in: world)
     let row = try #require(usage["usage"]?.elements.first)
     // The share is a record, too.
-    #expect(row["records"]?.int64 == 3 && (row["bytes"]?.int64 ?? 0) > 0 && usage["shards"]?.elements.map(\.int64) == [0])
+    #expect(
+      row["records"]?.int64 == 3 && (row["bytes"]?.int64 ?? 0) > 0 && usage["shards"]?.elements.map(\.int64) == [0])
     #expect(try await Self.report("usage", ["container": "iCloud.other"], in: world)["usage"]?.count == 0)
     #expect(try await Self.report("usage", ["owner": "_alice", "generation": "1"], in: world)["usage"]?.count == 0)
-    let fields = try await Self.report("fields", ["fields": "Note\ttitle\nNote\tcount\nNote\tnone\nOther\ttitle"], in: world)
+    let fields = try await Self.report(
+      "fields", ["fields": "Note\ttitle\nNote\tcount\nNote\tnone\nOther\ttitle"], in: world)
     #expect(fields["fields"]?.elements.map { $0["records"]?.int64 } == [1, 1, 0, 0] && fields["shards"]?.count == 1)
   }
 
@@ -67,9 +73,12 @@ struct UserRemovalTests {
     #expect(try await usage(ReportBudget(time: .zero))["usage"]?.count == 0)
   }
 
-  @Test func `an owner who is deleted takes zones, journal and subscriptions along, and participants are told`() async throws {
+  @Test func `an owner who is deleted takes zones, journal and subscriptions along, and participants are told`()
+    async throws
+  {
     let world = try await Self.world()
-    let subscription = #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"zone","zoneID":{"zoneName":"Trips"}}}]}"#
+    let subscription =
+      #"{"operations":[{"operationType":"create","subscription":{"subscriptionID":"s","subscriptionType":"zone","zoneID":{"zoneName":"Trips"}}}]}"#
     #expect(try await world.post("subscriptions/modify", subscription).status == 200)
     _ = world.changes.take()
     let removal = UserRemoval(context: world.plane.context.commits, user: "_alice")
@@ -80,7 +89,9 @@ struct UserRemovalTests {
     let news = try await world.store.read { try $0.shareNews(after: 0, limit: 100) }
     #expect(Set(news.filter { !$0.isActive }.map(\.userRecordName)) == ["_bob", "_carol"])
     // Again it is nothing.
-    #expect(try await removal.run(on: world.store) == ForgetUser.Reply(zoneCount: 0, shareCount: 0, storeCount: 0, subscriptionCount: 0))
+    #expect(
+      try await removal.run(on: world.store)
+        == ForgetUser.Reply(zoneCount: 0, shareCount: 0, storeCount: 0, subscriptionCount: 0))
   }
 
   @Test func `a participant who is deleted leaves, and what they wrote and who else takes part stays`() async throws {
@@ -93,8 +104,12 @@ struct UserRemovalTests {
     let people = try await world.currentShare().people
     #expect(people.contains { $0.hasPrefix("_carol") } && !people.contains { $0.hasPrefix("_bob") })
     #expect(try await world.lookUp(["bobs"]).records.first?.code == nil)
-    #expect(try await world.shared("records/query", #"{"query":{"recordType":"Note"},\#(RecordPlaneWorld.zoneID())}"#, by: "_bob").status != 200)
-    #expect(try await UserRemoval(context: world.plane.context.commits, user: "_bob").run(on: world.store).shareCount == 0)
+    #expect(
+      try await world.shared(
+        "records/query", #"{"query":{"recordType":"Note"},\#(RecordPlaneWorld.zoneID())}"#, by: "_bob"
+      ).status != 200)
+    #expect(
+      try await UserRemoval(context: world.plane.context.commits, user: "_bob").run(on: world.store).shareCount == 0)
   }
 
   @Test func `the stores of a user go wherever they are, without what waits for its export`() async throws {

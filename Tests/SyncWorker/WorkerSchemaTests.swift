@@ -28,7 +28,10 @@ private final class SchemaDirectory: Sendable {
       let (reply, gate, error) = state.withLock { state in
         state.fetchCount += 1
         let schema = Schema(recordTypes: [Schema.RecordType(name: "Note", fields: state.fields, grants: [])])
-        return (FetchSchema.Reply(version: state.version, models: [:], latestModelHash: nil, schema: schema), state.gate, state.error)
+        return (
+          FetchSchema.Reply(version: state.version, models: [:], latestModelHash: nil, schema: schema), state.gate,
+          state.error
+        )
       }
       if let gate { for await _ in gate {} }
       if let error { throw error }
@@ -55,7 +58,8 @@ private final class SchemaDirectory: Sendable {
   ) async throws {
     let network = InMemoryNetwork(time: .stepped)
     let directory = SchemaDirectory()
-    let share = InMemoryBus(name: "share", role: .share, network: network, handlers: directory.handlers(), isReady: true)
+    let share = InMemoryBus(
+      name: "share", role: .share, network: network, handlers: directory.handlers(), isReady: true)
     let worker = InMemoryBus(name: "worker-1", role: .worker, network: network, handlers: BusHandlers(), isReady: true)
     worker.connect(to: share.own.endpoint)
     await worker.waitForPeers { !$0.isEmpty }
@@ -81,7 +85,8 @@ private final class SchemaDirectory: Sendable {
     try await Self.withSource { (source, directory, _) async throws in
       _ = try await source.schema(of: Self.container, .development)
       directory.state.withLock { $0.version = 2 }
-      await source.invalidate(DirectoryChanged(credentials: false, schemas: ["other/development", "\(Self.container.rawValue)/production"]))
+      await source.invalidate(
+        DirectoryChanged(credentials: false, schemas: ["other/development", "\(Self.container.rawValue)/production"]))
       #expect(try await source.schema(of: Self.container, .development).version == 1)
       await source.invalidate(DirectoryChanged(credentials: false, schemas: ["\(Self.container.rawValue)/development"]))
       #expect(try await source.schema(of: Self.container, .development).version == 2)
@@ -110,7 +115,10 @@ private final class SchemaDirectory: Sendable {
       await #expect(throws: RecordError(.tryAgainLater, "The directory does not answer", retryAfter: 1)) {
         try await source.schema(of: Self.container, .development)
       }
-      await #expect(throws: RecordError(.tryAgainLater, "The directory does not answer: the schema can't be extended", retryAfter: 1)) {
+      await #expect(
+        throws: RecordError(
+          .tryAgainLater, "The directory does not answer: the schema can't be extended", retryAfter: 1)
+      ) {
         try await source.extend(Self.container, with: [Self.field])
       }
       directory.state.withLock { $0.error = BusError(.notFound, "no such container") }
@@ -124,7 +132,8 @@ private final class SchemaDirectory: Sendable {
     try await Self.withSource { (source, directory, _) async throws in
       _ = try await source.schema(of: Self.container, .development)
       try await source.extend(Self.container, with: [Self.field])
-      #expect(try await source.schema(of: Self.container, .development).schemaIndex.fields(of: "Note").keys.sorted() == ["n"])
+      #expect(
+        try await source.schema(of: Self.container, .development).schemaIndex.fields(of: "Note").keys.sorted() == ["n"])
       directory.state.withLock { state in
         state.error = BusError(.refused, "n")
         state.version = 9
@@ -143,7 +152,8 @@ private final class SchemaDirectory: Sendable {
         group.addTask { try await source.schema(of: Self.container, .development).version }
         while directory.state.withLock(\.fetchCount) == 0 { try await Task.sleep(for: .milliseconds(1)) }
         for _ in 0..<4 { group.addTask { try await source.schema(of: Self.container, .development).version } }
-        await source.invalidate(DirectoryChanged(credentials: false, schemas: ["\(Self.container.rawValue)/development"]))
+        await source.invalidate(
+          DirectoryChanged(credentials: false, schemas: ["\(Self.container.rawValue)/development"]))
         directory.state.withLock { state in
           state.version = 2
           state.gate = nil

@@ -43,7 +43,8 @@ private final class FailingStore: RecordStore {
   func open(shard: Int, knownEpoch: Int64) async throws -> any ShardStore {
     let (failures, continuation) = AsyncStream.makeStream(of: StoreError.self)
     tell.withLock { $0[shard] = continuation }
-    return FailingShard(base: try await inner.open(shard: shard, knownEpoch: knownEpoch), store: self, failures: failures)
+    return FailingShard(
+      base: try await inner.open(shard: shard, knownEpoch: knownEpoch), store: self, failures: failures)
   }
 }
 
@@ -55,10 +56,18 @@ private struct FailingShard: ShardStore {
   var shard: Int { base.shard }
   var epoch: Int64 { base.epoch }
   var statistics: [StoreStatistic] { base.statistics }
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> { base.enqueue(body) }
-  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value { try await base.read(body) }
-  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { base.collectAssets(orphanedBefore: cutoff, limit: limit) }
-  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { try await base.removeUnknownContent(after: part) }
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
+    Value
+  > { base.enqueue(body) }
+  func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+    try await base.read(body)
+  }
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
+    base.collectAssets(orphanedBefore: cutoff, limit: limit)
+  }
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
+    try await base.removeUnknownContent(after: part)
+  }
   func close() async { await base.close() }
 
   func verify(readsAssets: Bool) async throws -> VerificationReport {
@@ -84,11 +93,14 @@ private final class BackgroundWork: ShardWork {
 }
 
 @Suite struct `The shards a worker holds` {
-  static func map(_ version: Int64, _ holders: String?...) -> ClusterMap { ClusterMap(version: version, members: [], holders: holders) }
+  static func map(_ version: Int64, _ holders: String?...) -> ClusterMap {
+    ClusterMap(version: version, members: [], holders: holders)
+  }
 
   /// A database in the given shard of four.
   static func database(in shard: Int, of count: Int = 4) -> DatabaseID {
-    (0...).lazy.map { DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_\($0)") }.first { $0.shard(of: count) == shard }!
+    (0...).lazy.map { DatabaseID(container: RecordPlaneWorld.container, environment: .development, owner: "_\($0)") }
+      .first { $0.shard(of: count) == shard }!
   }
 
   /// Runs a host called `me`, and `body` beside it with a way to publish maps.
@@ -97,7 +109,8 @@ private final class BackgroundWork: ShardWork {
     _ body: @Sendable (ShardHost, AsyncStream<ClusterMap>.Continuation) async throws -> Void
   ) async throws {
     let (maps, publish) = AsyncStream.makeStream(of: ClusterMap.self)
-    let host = ShardHost(name: "me", store: store, work: work, log: .silent, pause: { pauses?.yield($0) }, patience: { _ in })
+    let host = ShardHost(
+      name: "me", store: store, work: work, log: .silent, pause: { pauses?.yield($0) }, patience: { _ in })
     try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask { await host.run(maps) }
       try await body(host, publish)
@@ -147,7 +160,9 @@ private final class BackgroundWork: ShardWork {
     }
   }
 
-  @Test func `requests for a shard that goes elsewhere while it opens are told so, and the wait is given up`() async throws {
+  @Test func `requests for a shard that goes elsewhere while it opens are told so, and the wait is given up`()
+    async throws
+  {
     let store = ReluctantStore(shardCount: 4)
     let previous = try await store.inner.open(shard: 1)
     try await Self.withHost(store) { (host, publish) async throws in
@@ -238,7 +253,8 @@ private final class BackgroundWork: ShardWork {
     store.failures.withLock { $0 = [.newerFormat(found: 99, known: 21)] }
     let (maps, publish) = AsyncStream.makeStream(of: ClusterMap.self)
     let (gate, open) = AsyncStream.makeStream(of: Never.self)
-    let host = ShardHost(name: "me", store: store, work: [], log: .silent, pause: { _ in for await _ in gate {} }, patience: { _ in })
+    let host = ShardHost(
+      name: "me", store: store, work: [], log: .silent, pause: { _ in for await _ in gate {} }, patience: { _ in })
     try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask { await host.run(maps) }
       publish.yield(Self.map(1, "me", nil, nil, nil))
@@ -256,7 +272,8 @@ private final class BackgroundWork: ShardWork {
     store.failures.withLock { $0 = [.corrupt("page 7")] }
     let (maps, publish) = AsyncStream.makeStream(of: ClusterMap.self)
     let (gate, open) = AsyncStream.makeStream(of: Never.self)
-    let host = ShardHost(name: "me", store: store, work: [], log: .silent, pause: { _ in for await _ in gate {} }, patience: { _ in })
+    let host = ShardHost(
+      name: "me", store: store, work: [], log: .silent, pause: { _ in for await _ in gate {} }, patience: { _ in })
     try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask { await host.run(maps) }
       publish.yield(Self.map(1, "me", nil, nil, nil))
@@ -273,7 +290,10 @@ private final class BackgroundWork: ShardWork {
     }
   }
 
-  @Test func `a shard that fails in service is taken out alone, checked if it is damaged, and serves again when it is sound`() async throws {
+  @Test
+  func `a shard that fails in service is taken out alone, checked if it is damaged, and serves again when it is sound`()
+    async throws
+  {
     let store = FailingStore(shardCount: 4)
     try await Self.withHost(store) { (host, publish) async throws in
       publish.yield(Self.map(1, "me", "me", nil, nil))
@@ -332,7 +352,9 @@ private final class BackgroundWork: ShardWork {
   }
 
   /// As after a partition: two share services' maps, or an old map next to a newer one. The files decide.
-  @Test func `of two workers whose maps both give them a shard one has it, and the other when that one has let go`() async throws {
+  @Test func `of two workers whose maps both give them a shard one has it, and the other when that one has let go`()
+    async throws
+  {
     try await withTemporaryFolder { folder in
       // Locks belong to descriptors: two stores in one process are to each other what two processes are.
       let stores = try (0..<2).map { _ in try SQLiteRecordStore(SQLiteConfiguration(directory: folder), shardCount: 1) }

@@ -5,7 +5,8 @@ import Testing
 @testable import ZoneCommit
 
 private enum WritesPage {
-  static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+  static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent()
     .appending(path: "docs/design/writes.md")
 
   static var table: String {
@@ -32,7 +33,9 @@ struct WriteRulesPageTests {
     let text = try String(contentsOf: WritesPage.path, encoding: .utf8)
     let prose = text.range(of: "| | quota").map { String(text[..<$0.lowerBound]) } ?? text
     let expected = prose + WritesPage.table
-    if ProcessInfo.processInfo.environment["REWRITE"] == "1" { try expected.write(to: WritesPage.path, atomically: true, encoding: .utf8) }
+    if ProcessInfo.processInfo.environment["REWRITE"] == "1" {
+      try expected.write(to: WritesPage.path, atomically: true, encoding: .utf8)
+    }
     #expect(try String(contentsOf: WritesPage.path, encoding: .utf8) == expected)
   }
 

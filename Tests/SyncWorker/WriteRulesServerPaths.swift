@@ -197,7 +197,8 @@ enum LooseLinkSituations {
     let link = try #require(rows.first { LinkRecord($0.record) != nil }).record.recordName
     try await situation(link)
     world.base.clock.advance(by: LooseLinks.age + 1)
-    let report = try await LooseLinks(store: world.base.store, context: world.base.plane.context.commits).run(removes: true)
+    let report = try await LooseLinks(store: world.base.store, context: world.base.plane.context.commits).run(
+      removes: true)
     let isThere = try await world.record(link, at: place) != nil
     #expect(report == LooseLinks.Report(looseCount: 1, removedCount: isThere ? 0 : 1))
     return isThere

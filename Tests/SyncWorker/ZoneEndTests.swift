@@ -23,18 +23,23 @@ extension ObjectPlaneWorld {
   fileprivate func endZone(_ end: ZoneEnd) async throws {
     let id = request("GET", "stores/x").database
     try await store.enqueue { store in
-      guard let database = try store.database(id), let zone = try store.zone(named: zoneName, in: database.key) else { throw CancellationError() }
+      guard let database = try store.database(id), let zone = try store.zone(named: zoneName, in: database.key) else {
+        throw CancellationError()
+      }
       try store.deleteZone(zone.key, as: end)
     }.value
   }
 
-  fileprivate func post(_ path: String, _ body: String, user: String = "_alice", scope: DatabaseScope = .private) async throws -> PlaneReply {
+  fileprivate func post(_ path: String, _ body: String, user: String = "_alice", scope: DatabaseScope = .private)
+    async throws -> PlaneReply
+  {
     try await send(request("POST", "stores/\(path)", user: user, scope: scope), body)
   }
 
   fileprivate func held(_ store: String) async throws -> [String: String] {
     let rows = try await get("\(store)/quarantine").json["quarantined"]?.elements ?? []
-    return Dictionary(rows.map { ($0["objectID"]?.string ?? "", $0["cause"]?.string ?? "") }, uniquingKeysWith: { first, _ in first })
+    return Dictionary(
+      rows.map { ($0["objectID"]?.string ?? "", $0["cause"]?.string ?? "") }, uniquingKeysWith: { first, _ in first })
   }
 }
 
@@ -48,7 +53,8 @@ private func saved(_ changes: [JSONValue]) -> [String] {
   changes.compactMap { $0["changeType"]?.string == "save" ? $0["objectID"]?.string : nil }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-R01 a zone that was deleted is made again, and what every device has of it is sent again without duplicates`(
+@Test(arguments: StoreKind.allCases)
+func `T-R01 a zone that was deleted is made again, and what every device has of it is sent again without duplicates`(
   _ kind: StoreKind
 )
   async throws
@@ -72,7 +78,10 @@ private func saved(_ changes: [JSONValue]) -> [String] {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-R02 a purged zone takes its objects along everywhere, and nothing that was saved before brings it back`(_ kind: StoreKind)
+@Test(arguments: StoreKind.allCases)
+func `T-R02 a purged zone takes its objects along everywhere, and nothing that was saved before brings it back`(
+  _ kind: StoreKind
+)
   async throws
 {
   try await ObjectPlaneWorld.with(kind) { world in
@@ -82,12 +91,18 @@ private func saved(_ changes: [JSONValue]) -> [String] {
     try await b.pull()
     let reply = try await world.post("A/purge", #"{"zoneID":{"zoneName":"\#(zoneName)"}}"#)
     #expect(reply.status == 200 && reply.json["purged"]?.int64 == 1)
-    #expect(try await world.post("A/purge", #"{"zoneID":{"zoneName":"\#(zoneName)"}}"#).json["purged"]?.int64 == 0, "said again it finds nothing")
+    #expect(
+      try await world.post("A/purge", #"{"zoneID":{"zoneName":"\#(zoneName)"}}"#).json["purged"]?.int64 == 0,
+      "said again it finds nothing")
     // B has not heard of it.
-    #expect(try await world.save("B", updateTag("T", "late") + "," + insertTag("L", "late"), query: ["wait": "export"]).status == 200)
+    #expect(
+      try await world.save("B", updateTag("T", "late") + "," + insertTag("L", "late"), query: ["wait": "export"]).status
+        == 200)
     #expect(try await world.liveRecords().isEmpty)
     let event = try #require(try await world.get("B/events", ["type": "export"]).json["events"]?.elements.last)
-    #expect(event["succeeded"]?.bool == false && event["error"]?["partialErrors"]?.elements.map { $0["ckErrorCode"]?.int64 } == [28, 28])
+    #expect(
+      event["succeeded"]?.bool == false
+        && event["error"]?["partialErrors"]?.elements.map { $0["ckErrorCode"]?.int64 } == [28, 28])
     #expect(zoneChange(try await b.pull()) == ["purged delete 9"])
     #expect(zoneChange(try await a.pull()) == ["purged delete 9"])
     #expect(try await b.pull().isEmpty)
@@ -104,7 +119,9 @@ private func saved(_ changes: [JSONValue]) -> [String] {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `T-R03 after a reset of encrypted data every device sends again what it has`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases) func `T-R03 after a reset of encrypted data every device sends again what it has`(
+  _ kind: StoreKind
+) async throws {
   try await ObjectPlaneWorld.with(kind) { world in
     let a = try await Device("A", world)
     try await world.save("A", insertTag("T", "one"), query: ["wait": "export"])
@@ -114,7 +131,8 @@ private func saved(_ changes: [JSONValue]) -> [String] {
       return try await world.send(
         DatabaseRequest(
           plane: .object, method: "POST", path: ["zones", zoneName, "end"], query: [:], database: id, scope: .private,
-          caller: Caller(userRecordName: isOperator ? nil : "_alice", isOperator: isOperator), requestID: "r", baseURL: "https://host"), body)
+          caller: Caller(userRecordName: isOperator ? nil : "_alice", isOperator: isOperator), requestID: "r",
+          baseURL: "https://host"), body)
     }
     #expect(try await end(#"{"reason":"encryptedDataReset"}"#, isOperator: false).status == 403)
     #expect(try await end(#"{"reason":"lunch"}"#).status == 400)
@@ -126,7 +144,10 @@ private func saved(_ changes: [JSONValue]) -> [String] {
   }
 }
 
-@Test(arguments: ["delete", "reupload"]) func `T-R02 a store that keeps and pauses stands still for the zone until its user decides`(_ decision: String) async throws {
+@Test(arguments: ["delete", "reupload"])
+func `T-R02 a store that keeps and pauses stands still for the zone until its user decides`(_ decision: String)
+  async throws
+{
   try await ObjectPlaneWorld.with(.sqlite) { world in
     let (a, b) = (try await Device("A", world), try await Device("B", world))
     try await world.setUp("B", more: #","zonePolicy":{"purged":"keep-and-pause"}"#)
@@ -136,7 +157,9 @@ private func saved(_ changes: [JSONValue]) -> [String] {
     _ = try await world.post("A/purge", #"{"zoneID":"\#(zoneName)"}"#)
     #expect(zoneChange(try await b.pull()) == ["purged pause 0"])
     try await world.save("A", insertTag("N", "new"), query: ["wait": "export"])
-    #expect(try await world.save("B", updateTag("T", "edited"), query: ["wait": "export"]).status == 200, "its user goes on with what he has")
+    #expect(
+      try await world.save("B", updateTag("T", "edited"), query: ["wait": "export"]).status == 200,
+      "its user goes on with what he has")
     #expect(try await world.held("B") == ["T": "zonePaused"])
     #expect(try await b.pull().isEmpty, "nothing of the zone arrives, and the end is told once")
     let status = try await world.get("B/status").json
@@ -152,16 +175,25 @@ private func saved(_ changes: [JSONValue]) -> [String] {
       if decision == "reupload" { try await world.save("B", insertTag("T", "one"), query: ["wait": "export"]) }
       let names = decision == "delete" ? ["N"] : ["N", "T"]
       #expect(try await world.liveRecords().map(\.recordName) == names)
-      if decision == "reupload" { #expect(try await world.liveRecords().last?.fields.string("CD_name") == "one", "the device's whole object is newer than its edit") }
+      if decision == "reupload" {
+        #expect(
+          try await world.liveRecords().last?.fields.string("CD_name") == "one",
+          "the device's whole object is newer than its edit")
+      }
     }
     #expect(try await world.post("B/zones/\(zoneName)/resume", #"{"action":"\#(decision)"}"#).status == 200)
-    #expect(try await world.post("B/zones/\(zoneName)/resume", #"{"action":"\#(decision == "delete" ? "reupload" : "delete")"}"#).status == 409)
+    #expect(
+      try await world.post(
+        "B/zones/\(zoneName)/resume", #"{"action":"\#(decision == "delete" ? "reupload" : "delete")"}"#
+      ).status == 409)
     #expect(try await world.get("B/status").json["heldZones"]?.count == 0)
     #expect(try await b.pull().isEmpty)
   }
 }
 
-@Test func `a policy may have a deleted zone's objects deleted, and what a zone policy may say is checked`() async throws {
+@Test func `a policy may have a deleted zone's objects deleted, and what a zone policy may say is checked`()
+  async throws
+{
   try await ObjectPlaneWorld.with(.sqlite) { world in
     let a = try await Device("A", world)
     try await world.setUp("A", more: #","zonePolicy":{"deleted":"delete"}"#)
@@ -197,7 +229,10 @@ private func saved(_ changes: [JSONValue]) -> [String] {
   }
 }
 
-@Test(arguments: StoreKind.allCases) func `a store that never imported what it saved itself is told of its zone's end all the same`(_ kind: StoreKind) async throws {
+@Test(arguments: StoreKind.allCases)
+func `a store that never imported what it saved itself is told of its zone's end all the same`(_ kind: StoreKind)
+  async throws
+{
   try await ObjectPlaneWorld.with(kind) { world in
     let (a, b) = (try await Device("A", world), try await Device("B", world))
     try await world.setUp("P", more: #","zonePolicy":{"purged":"keep-and-pause"}"#)

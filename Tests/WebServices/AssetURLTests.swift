@@ -17,10 +17,13 @@ import WebServices
 
   static let readers = [nil, "Trip", "", "a/b"].map {
     AssetURL.Reader(
-      container: ContainerID(rawValue: "iCloud.org.example.photos")!, environment: .production, owner: "_alice", userRecordName: "_bob", zoneName: $0)
+      container: ContainerID(rawValue: "iCloud.org.example.photos")!, environment: .production, owner: "_alice",
+      userRecordName: "_bob", zoneName: $0)
   }
 
-  @Test(arguments: readers) func `a participant's path says who may read, and nobody can make it say something else`(reader: AssetURL.Reader) {
+  @Test(arguments: readers) func `a participant's path says who may read, and nobody can make it say something else`(
+    reader: AssetURL.Reader
+  ) {
     let bound = AssetURL(shard: 12, hash: url.hash, expiry: 1000, reader: reader)
     let parts = segments(bound.path(signedWith: key))
     #expect(parts.count == 7 && AssetURL(segments: parts, signedWith: key, now: 999) == bound)
@@ -50,7 +53,8 @@ import WebServices
   }
 
   @Test(arguments: [
-    [], ["assets"], ["assets", "1", "", "", "", ""], ["assets", "1", "0", "zz", "1", "zz"], ["assets", "1", "..", "..", "9999999999999999999999", "ab"],
+    [], ["assets"], ["assets", "1", "", "", "", ""], ["assets", "1", "0", "zz", "1", "zz"],
+    ["assets", "1", "..", "..", "9999999999999999999999", "ab"],
   ])
   func `garbage is refused`(segments: [String]) {
     #expect(AssetURL(segments: segments, signedWith: key, now: 0) == nil)

@@ -7,14 +7,17 @@ struct CourierTokenTests {
 
   private func token(clientID: String = "AF1C-client/1") throws -> CourierToken {
     let container = try #require(ContainerID(rawValue: "iCloud.org.example.photos"))
-    return CourierToken(container: container, environment: .development, userRecordName: "_8f3c", clientID: clientID, grant: "ab:s12", expiry: 1000)
+    return CourierToken(
+      container: container, environment: .development, userRecordName: "_8f3c", clientID: clientID, grant: "ab:s12",
+      expiry: 1000)
   }
 
   @Test(arguments: ["", "a", "ab", "Zoë ☃", String(repeating: "x", count: 255)])
   func `a token reads back as what it was made of, and fits into a path`(clientID: String) throws {
     let token = try token(clientID: clientID)
     let text = token.text(signedWith: key)
-    #expect(text.utf8.allSatisfy { "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8.contains($0) })
+    #expect(
+      text.utf8.allSatisfy { "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8.contains($0) })
     #expect(CourierToken(text: text, verifiedWith: key, now: 999) == token)
   }
 
@@ -43,7 +46,9 @@ struct CourierTokenTests {
   }
 
   @Test func `another installation's token is refused`() throws {
-    #expect(CourierToken(text: try token().text(signedWith: [UInt8](repeating: 8, count: 32)), verifiedWith: key, now: 999) == nil)
+    #expect(
+      CourierToken(text: try token().text(signedWith: [UInt8](repeating: 8, count: 32)), verifiedWith: key, now: 999)
+        == nil)
   }
 
   @Test(arguments: ["", "A", "AAAA", "a+b/", "ü", String(repeating: "A", count: 10_000)])

@@ -12,19 +12,29 @@ private let index = ModelIndex(
         Attribute(name: "secret", type: .integer64, allowsCloudEncryption: true),
       ],
       relationships: [
-        Relationship(name: "tags", destinationName: "Tag", inverseName: "posts", inverseEntityName: "Tag", isToMany: true),
-        Relationship(name: "parent", destinationName: "Post", inverseName: "children", inverseEntityName: "Post", isToMany: false),
-        Relationship(name: "children", destinationName: "Post", inverseName: "parent", inverseEntityName: "Post", isToMany: true),
+        Relationship(
+          name: "tags", destinationName: "Tag", inverseName: "posts", inverseEntityName: "Tag", isToMany: true),
+        Relationship(
+          name: "parent", destinationName: "Post", inverseName: "children", inverseEntityName: "Post", isToMany: false),
+        Relationship(
+          name: "children", destinationName: "Post", inverseName: "parent", inverseEntityName: "Post", isToMany: true),
       ]),
     Entity(name: "ImagePost", parentName: "Post"),
     Entity(
-      name: "Tag", relationships: [Relationship(name: "posts", destinationName: "Post", inverseName: "tags", inverseEntityName: "Post", isToMany: true)]),
+      name: "Tag",
+      relationships: [
+        Relationship(
+          name: "posts", destinationName: "Post", inverseName: "tags", inverseEntityName: "Post", isToMany: true)
+      ]),
   ]))
 
 @Test func `a model is answered with its entities and where they are stored`() throws {
   let answer = try JSONValue(
     parsing: ModelAnswer.json(
-      index, configuration: nil, added: [SchemaFieldName(recordType: "CD_Post", field: "CD_title"), SchemaFieldName(recordType: "CDMR", field: nil)], schema: nil))
+      index, configuration: nil,
+      added: [
+        SchemaFieldName(recordType: "CD_Post", field: "CD_title"), SchemaFieldName(recordType: "CDMR", field: nil),
+      ], schema: nil))
   #expect(answer["modelHash"]?.string == index.modelHash)
   let entities = answer["entities"]?.elements ?? []
   #expect(entities.map { $0["name"]?.string } == ["ImagePost", "Post", "Tag"])
@@ -48,7 +58,10 @@ private let index = ModelIndex(
     ManagedObjectModel(entities: [
       Entity(
         name: "A", attributes: [Attribute(name: "x", type: .objectID)],
-        relationships: [Relationship(name: "b", destinationName: "A", inverseName: nil, inverseEntityName: nil, isToMany: true, isOrdered: true)])
+        relationships: [
+          Relationship(
+            name: "b", destinationName: "A", inverseName: nil, inverseEntityName: nil, isToMany: true, isOrdered: true)
+        ])
     ]))
   let problems = ModelValidator.problems(of: bad)
   #expect(problems.count >= 3)

@@ -8,8 +8,11 @@ import ShareService
 enum Main {
   static func main() async {
     await ServiceProcess(
-      role: .share, summary: "Keeps users, tokens, containers and schemas, and says which worker holds which shard.", options: ShareService.options,
-      examples: ["aquifer-share --data ./data", "AQUIFER_DATA=/data AQUIFER_BUS=ipc:///run/aquifer/share.sock aquifer-share"]
+      role: .share, summary: "Keeps users, tokens, containers and schemas, and says which worker holds which shard.",
+      options: ShareService.options,
+      examples: [
+        "aquifer-share --data ./data", "AQUIFER_DATA=/data AQUIFER_BUS=ipc:///run/aquifer/share.sock aquifer-share",
+      ]
     ) { context, handlers in
       let share = try ShareService(context)
       share.register(in: &handlers)

@@ -8,8 +8,10 @@ import WorkerHost
 enum Main {
   static func main() async {
     await ServiceProcess(
-      role: .worker, summary: "Holds shards: zones, records, history, and the mirroring between them.", options: Worker.options,
-      examples: ["aquifer-worker --data /var/lib/aquifer --share ipc:///run/aquifer/share.sock"], shardFormat: Worker.shardFormat
+      role: .worker, summary: "Holds shards: zones, records, history, and the mirroring between them.",
+      options: Worker.options,
+      examples: ["aquifer-worker --data /var/lib/aquifer --share ipc:///run/aquifer/share.sock"],
+      shardFormat: Worker.shardFormat
     ) { context, handlers in
       let worker = try Worker(context)
       worker.register(in: &handlers)

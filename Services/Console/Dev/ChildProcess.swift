@@ -24,7 +24,8 @@ enum ExitStatus: Hashable, Sendable {
   }
 
   private static let names: [Int32: String] = [
-    SIGHUP: "SIGHUP", SIGINT: "SIGINT", SIGQUIT: "SIGQUIT", SIGILL: "SIGILL", SIGTRAP: "SIGTRAP", SIGABRT: "SIGABRT", SIGBUS: "SIGBUS", SIGFPE: "SIGFPE",
+    SIGHUP: "SIGHUP", SIGINT: "SIGINT", SIGQUIT: "SIGQUIT", SIGILL: "SIGILL", SIGTRAP: "SIGTRAP", SIGABRT: "SIGABRT",
+    SIGBUS: "SIGBUS", SIGFPE: "SIGFPE",
     SIGKILL: "SIGKILL", SIGSEGV: "SIGSEGV", SIGPIPE: "SIGPIPE", SIGTERM: "SIGTERM", SIGXFSZ: "SIGXFSZ",
   ]
 }
@@ -54,7 +55,9 @@ enum ChildProcess {
   ///   - standardInput: a descriptor of this process; nil: `/dev/null`.
   ///   - group: the process group to join; 0: a new group with the child as leader.
   /// - Returns: the child's pid.
-  static func spawn(_ specification: ChildSpecification, standardInput: Int32? = nil, group: pid_t) throws(SystemProblem) -> pid_t {
+  static func spawn(_ specification: ChildSpecification, standardInput: Int32? = nil, group: pid_t)
+    throws(SystemProblem) -> pid_t
+  {
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
@@ -101,7 +104,9 @@ enum ChildProcess {
     return lines + additions.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
   }
 
-  private static func withCStrings<Result>(_ strings: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result) -> Result {
+  private static func withCStrings<Result>(_ strings: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result)
+    -> Result
+  {
     let copies = strings.map { strdup($0) }
     defer { copies.forEach { free($0) } }
     return body(copies + [nil])

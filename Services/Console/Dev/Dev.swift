@@ -23,15 +23,19 @@ struct Dev {
     let folder = try DevFolder(options.dataDirectory)
     defer { folder.cleanUp() }
     let stored = text(ofFile: folder.data + "/operator-token").map { Console.line(Array($0.utf8)) }
-    if let note = OperatorTokenOrigin.note(ProcessEnvironment.variables, stored: stored, data: folder.data) { terminal.problem("aquifer dev: \(note)") }
+    if let note = OperatorTokenOrigin.note(ProcessEnvironment.variables, stored: stored, data: folder.data) {
+      terminal.problem("aquifer dev: \(note)")
+    }
     let signals = try SignalPipe(catching: [SIGTERM, SIGINT, SIGHUP, SIGCHLD])
     let executable = try Self.ownPath()
     let fleet = Fleet(
-      options: options, binDirectory: String(executable[..<(executable.lastIndex(of: "/") ?? executable.startIndex)]), data: folder.data, run: folder.run)
+      options: options, binDirectory: String(executable[..<(executable.lastIndex(of: "/") ?? executable.startIndex)]),
+      data: folder.data, run: folder.run)
     _ = try KeyFile.addKey(to: fleet.encryptionKey, unlessPresent: true)
     let watch = try startGuard(executable, log: folder.log(of: "guard"))
     defer { endGuard(watch) }
-    let supervisor = Supervisor(fleet.members, group: watch.group, signals: signals, policy: options.restartPolicy) { member, addresses in
+    let supervisor = Supervisor(fleet.members, group: watch.group, signals: signals, policy: options.restartPolicy) {
+      member, addresses in
       unlink(fleet.readyFile(of: member))
       return fleet.specification(of: member, addresses, log: folder.log(of: member.name))
     } readiness: { member, pid in
@@ -47,7 +51,8 @@ struct Dev {
       case .changed: writeFiles(supervisor, folder, fleet)
       case .ended(let member, let pid, let status, let pause):
         terminal.problem(
-          "aquifer dev: \(member.name) (pid \(pid)) \(status.text); it starts again in \(Self.milliseconds(pause)) ms; its log is \(folder.log(of: member.name))")
+          "aquifer dev: \(member.name) (pid \(pid)) \(status.text); it starts again in \(Self.milliseconds(pause)) ms; its log is \(folder.log(of: member.name))"
+        )
       case .silent(let member, let pid):
         terminal.problem("aquifer dev: \(member.name) (pid \(pid)) no longer answers; `aquifer dev` kills it")
       case .gaveUp(let member, _):
@@ -68,7 +73,9 @@ struct Dev {
     await withTaskGroup(of: String?.self) { group in
       for address in addresses {
         // Dropped because a process that does not answer is not counted.
-        group.addTask { [http] in (try? await http.get(address + "/livez", within: Self.livenessLimit))?.status == 200 ? address : nil }
+        group.addTask { [http] in
+          (try? await http.get(address + "/livez", within: Self.livenessLimit))?.status == 200 ? address : nil
+        }
       }
       return await group.reduce(into: []) { living, address in if let address { living.insert(address) } }
     }
@@ -97,7 +104,9 @@ struct Dev {
     let pipe = try SignalPipe.pipe()
     defer { close(pipe.read) }
     // It leads the group, whose number is the guard's own pid.
-    let pid = try ChildProcess.spawn(ChildSpecification(executable: executable, arguments: ["guard"], logPath: log), standardInput: pipe.read, group: 0)
+    let pid = try ChildProcess.spawn(
+      ChildSpecification(executable: executable, arguments: ["guard"], logPath: log), standardInput: pipe.read, group: 0
+    )
     return Watch(pid: pid, group: pid, pipe: pipe.write)
   }
 
@@ -179,7 +188,9 @@ struct Dev {
 
   /// The path of this executable; the other executables are in the same folder.
   private static func ownPath() throws(SystemProblem) -> String {
-    guard let path = realpath("/proc/self/exe", nil) else { throw SystemProblem("This executable's path can't be found") }
+    guard let path = realpath("/proc/self/exe", nil) else {
+      throw SystemProblem("This executable's path can't be found")
+    }
     defer { free(path) }
     return String(cString: path)
   }

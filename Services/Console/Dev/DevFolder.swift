@@ -24,7 +24,9 @@ struct DevFolder {
     let lock = open(data + "/dev.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
     guard lock >= 0 else { throw SystemProblem("\(data)/dev.lock can't be opened") }
     // The lock is held until the process ends, in whatever way it ends.
-    guard flock(lock, LOCK_EX | LOCK_NB) == 0 else { throw SystemProblem(giving: "\(data) is in use by another `aquifer dev`") }
+    guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
+      throw SystemProblem(giving: "\(data) is in use by another `aquifer dev`")
+    }
     _ = try Self.made(data + "/log")
     let inside = data + "/run"
     isRunTemporary = inside.utf8.count + Self.longestSocketName > Self.socketPathLimit

@@ -7,7 +7,9 @@ enum MemberReadyFile {
   /// - Returns: nil while there is no such file.
   static func read(_ path: String, pid: Int32) -> MemberAddresses? {
     // Dropped because the file is written atomically: an unreadable one does not exist yet.
-    guard let bytes = try? ModelFile.read(path), let content = try? JSONValue(parsing: bytes), content["pid"]?.int64 == Int64(pid) else { return nil }
+    guard let bytes = try? ModelFile.read(path), let content = try? JSONValue(parsing: bytes),
+      content["pid"]?.int64 == Int64(pid)
+    else { return nil }
     return MemberAddresses(client: content["http"]?.string, admin: content["admin"]?.string)
   }
 }

@@ -17,20 +17,25 @@ struct PassedOption: Hashable, Sendable {
 
   static let table: [PassedOption] = [
     PassedOption("public-url", "URL", [.gateway], "the base of URLs in answers, behind a proxy"),
-    PassedOption("trusted-proxies", "NETWORKS", [.gateway, .notifier], "the proxies whose X-Forwarded headers count, such as 10.0.0.0/8"),
+    PassedOption(
+      "trusted-proxies", "NETWORKS", [.gateway, .notifier],
+      "the proxies whose X-Forwarded headers count, such as 10.0.0.0/8"),
     PassedOption("rate-limit", "N", [.gateway], "the limit of requests a second for each credential"),
     PassedOption("rate-burst", "N", [.gateway], "the limit of such requests at once"),
     PassedOption("user-requests", "N", [.gateway], "the limit of a user's requests under way"),
     PassedOption("user-waits", "N", [.gateway], "the limit of a user's requests that wait for changes"),
     PassedOption("container-requests", "N", [.gateway], "the limit of a container's requests under way"),
-    PassedOption("request-deadline", "SECONDS", [.gateway], "the longest time that the gateway tries a request before it answers TRY_AGAIN_LATER"),
+    PassedOption(
+      "request-deadline", "SECONDS", [.gateway],
+      "the longest time that the gateway tries a request before it answers TRY_AGAIN_LATER"),
     PassedOption("asset-limit", "MB", [.gateway], "the largest size of an asset"),
     PassedOption("user-uploads", "N", [.gateway], "the limit of a user's uploads at a time"),
     PassedOption("user-upload-limit", "MB", [.gateway], "the limit of a user's uploads in a day"),
     PassedOption("upload-reserve", "MB", [.gateway], "the space on the disk that uploads leave free"),
     PassedOption("asset-grace", "SECONDS", [.worker], "the time that unused assets are kept"),
     PassedOption("asset-threshold", "BYTES", [.worker], "the size from which values become assets"),
-    PassedOption("history-retention", "SECONDS", [.worker], "the time that history is kept after all consumers have read it"),
+    PassedOption(
+      "history-retention", "SECONDS", [.worker], "the time that history is kept after all consumers have read it"),
     PassedOption("record-retention", "SECONDS", [.worker], "the time for which zones can be restored"),
     PassedOption("conflict-retention", "SECONDS", [.worker], "the time for which lost edits can be restored"),
     PassedOption("user-stores", "N", [.worker], "the limit of a user's stores of one database"),

@@ -34,7 +34,9 @@ enum ReadyFile {
     return writer.bytes + [UInt8(ascii: "\n")]
   }
 
-  static func clientAddress(of role: FleetMember.Role, _ running: [(member: FleetMember, process: Supervisor.Running)]) -> String? {
+  static func clientAddress(of role: FleetMember.Role, _ running: [(member: FleetMember, process: Supervisor.Running)])
+    -> String?
+  {
     running.first { $0.member.role == role }?.process.addresses.client
   }
 

@@ -76,7 +76,8 @@ final class Supervisor {
   init(
     _ members: [FleetMember], group: pid_t, signals: SignalPipe, policy: RestartPolicy,
     specification: @escaping (FleetMember, [FleetMember: MemberAddresses]) -> ChildSpecification?,
-    readiness: @escaping (FleetMember, pid_t) async -> MemberAddresses?, living: @escaping (Set<String>) async -> Set<String>
+    readiness: @escaping (FleetMember, pid_t) async -> MemberAddresses?,
+    living: @escaping (Set<String>) async -> Set<String>
   ) {
     children = members.map { Child(member: $0, policy: policy) }
     self.group = group
@@ -89,7 +90,9 @@ final class Supervisor {
 
   /// The running processes in the fleet's order.
   var running: [(member: FleetMember, process: Running)] {
-    children.compactMap { child in child.pid.map { (child.member, Running(pid: $0, addresses: child.addresses ?? MemberAddresses())) } }
+    children.compactMap { child in
+      child.pid.map { (child.member, Running(pid: $0, addresses: child.addresses ?? MemberAddresses())) }
+    }
   }
 
   /// Starts all processes, restarts those that end, and returns after a stop signal, when all have ended.
@@ -155,7 +158,9 @@ final class Supervisor {
   private func noteReadiness(_ note: (Event) -> Void) async {
     var hasChanged = false
     for index in children.indices where !children[index].isReady {
-      guard let pid = children[index].pid, let addresses = await readiness(children[index].member, pid) else { continue }
+      guard let pid = children[index].pid, let addresses = await readiness(children[index].member, pid) else {
+        continue
+      }
       children[index].isReady = true
       if children[index].addresses != addresses {
         children[index].addresses = addresses
@@ -177,7 +182,9 @@ final class Supervisor {
     let asked = Set(children.filter(\.isReady).compactMap { $0.addresses?.admin })
     let answers = await living(asked)
     for index in children.indices where children[index].isReady {
-      guard let pid = children[index].pid, let admin = children[index].addresses?.admin, asked.contains(admin) else { continue }
+      guard let pid = children[index].pid, let admin = children[index].addresses?.admin, asked.contains(admin) else {
+        continue
+      }
       guard children[index].silence.isOver(afterAnswer: answers.contains(admin)) else { continue }
       note(.silent(children[index].member, pid))
       kill(pid, SIGKILL)

@@ -4,13 +4,19 @@ import JSON
 
 enum ClusterViews {
   static func status(_ answer: JSONValue, now: Int64) -> String {
-    [Verdict(answer, now: now).text, members(answer["members"]?.elements ?? []), workers(answer, now: now)].joined(separator: "\n\n")
+    [Verdict(answer, now: now).text, members(answer["members"]?.elements ?? []), workers(answer, now: now)].joined(
+      separator: "\n\n")
   }
 
   private static func members(_ members: [JSONValue]) -> String {
     let rows = members.map { member in
       let isReady = member["ready"]?.bool == true
-      return View.Row(isOdd: !isReady, cells: [View.text(member["name"]), View.text(member["role"]), isReady ? "ready" : "NOT READY", View.text(member["adminURL"])])
+      return View.Row(
+        isOdd: !isReady,
+        cells: [
+          View.text(member["name"]), View.text(member["role"]), isReady ? "ready" : "NOT READY",
+          View.text(member["adminURL"]),
+        ])
     }
     return View.table(["process", "role", "state", "admin"], rows)
   }
@@ -26,13 +32,16 @@ enum ClusterViews {
       return View.Row(
         isOdd: state != "ready",
         cells: [
-          View.text(worker["name"]), state, worker["shards"].map { String($0.count) } ?? "", isSilent ? "" : String(problems), View.text(worker["databases"]),
-          View.text(worker["zones"]), View.text(worker["records"]), View.text(worker["stores"]), View.text(worker["queue"]), View.text(worker["waitingTransactions"]),
+          View.text(worker["name"]), state, worker["shards"].map { String($0.count) } ?? "",
+          isSilent ? "" : String(problems), View.text(worker["databases"]),
+          View.text(worker["zones"]), View.text(worker["records"]), View.text(worker["stores"]),
+          View.text(worker["queue"]), View.text(worker["waitingTransactions"]),
           oldest, View.text(worker["quarantined"]), View.text(worker["pendingPings"]), disk,
         ])
     }
     let columns = [
-      "worker", "state", "shards", "not open", "databases", "zones", "records", "stores", "queue", "to export", "oldest", "held back", "pings waiting", "disk free",
+      "worker", "state", "shards", "not open", "databases", "zones", "records", "stores", "queue", "to export",
+      "oldest", "held back", "pings waiting", "disk free",
     ]
     return View.table(columns, rows)
   }
@@ -40,9 +49,12 @@ enum ClusterViews {
   /// One line for each worker, with the numbers of its shards.
   static func shards(_ answer: JSONValue) -> String {
     var byWorker: [String: [Int64]] = [:]
-    for shard in answer["shards"]?.elements ?? [] { byWorker[shard["worker"]?.string ?? "", default: []].append(shard["shard"]?.int64 ?? -1) }
+    for shard in answer["shards"]?.elements ?? [] {
+      byWorker[shard["worker"]?.string ?? "", default: []].append(shard["shard"]?.int64 ?? -1)
+    }
     let rows = byWorker.sorted { $0.key < $1.key }.map { worker, shards in
-      View.Row(isOdd: worker.isEmpty, cells: [worker.isEmpty ? "NONE" : worker, String(shards.count), Units.ranges(shards)])
+      View.Row(
+        isOdd: worker.isEmpty, cells: [worker.isEmpty ? "NONE" : worker, String(shards.count), Units.ranges(shards)])
     }
     return View.table(["worker", "count", "shards"], rows)
   }

@@ -6,16 +6,22 @@ import WebServices
 enum StoreViews {
   /// Stores with the most transactions left to export come first.
   static func stores(_ answer: JSONValue, now: Int64) -> String {
-    let stores = (answer["stores"]?.elements ?? []).map { (store: $0, waiting: ($0["transactions"]?.int64 ?? 0) - ($0["exported"]?.int64 ?? 0)) }
+    let stores = (answer["stores"]?.elements ?? []).map {
+      (store: $0, waiting: ($0["transactions"]?.int64 ?? 0) - ($0["exported"]?.int64 ?? 0))
+    }
     let rows = stores.sorted { $0.waiting > $1.waiting }.map { store, waiting in
       View.Row(
         isOdd: waiting > 0,
         cells: [
-          View.text(store["user"]), View.text(store["device"]), View.text(store["store"]), View.text(store["container"]), View.text(store["environment"]),
-          View.text(store["scope"]), View.text(store["transactions"]), String(waiting), store["createdAt"]?.int64.map { Units.age($0, now: now) } ?? "",
+          View.text(store["user"]), View.text(store["device"]), View.text(store["store"]),
+          View.text(store["container"]), View.text(store["environment"]),
+          View.text(store["scope"]), View.text(store["transactions"]), String(waiting),
+          store["createdAt"]?.int64.map { Units.age($0, now: now) } ?? "",
         ])
     }
-    return View.table(["user", "device", "store", "container", "environment", "scope", "saved", "to export", "set up"], rows) + View.silence(answer)
+    return View.table(
+      ["user", "device", "store", "container", "environment", "scope", "saved", "to export", "set up"], rows)
+      + View.silence(answer)
   }
 
   /// The latest event first; failed ones are marked.
@@ -27,13 +33,17 @@ enum StoreViews {
       return View.Row(
         isOdd: hasFailed,
         cells: [
-          Units.age(end ?? start, now: now), View.text(event["type"]), end == nil ? "goes on" : hasFailed ? "FAILED" : "done",
+          Units.age(end ?? start, now: now), View.text(event["type"]),
+          end == nil ? "goes on" : hasFailed ? "FAILED" : "done",
           end.map { Units.duration($0 - start) } ?? "",
-          View.text(event["savedCount"]), View.text(event["deletedCount"]), View.text(event["user"]), View.text(event["store"]), View.text(event["container"]),
+          View.text(event["savedCount"]), View.text(event["deletedCount"]), View.text(event["user"]),
+          View.text(event["store"]), View.text(event["container"]),
           reason(event["error"]),
         ])
     }
-    return View.table(["when", "type", "outcome", "took", "saved", "deleted", "user", "store", "container", "error"], rows, sorts: false) + View.silence(answer)
+    return View.table(
+      ["when", "type", "outcome", "took", "saved", "deleted", "user", "store", "container", "error"], rows, sorts: false
+    ) + View.silence(answer)
   }
 
   private static func time(of event: JSONValue) -> Int64 { event["endedAt"]?.int64 ?? event["startedAt"]?.int64 ?? 0 }
@@ -52,14 +62,19 @@ enum StoreViews {
       View.Row(
         isOdd: object["retryDate"]?.string == nil,
         cells: [
-          View.text(object["entity"]), View.text(object["objectID"]), age(object["firstDate"], now), View.text(object["attempts"]),
-          next(object["retryDate"], now), View.text(object["serverErrorCode"]), View.text(object["reason"]), View.text(object["user"]), View.text(object["store"]),
+          View.text(object["entity"]), View.text(object["objectID"]), age(object["firstDate"], now),
+          View.text(object["attempts"]),
+          next(object["retryDate"], now), View.text(object["serverErrorCode"]), View.text(object["reason"]),
+          View.text(object["user"]), View.text(object["store"]),
         ])
     }
-    return View.table(["entity", "object", "since", "attempts", "next try", "code", "reason", "user", "store"], rows) + View.silence(answer)
+    return View.table(["entity", "object", "since", "attempts", "next try", "code", "reason", "user", "store"], rows)
+      + View.silence(answer)
   }
 
-  private static func age(_ date: JSONValue?, _ now: Int64) -> String { date?.string.flatMap(MirrorDate.milliseconds).map { Units.age($0, now: now) } ?? "" }
+  private static func age(_ date: JSONValue?, _ now: Int64) -> String {
+    date?.string.flatMap(MirrorDate.milliseconds).map { Units.age($0, now: now) } ?? ""
+  }
 
   private static func next(_ date: JSONValue?, _ now: Int64) -> String {
     guard let at = date?.string.flatMap(MirrorDate.milliseconds) else { return "by hand" }

@@ -40,7 +40,8 @@ enum Units {
     let scaled = Int((value * Double(places)).rounded())
     guard places > 1 else { return "\(scaled) \(units[unit])" }
     let fraction = String(scaled % places)
-    return "\(scaled / places).\(String(repeating: "0", count: (places == 100 ? 2 : 1) - fraction.count))\(fraction) \(units[unit])"
+    return
+      "\(scaled / places).\(String(repeating: "0", count: (places == 100 ? 2 : 1) - fraction.count))\(fraction) \(units[unit])"
   }
 
   /// Reads `500`, `500MB`, `1.5 GB`, `2GiB`; nil for any other text. Units are powers of 1000, with an i of 1024.
@@ -50,11 +51,14 @@ enum Units {
     let unit = text.dropFirst(digits.count).lowercased()
     if unit.isEmpty { return Int64(digits).flatMap { $0 >= 0 ? $0 : nil } }
     let factors: [String: Int64] = [
-      "b": 1, "kb": 1000, "mb": 1_000_000, "gb": 1_000_000_000, "tb": 1_000_000_000_000, "pb": 1_000_000_000_000_000, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+      "b": 1, "kb": 1000, "mb": 1_000_000, "gb": 1_000_000_000, "tb": 1_000_000_000_000, "pb": 1_000_000_000_000_000,
+      "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
       "tib": 1 << 40, "pib": 1 << 50,
     ]
     let parts = digits.split(separator: ".", omittingEmptySubsequences: false)
-    guard let factor = factors[unit], (1...2).contains(parts.count), let whole = Int64(parts[0]), whole >= 0 else { return nil }
+    guard let factor = factors[unit], (1...2).contains(parts.count), let whole = Int64(parts[0]), whole >= 0 else {
+      return nil
+    }
     let (bytes, isTooLarge) = whole.multipliedReportingOverflow(by: factor)
     if isTooLarge { return nil }
     guard parts.count == 2 else { return bytes }
@@ -77,7 +81,8 @@ enum Units {
         ranges.append(number...number)
       }
     }
-    return ranges.map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)" }.joined(separator: ",")
+    return ranges.map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)" }.joined(
+      separator: ",")
   }
 
   static func count(_ count: Int64, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }

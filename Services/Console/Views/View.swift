@@ -11,7 +11,9 @@ enum View {
   }
 
   /// The calls that have a view.
-  static let kinds: Set<AdminCall.Kind> = [.status, .workers, .shards, .stores, .events, .listQuarantine, .listUsers, .showUser]
+  static let kinds: Set<AdminCall.Kind> = [
+    .status, .workers, .shards, .stores, .events, .listQuarantine, .listUsers, .showUser,
+  ]
 
   /// - Parameter now: milliseconds since 1970, for ages.
   /// - Returns: nil for a call without a view of its own.
@@ -50,6 +52,7 @@ enum View {
   /// A note that names the workers whose rows are missing; empty when all answered.
   static func silence(_ answer: JSONValue) -> String {
     let silent = (answer["silent"]?.elements ?? []).compactMap(\.string)
-    return silent.isEmpty ? "" : "\n\n! The answer is not complete: \(silent.joined(separator: ", ")) did not answer; see `aquifer status`."
+    return silent.isEmpty
+      ? "" : "\n\n! The answer is not complete: \(silent.joined(separator: ", ")) did not answer; see `aquifer status`."
   }
 }

@@ -9,11 +9,14 @@ extension Console {
   private static let transferLimit: Duration = .seconds(120)
 
   /// A call on the zone that the options name.
-  private func zoneCall(_ method: String, _ verb: String, _ invocation: Invocation, query: [(String, String)] = [], body: [UInt8] = []) -> AdminCall {
+  private func zoneCall(
+    _ method: String, _ verb: String, _ invocation: Invocation, query: [(String, String)] = [], body: [UInt8] = []
+  ) -> AdminCall {
     AdminCall(
       method,
       [
-        "admin", "1", "zone", invocation.value("container") ?? "", invocation.value("environment") ?? "development", invocation.value("owner") ?? "",
+        "admin", "1", "zone", invocation.value("container") ?? "", invocation.value("environment") ?? "development",
+        invocation.value("owner") ?? "",
         invocation.value("zone") ?? "", verb,
       ], query: query, body: body)
   }
@@ -74,9 +77,13 @@ extension Console {
         let page = try await ask(zoneCall("GET", "export", invocation, query: query), invocation).get()
         var next: [(String, String)]?
         for line in page.split(separator: UInt8(ascii: "\n")) {
-          guard let json = ZoneExport.json(line) else { throw ZoneFolderProblem("The server's answer is not an export") }
+          guard let json = ZoneExport.json(line) else {
+            throw ZoneFolderProblem("The server's answer is not an export")
+          }
           if let asset = json["asset"] {
-            if let hash = asset["sha256"]?.string, assets.insert(hash).inserted { byteCount += try await download(asset, hash, to: folder) }
+            if let hash = asset["sha256"]?.string, assets.insert(hash).inserted {
+              byteCount += try await download(asset, hash, to: folder)
+            }
           } else if json["more"] != nil {
             next = [("after", json["after"]?.string ?? ""), ("sequence", String(json["sequence"]?.int64 ?? 0))]
           } else if json["end"] != nil {
@@ -100,13 +107,17 @@ extension Console {
       try ZoneFolder.sync(ZoneFolder.assetsPath(folder))
       try file.finish()
       try ZoneFolder.sync(folder)
-      tell(invocation, [("records", records), ("assets", Int64(assets.count)), ("bytes", byteCount), ("sequence", sequence)])
+      tell(
+        invocation,
+        [("records", records), ("assets", Int64(assets.count)), ("bytes", byteCount), ("sequence", sequence)])
     }
   }
 
   /// - Returns: the content's length in bytes.
   private func download(_ asset: JSONValue, _ hash: String, to folder: String) async throws -> Int64 {
-    guard let url = asset["downloadURL"]?.string else { throw ZoneFolderProblem("The server's answer is not an export") }
+    guard let url = asset["downloadURL"]?.string else {
+      throw ZoneFolderProblem("The server's answer is not an export")
+    }
     let answer = try await http.exchange("GET", url, [], [], Self.transferLimit).get()
     guard answer.status == 200, Hex.encode(SHA256.hash(answer.body)) == hash else {
       throw ZoneFolderProblem("Content \(hash) can't be fetched: the server answered \(answer.status)")
@@ -161,8 +172,11 @@ extension Console {
       let answers = ZoneExport.json(body[...])?["assets"]?.elements ?? []
       for (asset, answer) in zip(batch, answers) where answer["present"]?.bool != true {
         let content = try ZoneFolder.readAsset(asset.hash, byteCount: asset.byteCount, in: folder)
-        let sent = try await http.exchange("POST", answer["uploadURL"]?.string ?? "", [], content, Self.transferLimit).get()
-        guard sent.status == 200 else { throw ZoneFolderProblem("Content \(asset.hash) was refused: the server answered \(sent.status)") }
+        let sent = try await http.exchange("POST", answer["uploadURL"]?.string ?? "", [], content, Self.transferLimit)
+          .get()
+        guard sent.status == 200 else {
+          throw ZoneFolderProblem("Content \(asset.hash) was refused: the server answered \(sent.status)")
+        }
       }
     }
   }
@@ -171,9 +185,13 @@ extension Console {
 
   func restoreZone(_ invocation: Invocation) async throws(UsageError) -> Int32 {
     let (to, date) = (invocation.value("to"), invocation.value("date"))
-    guard (to == nil) != (date == nil) else { throw UsageError("The time is missing: give --to SEQUENCE or --date DATE", path: invocation.command.path) }
+    guard (to == nil) != (date == nil) else {
+      throw UsageError("The time is missing: give --to SEQUENCE or --date DATE", path: invocation.command.path)
+    }
     let number = to.flatMap(Int64.init)
-    if to != nil, number == nil { throw UsageError("--to is a number, such as an export's sequence", path: invocation.command.path) }
+    if to != nil, number == nil {
+      throw UsageError("--to is a number, such as an export's sequence", path: invocation.command.path)
+    }
     return await attempt {
       var target = number
       var place: (through: Int64, after: Int64)?
@@ -189,7 +207,8 @@ extension Console {
         }
         writer.endObject()
         let body = try await ask(zoneCall("POST", "restore", invocation, body: writer.bytes), invocation).get()
-        guard let answer = ZoneExport.json(body[...]), let sequence = answer["sequence"]?.int64, let through = answer["through"]?.int64,
+        guard let answer = ZoneExport.json(body[...]), let sequence = answer["sequence"]?.int64,
+          let through = answer["through"]?.int64,
           let after = answer["after"]?.int64
         else { throw ZoneFolderProblem("The server's answer is not understood") }
         target = sequence

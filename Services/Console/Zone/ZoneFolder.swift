@@ -20,7 +20,9 @@ enum ZoneFolder {
   /// Creates the folder; an existing one must be empty.
   static func make(_ folder: String) throws(ZoneFolderProblem) {
     do {
-      if FileManager.default.fileExists(atPath: folder), try !FileManager.default.contentsOfDirectory(atPath: folder).isEmpty {
+      if FileManager.default.fileExists(atPath: folder),
+        try !FileManager.default.contentsOfDirectory(atPath: folder).isEmpty
+      {
         throw ZoneFolderProblem("\(folder) is not empty")
       }
       try FileManager.default.createDirectory(atPath: assetsPath(folder), withIntermediateDirectories: true)
@@ -32,7 +34,9 @@ enum ZoneFolder {
   }
 
   static func read(_ path: String) throws(ZoneFolderProblem) -> [UInt8] {
-    guard let data = FileManager.default.contents(atPath: path) else { throw ZoneFolderProblem("\(path) can't be read") }
+    guard let data = FileManager.default.contents(atPath: path) else {
+      throw ZoneFolderProblem("\(path) can't be read")
+    }
     return [UInt8](data)
   }
 
@@ -68,14 +72,18 @@ struct DurableFile: ~Copyable {
   func append(_ bytes: [UInt8]) throws(ZoneFolderProblem) {
     var start = 0
     while start < bytes.count {
-      let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress.map { $0 + start }, bytes.count - start) }
+      let count = bytes.withUnsafeBytes {
+        Glibc.write(descriptor, $0.baseAddress.map { $0 + start }, bytes.count - start)
+      }
       guard count > 0 else { throw ZoneFolderProblem("\(path) can't be written") }
       start += count
     }
   }
 
   borrowing func finish() throws(ZoneFolderProblem) {
-    guard fsync(descriptor) == 0, rename(path + ".part", path) == 0 else { throw ZoneFolderProblem("\(path) can't be written") }
+    guard fsync(descriptor) == 0, rename(path + ".part", path) == 0 else {
+      throw ZoneFolderProblem("\(path) can't be written")
+    }
   }
 }
 
@@ -95,23 +103,31 @@ struct ZoneExport {
     let path = ZoneFolder.linesPath(folder)
     let bytes = try ZoneFolder.read(path)
     let lines = bytes.split(separator: UInt8(ascii: "\n"))
-    guard let last = lines.last, let end = Self.json(last), end["end"]?.bool == true, let sum = end["sha256"]?.string, let count = end["records"]?.int64 else {
+    guard let last = lines.last, let end = Self.json(last), end["end"]?.bool == true, let sum = end["sha256"]?.string,
+      let count = end["records"]?.int64
+    else {
       throw ZoneFolderProblem("\(path) has no last line: the export is not complete")
     }
-    guard Hex.encode(SHA256.hash(Array(bytes[..<last.startIndex]))) == sum else { throw ZoneFolderProblem("\(path) changed after the export") }
+    guard Hex.encode(SHA256.hash(Array(bytes[..<last.startIndex]))) == sum else {
+      throw ZoneFolderProblem("\(path) changed after the export")
+    }
     var known: Set<Asset> = []
     for line in lines.dropLast() {
       guard let json = Self.json(line), let record = json["record"] else { continue }
       records.append(line)
       for (_, field) in record["fields"]?.members ?? [] where field["type"]?.string?.hasPrefix("ASSETID") == true {
-        for value in field["value"]?.kind == .array ? field["value"]?.elements ?? [] : field["value"].map({ [$0] }) ?? [] {
+        for value in field["value"]?.kind == .array
+          ? field["value"]?.elements ?? [] : field["value"].map({ [$0] }) ?? []
+        {
           guard let hash = value["sha256"]?.string, let byteCount = value["size"]?.int64 else { continue }
           let asset = Asset(hash: hash, byteCount: byteCount)
           if known.insert(asset).inserted { assets.append(asset) }
         }
       }
     }
-    guard Int64(records.count) == count else { throw ZoneFolderProblem("\(path) has \(records.count) records, but its last line says \(count)") }
+    guard Int64(records.count) == count else {
+      throw ZoneFolderProblem("\(path) has \(records.count) records, but its last line says \(count)")
+    }
   }
 
   /// Dropped because a line that is no JSON is reported as no line of an export.

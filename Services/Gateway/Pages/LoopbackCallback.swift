@@ -9,7 +9,9 @@ enum LoopbackCallback {
   static func allows(_ asked: String, registered: String) -> Bool {
     let (asked, registered) = (Array(asked.utf8), Array(registered.utf8))
     return hosts.contains { host in
-      guard let own = rest(of: registered, behind: host), let other = rest(of: asked, behind: host) else { return false }
+      guard let own = rest(of: registered, behind: host), let other = rest(of: asked, behind: host) else {
+        return false
+      }
       return own.elementsEqual(other)
     }
   }
@@ -20,7 +22,9 @@ enum LoopbackCallback {
     var rest = address.dropFirst(host.count)
     if rest.first == UInt8(ascii: ":") {
       let digits = rest.dropFirst().prefix { (0x30...0x39).contains($0) }
-      guard (1...5).contains(digits.count), digits.first != UInt8(ascii: "0"), digits.reduce(0, { $0 * 10 + Int($1 & 0xf) }) <= 65_535 else { return nil }
+      guard (1...5).contains(digits.count), digits.first != UInt8(ascii: "0"),
+        digits.reduce(0, { $0 * 10 + Int($1 & 0xf) }) <= 65_535
+      else { return nil }
       rest = rest.dropFirst(1 + digits.count)
     }
     return rest.isEmpty || rest.first == UInt8(ascii: "/") || rest.first == UInt8(ascii: "?") ? rest : nil

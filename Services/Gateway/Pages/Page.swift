@@ -41,7 +41,8 @@ struct Page {
       "default-src 'none'; style-src \(Self.hash(PageStyle.text)); script-src \(script.map(Self.hash) ?? "'none'"); "
       + "form-action 'self'\(formTarget.map { " " + $0 } ?? ""); frame-ancestors 'none'; base-uri 'none'"
     var headers: [(name: String, value: String)] = [
-      ("Content-Type", "text/html; charset=utf-8"), ("Cache-Control", "no-store"), ("Content-Security-Policy", policy), ("X-Frame-Options", "DENY"),
+      ("Content-Type", "text/html; charset=utf-8"), ("Cache-Control", "no-store"), ("Content-Security-Policy", policy),
+      ("X-Frame-Options", "DENY"),
       // Not `no-referrer`: browsers would then send the form without its page's origin.
       ("Referrer-Policy", "same-origin"), ("X-Content-Type-Options", "nosniff"),
     ]
@@ -61,7 +62,9 @@ struct Page {
   }
 
   /// A sentence that a screen reader announces at once; empty without a sentence.
-  static func alert(_ sentence: String?) -> String { sentence.map { "<p id=\"reason\" role=\"alert\">\(escaped($0))</p>" } ?? "" }
+  static func alert(_ sentence: String?) -> String {
+    sentence.map { "<p id=\"reason\" role=\"alert\">\(escaped($0))</p>" } ?? ""
+  }
 
   /// The fields of a sign-in form. The first empty one has the focus.
   /// - Parameter name: the name typed before, shown again. The password is never shown again.
@@ -101,7 +104,8 @@ struct PageApp: Hashable, Sendable {
   /// A button that opens the app; without a link, a sentence.
   var opening: String {
     guard let url else { return "<p>Go back to <strong>\(Page.escaped(name))</strong> to see it.</p>" }
-    return "<p class=\"actions\"><a id=\"open\" class=\"primary\" href=\"\(Page.escaped(url))\">Open \(Page.escaped(name))</a></p>"
+    return
+      "<p class=\"actions\"><a id=\"open\" class=\"primary\" href=\"\(Page.escaped(url))\">Open \(Page.escaped(name))</a></p>"
   }
 }
 

@@ -12,7 +12,8 @@ enum SharePage {
     var retryAfter: Int?
 
     static let tooLate = Notice(sentence: "This took too long. Sign in again.", status: 400)
-    static let foreignForm = Notice(sentence: "The form did not come from this page. Open the share's address and sign in there.", status: 403)
+    static let foreignForm = Notice(
+      sentence: "The form did not come from this page. Open the share's address and sign in there.", status: 403)
 
     init(sentence: String, status: Int = 200, retryAfter: Int? = nil) {
       self.sentence = sentence
@@ -20,7 +21,9 @@ enum SharePage {
       self.retryAfter = retryAfter
     }
 
-    init(_ problem: SignInPage.Problem) { self.init(sentence: problem.sentence, status: problem.status, retryAfter: problem.retryAfter) }
+    init(_ problem: SignInPage.Problem) {
+      self.init(sentence: problem.sentence, status: problem.status, retryAfter: problem.retryAfter)
+    }
   }
 
   /// The visitor's relation to a share, which decides the buttons.
@@ -106,7 +109,8 @@ enum SharePage {
         <p>\(owner) would like to share this with you. You may \(permission).</p>
         \(form([("accept", "Accept"), ("decline", "Decline")], visitor))
         """
-      case .requestAccess: "<p>\(owner) has not shared this with you. You can ask for it.</p>\n\(form([("request", "Ask for access")], visitor))"
+      case .requestAccess:
+        "<p>\(owner) has not shared this with you. You can ask for it.</p>\n\(form([("request", "Ask for access")], visitor))"
       }
     return page(nil, "\(head(share, app))\n\(body)\n\(footer(visitor))")
   }

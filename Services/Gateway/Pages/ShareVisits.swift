@@ -23,10 +23,13 @@ extension Gateway {
     let shortGUID = request.pathSegments.last ?? ""
     guard request.method == .post else { return await welcome(shortGUID, request) }
     guard isOwn(request) else { return SharePage.signIn(.foreignForm) }
-    guard request.body.count <= Self.formByteLimit, let form = FormBody(request.body) else { return SharePage.signIn(SharePage.Notice(.incomplete)) }
+    guard request.body.count <= Self.formByteLimit, let form = FormBody(request.body) else {
+      return SharePage.signIn(SharePage.Notice(.incomplete))
+    }
     let key = try await secrets.signingKey()
     if let text = form["ticket"] {
-      guard let ticket = ShareTicket(text: text, verifiedWith: key, now: wallClock.now), ticket.shortGUID == shortGUID else { return SharePage.signIn(.tooLate) }
+      guard let ticket = ShareTicket(text: text, verifiedWith: key, now: wallClock.now), ticket.shortGUID == shortGUID
+      else { return SharePage.signIn(.tooLate) }
       return await visit(ticket, text, purpose: Self.purpose(of: form["action"]), request)
     }
     let name = form["name"]?.trimmingSpaces() ?? ""
@@ -35,7 +38,8 @@ extension Gateway {
     }
     let reply: CheckPassword.Reply
     do throws(RecordError) {
-      reply = try await share.call(CheckPassword(userName: name, password: password, clientAddress: request.remoteAddress))
+      reply = try await share.call(
+        CheckPassword(userName: name, password: password, clientAddress: request.remoteAddress))
     } catch {
       // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
       return SharePage.signIn(SharePage.Notice(.away), name: name)
@@ -43,7 +47,8 @@ extension Gateway {
     guard let user = reply.userRecordName else {
       return SharePage.signIn(SharePage.Notice(reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong), name: name)
     }
-    let ticket = ShareTicket(userRecordName: user, userName: name, shortGUID: shortGUID, expiry: wallClock.now + Self.visitTime)
+    let ticket = ShareTicket(
+      userRecordName: user, userName: name, shortGUID: shortGUID, expiry: wallClock.now + Self.visitTime)
     return await visit(ticket, ticket.text(signedWith: key), purpose: .resolve, request)
   }
 
@@ -58,13 +63,19 @@ extension Gateway {
   /// The sign-in form; for a browser that is kept signed in to the share's container, the share. A link that has
   /// nothing for such a visitor looks the same as to strangers.
   private func welcome(_ shortGUID: String, _ request: HTTPRequest) async -> HTTPResponse {
-    guard request.query("account") == nil, request.cookie(KeptSignIn.cookieName) != nil else { return SharePage.signIn() }
+    guard request.query("account") == nil, request.cookie(KeptSignIn.cookieName) != nil else {
+      return SharePage.signIn()
+    }
     do throws(RecordError) {
       let key = try await secrets.signingKey()
       guard let kept = await keptSignIn(request, key) else { return SharePage.signIn() }
       let ticket = ShareTicket(
-        userRecordName: kept.userRecordName, userName: kept.userName, shortGUID: shortGUID, expiry: wallClock.now + Self.visitTime)
-      guard let found = try await find(ticket, .resolve, baseURL: options.publicAddress.url(for: request), within: (kept.container, kept.environment)),
+        userRecordName: kept.userRecordName, userName: kept.userName, shortGUID: shortGUID,
+        expiry: wallClock.now + Self.visitTime)
+      guard
+        let found = try await find(
+          ticket, .resolve, baseURL: options.publicAddress.url(for: request), within: (kept.container, kept.environment)
+        ),
         found.result["serverErrorCode"] == nil
       else { return SharePage.signIn() }
       return await page(.resolve, found, ticket.text(signedWith: key))
@@ -75,7 +86,9 @@ extension Gateway {
   }
 
   /// Shows the share to a visitor who has signed in, or carries out the chosen action.
-  private func visit(_ ticket: ShareTicket, _ text: String, purpose: ResolveShortGUIDs.Purpose, _ request: HTTPRequest) async -> HTTPResponse {
+  private func visit(_ ticket: ShareTicket, _ text: String, purpose: ResolveShortGUIDs.Purpose, _ request: HTTPRequest)
+    async -> HTTPResponse
+  {
     do throws(RecordError) {
       guard let found = try await find(ticket, purpose, baseURL: options.publicAddress.url(for: request)) else {
         let visitor = SharePage.Visitor(name: ticket.userName, ticket: text)
@@ -93,7 +106,8 @@ extension Gateway {
     let visitor = SharePage.Visitor(name: found.visitorName, ticket: ticket)
     if let code = found.result["serverErrorCode"]?.string {
       guard code != ServerErrorCode.notFound.rawValue else { return SharePage.nothing(for: visitor) }
-      return SharePage.refused(SharePage.Notice(sentence: found.result["reason"]?.string ?? code, status: 409), for: visitor)
+      return SharePage.refused(
+        SharePage.Notice(sentence: found.result["reason"]?.string ?? code, status: 409), for: visitor)
     }
     let app = await pageApp(of: found.container)
     switch purpose {
@@ -116,20 +130,28 @@ extension Gateway {
   ///   installation.
   /// - Returns: nil when there is nothing for the visitor.
   private func find(
-    _ ticket: ShareTicket, _ purpose: ResolveShortGUIDs.Purpose, baseURL: String, within place: (container: ContainerID, environment: Environment)? = nil
+    _ ticket: ShareTicket, _ purpose: ResolveShortGUIDs.Purpose, baseURL: String,
+    within place: (container: ContainerID, environment: Environment)? = nil
   ) async throws(RecordError) -> FoundShare? {
     // An operator may have disabled the user since the sign-in.
     let known = try await share.call(IdentifyUsers(lookups: [.init(userRecordName: ticket.userRecordName)])).users.first
     guard known != .some(nil), let shard = ShortGUID(ticket.shortGUID)?.shard else { return nil }
     let start = forwarding.timing.now()
     guard shard < (try await forwarding.shardCount(since: start)) else { return nil }
-    let located = try await forwarding.ask(LocateShortGUID(shard: shard, shortGUID: ticket.shortGUID), holderOf: shard, since: start).reply
-    guard let container = located.container, let environment = located.environment, place.map({ $0 == (container, environment) }) ?? true else { return nil }
+    let located = try await forwarding.ask(
+      LocateShortGUID(shard: shard, shortGUID: ticket.shortGUID), holderOf: shard, since: start
+    ).reply
+    guard let container = located.container, let environment = located.environment,
+      place.map({ $0 == (container, environment) }) ?? true
+    else { return nil }
     let message = ResolveShortGUIDs(
-      purpose: purpose, shard: shard, container: container, environment: environment, caller: Caller(userRecordName: ticket.userRecordName),
+      purpose: purpose, shard: shard, container: container, environment: environment,
+      caller: Caller(userRecordName: ticket.userRecordName),
       items: [.init(shortGUID: ticket.shortGUID, fetchesRootRecord: false, desiredKeys: [])], baseURL: baseURL)
     guard let result = try await found(message, since: start).first, !result.isNull else { return nil }
     let names = [known??.givenName, known??.familyName].compactMap(\.self).joined(separator: " ")
-    return FoundShare(result: result, container: container, visitorName: names.isEmpty ? ticket.userName : "\(names) (\(ticket.userName))")
+    return FoundShare(
+      result: result, container: container,
+      visitorName: names.isEmpty ? ticket.userName : "\(names) (\(ticket.userName))")
   }
 }

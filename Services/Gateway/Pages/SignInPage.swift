@@ -24,7 +24,8 @@ enum SignInPage {
       case .incomplete: "Type your name and your password."
       case .away: "Sign-in does not work at the moment. Try again in a few seconds."
       case .throttled(let seconds): "Too many attempts. Try again in \(Self.text(seconds))."
-      case .badLink: "This sign-in took too long, or its address is not complete. Go back to the app and sign in from there."
+      case .badLink:
+        "This sign-in took too long, or its address is not complete. Go back to the app and sign in from there."
       case .revoked: "This server no longer knows the app."
       case .foreignCallback: "The app asked for a callback to an address that it is not registered with."
       case .foreignForm: "The form did not come from the sign-in page. Go back to the app and sign in from there."
@@ -52,7 +53,9 @@ enum SignInPage {
   /// - Parameters:
   ///   - app: the app that the visitor signs in to.
   ///   - problem: the reason for showing the form again; nil the first time.
-  static func form(_ state: SignInState, _ app: PageApp, _ entry: Entry = Entry(), problem: Problem? = nil) -> HTTPResponse {
+  static func form(_ state: SignInState, _ app: PageApp, _ entry: Entry = Entry(), problem: Problem? = nil)
+    -> HTTPResponse
+  {
     let content = """
       \(Page.badge(app.name))
       <h1>Sign in</h1>
@@ -65,7 +68,8 @@ enum SignInPage {
       </form>
       """
     return page(
-      problem, data: [("origin", state.origin ?? ""), ("callback", state.callbackURL ?? "")], content, script: formScript, formTarget: state.callbackURL.map(source))
+      problem, data: [("origin", state.origin ?? ""), ("callback", state.callbackURL ?? "")], content,
+      script: formScript, formTarget: state.callbackURL.map(source))
   }
 
   /// Hands the token to the app: in the callback's address, or in one message to the page that opened this one.
@@ -73,29 +77,41 @@ enum SignInPage {
   static func success(_ state: SignInState, token: String, cookie: String?) -> HTTPResponse {
     if let callback = state.callbackURL {
       let mark = callback.contains("?") ? "&" : "?"
-      let headers = [(name: "Location", value: "\(callback)\(mark)ckWebAuthToken=\(token)&ckSession=\(token)"), ("Cache-Control", "no-store")]
-      return HTTPResponse(status: 302, headers: headers + [("Referrer-Policy", "no-referrer")] + (cookie.map { [("Set-Cookie", $0)] } ?? []))
+      let headers = [
+        (name: "Location", value: "\(callback)\(mark)ckWebAuthToken=\(token)&ckSession=\(token)"),
+        ("Cache-Control", "no-store"),
+      ]
+      return HTTPResponse(
+        status: 302,
+        headers: headers + [("Referrer-Policy", "no-referrer")] + (cookie.map { [("Set-Cookie", $0)] } ?? []))
     }
     let unreachable = "You are signed in, but the page can't tell the app. Go back to the app and sign in from there."
     guard let origin = state.origin else {
-      return Page(title: "Sign in", content: "<h1>Signed in</h1>\n<p>\(Page.escaped(unreachable))</p>", cookie: cookie).response
+      return Page(title: "Sign in", content: "<h1>Signed in</h1>\n<p>\(Page.escaped(unreachable))</p>", cookie: cookie)
+        .response
     }
     return Page(
       title: "Sign in", data: [("origin", origin), ("token", token), ("unreachable", unreachable)],
-      content: "<h1>Signed in</h1>\n<p id=\"message\" role=\"status\">You are signed in. You can close this window.</p>", script: successScript, cookie: cookie
+      content:
+        "<h1>Signed in</h1>\n<p id=\"message\" role=\"status\">You are signed in. You can close this window.</p>",
+      script: successScript, cookie: cookie
     ).response
   }
 
   /// A page without a form. It tells the app and shows the visitor how to go on.
   static func ended(_ problem: Problem) -> HTTPResponse {
-    page(problem, data: [("reason", problem.sentence)], "<h1>Sign in</h1>\n\(Page.alert(problem.sentence))", script: endScript)
+    page(
+      problem, data: [("reason", problem.sentence)], "<h1>Sign in</h1>\n\(Page.alert(problem.sentence))",
+      script: endScript)
   }
 
   private static func page(
-    _ problem: Problem?, data: [(name: String, value: String)], _ content: String, script: String, formTarget: String? = nil
+    _ problem: Problem?, data: [(name: String, value: String)], _ content: String, script: String,
+    formTarget: String? = nil
   ) -> HTTPResponse {
     Page(
-      title: "Sign in", status: problem?.status ?? 200, retryAfter: problem?.retryAfter, data: data, content: content, script: script, formTarget: formTarget
+      title: "Sign in", status: problem?.status ?? 200, retryAfter: problem?.retryAfter, data: data, content: content,
+      script: script, formTarget: formTarget
     ).response
   }
 
@@ -132,7 +148,8 @@ enum SignInPage {
   /// The source expression of a URL in a content security policy: its origin, or its scheme for an app's own scheme and
   /// for a literal of IPv6, which policies can't spell.
   private static func source(_ url: String) -> String {
-    let isSpelled = url.hasPrefix("http://") && !url.hasPrefix("http://[") || url.hasPrefix("https://") && !url.hasPrefix("https://[")
+    let isSpelled =
+      url.hasPrefix("http://") && !url.hasPrefix("http://[") || url.hasPrefix("https://") && !url.hasPrefix("https://[")
     return isSpelled ? PageOrigin.origin(of: url) : String(url.prefix { $0 != ":" }) + ":"
   }
 }

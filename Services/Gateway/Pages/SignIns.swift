@@ -18,24 +18,30 @@ extension Gateway {
       return SignInPage.ended(.throttled(seconds: seconds))
     }
     let key = try await secrets.signingKey()
-    guard var state = request.query("state").flatMap({ SignInState(text: $0, verifiedWith: key, now: wallClock.now) }) else {
+    guard var state = request.query("state").flatMap({ SignInState(text: $0, verifiedWith: key, now: wallClock.now) })
+    else {
       return SignInPage.ended(.badLink)
     }
     if let asked = request.query("callbackURL") {
-      guard let registered = state.callbackURL, LoopbackCallback.allows(asked, registered: registered) else { return SignInPage.ended(.foreignCallback) }
+      guard let registered = state.callbackURL, LoopbackCallback.allows(asked, registered: registered) else {
+        return SignInPage.ended(.foreignCallback)
+      }
       state.callbackURL = asked
     }
     let app = await pageApp(of: state.container)
     guard request.method == .post else { return SignInPage.form(state, app) }
     guard isOwn(request) else { return SignInPage.ended(.foreignForm) }
-    guard request.body.count <= Self.bodyByteLimit, let form = FormBody(request.body), let name = form["name"], let password = form["password"] else {
+    guard request.body.count <= Self.bodyByteLimit, let form = FormBody(request.body), let name = form["name"],
+      let password = form["password"]
+    else {
       return SignInPage.form(state, app, problem: .incomplete)
     }
     let entry = SignInPage.Entry(name: name, isKept: form["keep"] != nil)
     let userName = name.trimmingSpaces()
     guard !userName.isEmpty, !password.isEmpty else { return SignInPage.form(state, app, entry, problem: .incomplete) }
     let message = SignIn(
-      container: state.container, environment: state.environment, userName: userName, password: password, isKept: entry.isKept,
+      container: state.container, environment: state.environment, userName: userName, password: password,
+      isKept: entry.isKept,
       clientAddress: request.remoteAddress, grant: state.grant.isEmpty ? nil : state.grant)
     let reply: SignIn.Reply
     do throws(RecordError) {
@@ -46,7 +52,9 @@ extension Gateway {
     }
     if reply.isOver == true { return SignInPage.ended(.revoked) }
     if let token = reply.webAuthToken {
-      return SignInPage.success(state, token: token, cookie: await cookie(of: state, userName: userName, token: token, isKept: entry.isKept, key, request))
+      return SignInPage.success(
+        state, token: token,
+        cookie: await cookie(of: state, userName: userName, token: token, isKept: entry.isKept, key, request))
     }
     return SignInPage.form(state, app, entry, problem: reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong)
   }

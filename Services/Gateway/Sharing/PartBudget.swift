@@ -41,8 +41,12 @@ final class PartBudget: Sendable {
       guard own <= limits.perUser, state.total + count <= limits.total else {
         state.refusedCount += 1
         return own > limits.perUser
-          ? RecordError(.throttled, "You have too many requests to several owners under way", retryAfter: RetryPlan.retryAfterSeconds)
-          : RecordError(.tryAgainLater, "The server has too many requests to several owners under way", retryAfter: RetryPlan.retryAfterSeconds)
+          ? RecordError(
+            .throttled, "You have too many requests to several owners under way",
+            retryAfter: RetryPlan.retryAfterSeconds)
+          : RecordError(
+            .tryAgainLater, "The server has too many requests to several owners under way",
+            retryAfter: RetryPlan.retryAfterSeconds)
       }
       state.total += count
       state.users[user] = own

@@ -61,15 +61,19 @@ struct SharedDatabase: Sendable {
   /// The owner to ask about a zone; the caller when the zone names no valid owner: the caller has no zone of that name
   /// here.
   func owner(of zone: ZoneReference) -> String {
-    guard let owner = zone.ownerRecordName, (1...Limit.nameByteCount).contains(owner.utf8.count), owner != DatabaseID.publicOwner else { return caller }
+    guard let owner = zone.ownerRecordName, (1...Limit.nameByteCount).contains(owner.utf8.count),
+      owner != DatabaseID.publicOwner
+    else { return caller }
     return owner
   }
 
   /// - Parameter suffix: of the request's identifier; tells several requests to one owner apart.
   func asked(of owner: String, suffix: String = "") -> DatabaseRequest {
-    let database = DatabaseID(container: request.database.container, environment: request.database.environment, owner: owner)
+    let database = DatabaseID(
+      container: request.database.container, environment: request.database.environment, owner: owner)
     return DatabaseRequest(
-      request.route, query: request.query, database: database, scope: .shared, caller: request.caller, requestID: request.requestID + suffix, baseURL: request.baseURL)
+      request.route, query: request.query, database: database, scope: .shared, caller: request.caller,
+      requestID: request.requestID + suffix, baseURL: request.baseURL)
   }
 
   func sharedZones() async throws(RecordError) -> [FetchSharedZones.Reply.Owner] {
@@ -97,7 +101,9 @@ struct SharedDatabase: Sendable {
   /// Asks several owners, at most `parallelCount` at a time.
   /// - Parameter body: makes the part for the owner at an index, only when that owner is asked.
   /// - Returns: one outcome per owner, in the owners' order.
-  func outcomes(of owners: [String], suffix: String = "", body: @escaping @Sendable (_ index: Int) -> [UInt8]) async -> [Outcome] {
+  func outcomes(of owners: [String], suffix: String = "", body: @escaping @Sendable (_ index: Int) -> [UInt8]) async
+    -> [Outcome]
+  {
     await withTaskGroup(of: (index: Int, outcome: Outcome).self) { group in
       var next = 0
       func ask() {
@@ -115,7 +121,9 @@ struct SharedDatabase: Sendable {
         outcomes[index] = outcome
         ask()
       }
-      return owners.indices.map { outcomes[$0] ?? .away(RecordError(.internalError, "The gateway asked no worker for an owner")) }
+      return owners.indices.map {
+        outcomes[$0] ?? .away(RecordError(.internalError, "The gateway asked no worker for an owner"))
+      }
     }
   }
 
@@ -127,11 +135,15 @@ struct SharedDatabase: Sendable {
       defer { holding.shrink(by: expected) }
       let answer = try await forwarding.forward(asked(of: owner, suffix: suffix), body: body)
       // A fault of one owner's data is no fault of the request.
-      if answer.reply.status >= 500 || answer.reply.status == RecordError(.throttled, "").status { return .away(answer.reply.error ?? Self.silence) }
+      if answer.reply.status >= 500 || answer.reply.status == RecordError(.throttled, "").status {
+        return .away(answer.reply.error ?? Self.silence)
+      }
       guard (200..<300).contains(answer.reply.status) else { return .refused(answer) }
       try holding.grow(by: answer.body.count)
       // Dropped because a worker with an unreadable answer is as good as away.
-      guard let json = try? JSONValue(parsing: answer.body) else { return .away(RecordError(.internalError, "A worker's answer can't be read")) }
+      guard let json = try? JSONValue(parsing: answer.body) else {
+        return .away(RecordError(.internalError, "A worker's answer can't be read"))
+      }
       return .answered(PartAnswer(json, byteCount: answer.body.count))
     } catch {
       return .away(error)
@@ -149,7 +161,9 @@ struct SharedDatabase: Sendable {
     return nil
   }
 
-  static func answer(_ output: JSONWriter) -> Answer<DatabaseRequest.Reply> { Answer(DatabaseRequest.Reply(status: 200), body: output.bytes) }
+  static func answer(_ output: JSONWriter) -> Answer<DatabaseRequest.Reply> {
+    Answer(DatabaseRequest.Reply(status: 200), body: output.bytes)
+  }
 }
 
 /// One owner's answer. It keeps the items as bytes, since a parsed document takes many times their memory.
@@ -182,7 +196,9 @@ struct PartAnswer: Sendable {
 
 extension JSONWriter {
   /// Writes an object's member that is an array.
-  mutating func array<Elements: Sequence>(_ name: String, of elements: Elements, write: (Elements.Element, inout JSONWriter) -> Void) {
+  mutating func array<Elements: Sequence>(
+    _ name: String, of elements: Elements, write: (Elements.Element, inout JSONWriter) -> Void
+  ) {
     key(name)
     beginArray()
     for element in elements { write(element, &self) }

@@ -54,10 +54,13 @@ extension SharedDatabase {
     }
     if let failure = failures.first, failures.count == pages.count { throw failure }
     token.forget(butOf: all.map(\.owner))
-    return Self.answer(pages.sorted { $0.owner.owner < $1.owner.owner }, token, tokenKeys: tokenKeys, moreComing: moreComing)
+    return Self.answer(
+      pages.sorted { $0.owner.owner < $1.owner.owner }, token, tokenKeys: tokenKeys, moreComing: moreComing)
   }
 
-  private static func answer(_ pages: [Page], _ token: SharedFeedToken, tokenKeys: [String], moreComing: Bool) -> Answer<DatabaseRequest.Reply> {
+  private static func answer(_ pages: [Page], _ token: SharedFeedToken, tokenKeys: [String], moreComing: Bool)
+    -> Answer<DatabaseRequest.Reply>
+  {
     var output = JSONWriter(reservingByteCount: 256 * (pages.count + 1))
     output.beginObject()
     output.key("zones")
@@ -74,7 +77,9 @@ extension SharedDatabase {
   }
 
   /// Each page begins with another owner, so that a busy owner does not hide the others.
-  private static func turned(_ owners: [FetchSharedZones.Reply.Owner], by token: SharedFeedToken) -> [FetchSharedZones.Reply.Owner] {
+  private static func turned(_ owners: [FetchSharedZones.Reply.Owner], by token: SharedFeedToken) -> [FetchSharedZones
+    .Reply.Owner]
+  {
     if owners.isEmpty { return [] }
     let start = Int(owners.reduce(UInt64(0)) { $0 &+ UInt64(token[$1.owner]?.sequence ?? 0) } % UInt64(owners.count))
     return Array(owners[start...] + owners[..<start])

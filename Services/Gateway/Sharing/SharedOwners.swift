@@ -39,7 +39,9 @@ final class SharedOwners: Sendable {
   }
 
   /// - Throws: `tryAgainLater` when the share service is away and no list of this user is remembered.
-  func zones(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> [FetchSharedZones.Reply.Owner] {
+  func zones(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError)
+    -> [FetchSharedZones.Reply.Owner]
+  {
     let key = Key(userRecordName: userRecordName, container: container, environment: environment)
     let (known, awayUntil) = state.withLock { ($0.known[key], $0.awayUntil) }
     if let known, let awayUntil, timing.now() < awayUntil { return known.owners }

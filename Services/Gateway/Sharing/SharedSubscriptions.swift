@@ -35,13 +35,16 @@ extension SharedDatabase {
     let ask = LookupSubscriptionsRequest.body(of: identifiers)
     let outcomes = await outcomes(of: try await places()) { _ in ask }
     if let answer = try wholeAnswer(outcomes) { return answer }
-    return Self.answer(merged(outcomes.map { ($0, Array(identifiers.indices)) }, identifiers: identifiers, count: identifiers.count))
+    return Self.answer(
+      merged(outcomes.map { ($0, Array(identifiers.indices)) }, identifiers: identifiers, count: identifiers.count))
   }
 
   func modifySubscriptions() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let json = try document()
     let operations = json["operations"]?.elements ?? []
-    guard json["operations"]?.kind == .array, operations.count <= Limit.operationsPerRequest, Self.namesEachOnce(operations) else {
+    guard json["operations"]?.kind == .array, operations.count <= Limit.operationsPerRequest,
+      Self.namesEachOnce(operations)
+    else {
       // The caller's own worker refuses requests that are wrong as a whole.
       return try await forwarding.forward(request, body: body)
     }
@@ -55,17 +58,27 @@ extension SharedDatabase {
         continue
       }
       let owner = try owner(of: operation)
-      if let part = made.firstIndex(where: { $0.owner == owner }) { made[part].indices.append(index) } else { made.append((owner, [index])) }
+      if let part = made.firstIndex(where: { $0.owner == owner }) {
+        made[part].indices.append(index)
+      } else {
+        made.append((owner, [index]))
+      }
     }
     // A part does not depend on the others, so that a repeated request repeats its parts exactly.
     let places = made.map(\.indices)
-    var parts = zip(await outcomes(of: made.map(\.owner)) { Self.body(of: places[$0], in: operations) }, places).map { ($0, $1) }
+    var parts = zip(await outcomes(of: made.map(\.owner)) { Self.body(of: places[$0], in: operations) }, places).map {
+      ($0, $1)
+    }
     if !deleted.isEmpty {
       let body = SubscriptionOperation.deletions(of: deleted.map(\.identifier))
       parts += await outcomes(of: everywhere, suffix: ":delete") { _ in body }.map { ($0, deleted.map(\.index)) }
     }
     if let answer = try wholeAnswer(parts.map(\.0)) { return answer }
-    for part in made { await deleteElsewhere(part.indices.compactMap { operations[$0]["subscription"]?["subscriptionID"]?.string }, butAt: part.owner, everywhere) }
+    for part in made {
+      await deleteElsewhere(
+        part.indices.compactMap { operations[$0]["subscription"]?["subscriptionID"]?.string }, butAt: part.owner,
+        everywhere)
+    }
     let identifiers = operations.map { $0["subscription"]?["subscriptionID"]?.string }
     return Self.answer(merged(parts, identifiers: identifiers, count: operations.count))
   }
@@ -95,7 +108,8 @@ extension SharedDatabase {
 
   /// Database subscriptions belong to the caller; others live with their zone's owner.
   private func owner(of operation: JSONValue) throws(RecordError) -> String {
-    guard let subscription = operation["subscription"], subscription.kind == .object, subscription["subscriptionType"]?.string?.lowercased() != "database"
+    guard let subscription = operation["subscription"], subscription.kind == .object,
+      subscription["subscriptionType"]?.string?.lowercased() != "database"
     else { return caller }
     return owner(of: try ZoneReference(of: subscription))
   }
@@ -117,13 +131,16 @@ extension SharedDatabase {
       case .refused: continue
       case .away(let error): for index in indices { failures[index] = error }
       case .answered(let answer):
-        for (index, item) in zip(indices, answer.items) where items[index]?.serverErrorCode != nil || items[index] == nil { items[index] = item }
+        for (index, item) in zip(indices, answer.items)
+        where items[index]?.serverErrorCode != nil || items[index] == nil { items[index] = item }
       }
     }
     var output = JSONWriter(reservingByteCount: 1024)
     output.beginObject()
     output.array("subscriptions", of: 0..<count) { index, output in
-      if let error = failures[index], items[index].map({ $0.serverErrorCode == ServerErrorCode.notFound.rawValue }) ?? true {
+      if let error = failures[index],
+        items[index].map({ $0.serverErrorCode == ServerErrorCode.notFound.rawValue }) ?? true
+      {
         Subscription.writeError(error, of: (index < identifiers.count ? identifiers[index] : nil) ?? "", to: &output)
       } else if let item = items[index] {
         output.raw(item.json)

@@ -35,18 +35,23 @@ extension SharedDatabase {
   /// Writes an error for each zone that the user should have from this owner.
   static func writeErrors(_ error: RecordError, of owner: FetchSharedZones.Reply.Owner, to output: inout JSONWriter) {
     for zone in owner.zones where zone.isActive {
-      ZoneDictionary.writeError(error, of: ZoneReference(zoneName: zone.zoneName, ownerRecordName: owner.owner), defaultOwner: owner.owner, to: &output)
+      ZoneDictionary.writeError(
+        error, of: ZoneReference(zoneName: zone.zoneName, ownerRecordName: owner.owner), defaultOwner: owner.owner,
+        to: &output)
     }
   }
 
   func lookUpZones() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let zones = try LookupZonesRequest.zones(of: try document())
-    return try await splitByZone(zones, pagesRecords: false) { places, _ in LookupZonesRequest.body(of: places.map { zones[$0] }) }
+    return try await splitByZone(zones, pagesRecords: false) { places, _ in
+      LookupZonesRequest.body(of: places.map { zones[$0] })
+    }
   }
 
   func fetchZoneChanges() async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     let json = try document()
-    return try await splitByZone(try ZoneChangesRequest.zones(of: json).map(\.zone), pagesRecords: true) { places, isShort in
+    return try await splitByZone(try ZoneChangesRequest.zones(of: json).map(\.zone), pagesRecords: true) {
+      places, isShort in
       ZoneChangesRequest.part(of: json, places: places, isShort: isShort)
     }
   }
@@ -60,15 +65,22 @@ extension SharedDatabase {
   /// - Parameter body: makes the part with the zones at some places. Short parts ask for one record of each zone at
   ///   most: progress, but no more.
   private func splitByZone(
-    _ zones: [ZoneReference], pagesRecords: Bool, body: @escaping @Sendable (_ places: [Int], _ isShort: Bool) -> [UInt8]
+    _ zones: [ZoneReference], pagesRecords: Bool,
+    body: @escaping @Sendable (_ places: [Int], _ isShort: Bool) -> [UInt8]
   ) async throws(RecordError) -> Answer<DatabaseRequest.Reply> {
     var parts: [Part] = []
     for (place, zone) in zones.enumerated() {
       let owner = owner(of: zone)
-      if let index = parts.firstIndex(where: { $0.owner == owner }) { parts[index].places.append(place) } else { parts.append(Part(owner: owner, places: [place])) }
+      if let index = parts.firstIndex(where: { $0.owner == owner }) {
+        parts[index].places.append(place)
+      } else {
+        parts.append(Part(owner: owner, places: [place]))
+      }
     }
     // A request to a single owner passes unchanged, and its failure fails the request, as in a private database.
-    if parts.count <= 1 { return try await forwarding.forward(asked(of: parts.first?.owner ?? caller), body: self.body) }
+    if parts.count <= 1 {
+      return try await forwarding.forward(asked(of: parts.first?.owner ?? caller), body: self.body)
+    }
     var outcomes: [Outcome] = []
     var byteCount = 0
     // Pages of records are asked for in waves: the bytes received so far decide how much the next owners may send.
@@ -84,7 +96,9 @@ extension SharedDatabase {
     if let answer = try wholeAnswer(outcomes) { return answer }
     var items: [Int: Result<PartAnswer.Item, RecordError>] = [:]
     for (part, outcome) in zip(parts, outcomes) {
-      for (place, result) in zip(part.places, try Self.items(of: outcome, count: part.places.count)) { items[place] = result }
+      for (place, result) in zip(part.places, try Self.items(of: outcome, count: part.places.count)) {
+        items[place] = result
+      }
     }
     var output = JSONWriter(reservingByteCount: byteCount + 256)
     output.beginObject()
@@ -99,12 +113,16 @@ extension SharedDatabase {
     return Self.answer(output)
   }
 
-  private static func items(of outcome: Outcome, count: Int) throws(RecordError) -> [Result<PartAnswer.Item, RecordError>] {
+  private static func items(of outcome: Outcome, count: Int) throws(RecordError) -> [Result<
+    PartAnswer.Item, RecordError
+  >] {
     switch outcome {
     case .away(let error): return Array(repeating: .failure(error), count: count)
     case .refused: return []
     case .answered(let answer):
-      guard answer.items.count == count else { throw RecordError(.internalError, "A worker's answer has zones that the request did not name") }
+      guard answer.items.count == count else {
+        throw RecordError(.internalError, "A worker's answer has zones that the request did not name")
+      }
       return answer.items.map { .success($0) }
     }
   }

@@ -38,16 +38,20 @@ extension Directory {
 
   /// - Returns: the token, 64 hex digits. It can't be shown again, because only its hash is stored.
   /// - Throws: `notFound` for the container.
-  func createAPIToken(_ container: ContainerID, _ environment: Environment, allowedOrigins: [String], callbackURL: String? = nil) throws -> String {
+  func createAPIToken(
+    _ container: ContainerID, _ environment: Environment, allowedOrigins: [String], callbackURL: String? = nil
+  ) throws -> String {
     let token = random.hex(byteCount: 32)
     try change {
       let key = try key(of: container)
       try connection.statement(
         SQL(
           "apiToken.insert",
-          "INSERT INTO apiToken (hash, beginning, container, environment, allowedOrigins, created, callbackURL) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+          "INSERT INTO apiToken (hash, beginning, container, environment, allowedOrigins, created, callbackURL) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+        )
       ).binding(
-        SHA256.hash(token), String(token.prefix(Self.shownCharacterCount)), key, environment.rawValue, allowedOrigins.joined(separator: "\n"), clock.now, callbackURL
+        SHA256.hash(token), String(token.prefix(Self.shownCharacterCount)), key, environment.rawValue,
+        allowedOrigins.joined(separator: "\n"), clock.now, callbackURL
       ).run()
     }
     return token
@@ -62,20 +66,25 @@ extension Directory {
       )
     ).all { row in
       APITokenRow(
-        beginning: row.text(0), container: try Self.containerID(row.text(1)), environment: try Self.environment(row.text(2)),
+        beginning: row.text(0), container: try Self.containerID(row.text(1)),
+        environment: try Self.environment(row.text(2)),
         allowedOrigins: Self.origins(row.text(3)), callbackURL: row.optionalText(5), created: row.int64(4))
     }
   }
 
   /// nil for a token that is unknown, revoked, or of another container or environment.
-  func permission(ofAPIToken token: String, _ container: ContainerID, _ environment: Environment) throws -> AppPermission? {
+  func permission(ofAPIToken token: String, _ container: ContainerID, _ environment: Environment) throws
+    -> AppPermission?
+  {
     let hash = Self.hash(ofAPIToken: token)
     let found = try connection.statement(
       SQL(
         "apiToken.get",
         "SELECT hash, allowedOrigins, callbackURL FROM apiToken JOIN container ON container.id = container WHERE hash = ?1 AND container.name = ?2 AND environment = ?3"
       )
-    ).binding(hash, container.rawValue, environment.rawValue).first { (hash: $0.blob(0), origins: $0.text(1), callbackURL: $0.optionalText(2)) }
+    ).binding(hash, container.rawValue, environment.rawValue).first {
+      (hash: $0.blob(0), origins: $0.text(1), callbackURL: $0.optionalText(2))
+    }
     guard let found, ConstantTime.areEqual(found.hash, hash) else { return nil }
     return AppPermission(allowedOrigins: Self.origins(found.origins), callbackURL: found.callbackURL)
   }
@@ -90,10 +99,16 @@ extension Directory {
   func revokeToken(_ token: String) throws {
     if try revokeWebAuthToken(token) { return }
     try change {
-      let hashes = try connection.statement(SQL("apiToken.find", "SELECT hash FROM apiToken WHERE hash = ?1 OR beginning = ?2"))
-        .binding(SHA256.hash(token.lowercased()), token.lowercased()).all { $0.blob(0) }
-      guard let hash = hashes.first else { throw RecordError(.notFound, "There is no token '\(token.prefix(Self.shownCharacterCount))…'") }
-      guard hashes.count == 1 else { throw RecordError(.badRequest, "Several tokens begin with '\(token)': give the whole token") }
+      let hashes = try connection.statement(
+        SQL("apiToken.find", "SELECT hash FROM apiToken WHERE hash = ?1 OR beginning = ?2")
+      )
+      .binding(SHA256.hash(token.lowercased()), token.lowercased()).all { $0.blob(0) }
+      guard let hash = hashes.first else {
+        throw RecordError(.notFound, "There is no token '\(token.prefix(Self.shownCharacterCount))…'")
+      }
+      guard hashes.count == 1 else {
+        throw RecordError(.badRequest, "Several tokens begin with '\(token)': give the whole token")
+      }
       try connection.statement(SQL("apiToken.delete", "DELETE FROM apiToken WHERE hash = ?1")).binding(hash).run()
       try endSessions(ofAPIToken: hash)
     }
@@ -104,20 +119,30 @@ extension Directory {
   ///   - userName: the user that the key acts as; nil: a new user is created with it.
   /// - Returns: the key's ID, 64 hex digits, and the record name of its user.
   /// - Throws: `notFound` for the container or the user.
-  func addServerKey(_ container: ContainerID, name: String?, pem: String, userName: String? = nil) throws -> (keyID: String, userRecordName: String) {
+  func addServerKey(_ container: ContainerID, name: String?, pem: String, userName: String? = nil) throws -> (
+    keyID: String, userRecordName: String
+  ) {
     let keyID = random.hex(byteCount: 32)
     return try change {
       let containerKey = try key(of: container)
-      let user = try userName.map(existingUser) ?? insertUser(NewUser(name: "key-" + keyID.prefix(Self.serviceUserCharacterCount)))
-      try connection.statement(SQL("serverKey.insert", "INSERT INTO serverKey (keyID, container, name, pem, created, user) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"))
-        .binding(keyID, containerKey, name, pem, clock.now, user.key).run()
+      let user =
+        try userName.map(existingUser)
+        ?? insertUser(NewUser(name: "key-" + keyID.prefix(Self.serviceUserCharacterCount)))
+      try connection.statement(
+        SQL(
+          "serverKey.insert",
+          "INSERT INTO serverKey (keyID, container, name, pem, created, user) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+      )
+      .binding(keyID, containerKey, name, pem, clock.now, user.key).run()
       return (keyID, user.recordName)
     }
   }
 
   /// The key and its user's record name; nil when the key is unknown, revoked or another container's, or its user is
   /// disabled.
-  func serverKey(_ keyID: String, _ container: ContainerID) throws -> (publicKey: P256PublicKey, userRecordName: String)? {
+  func serverKey(_ keyID: String, _ container: ContainerID) throws -> (
+    publicKey: P256PublicKey, userRecordName: String
+  )? {
     let found = try connection.statement(
       SQL(
         "serverKey.get",
@@ -144,20 +169,25 @@ extension Directory {
         """)
     ).all { row in
       ServerKeyRow(
-        keyID: row.text(0), container: try Self.containerID(row.text(1)), name: row.optionalText(2), userName: row.optionalText(4), created: row.int64(3))
+        keyID: row.text(0), container: try Self.containerID(row.text(1)), name: row.optionalText(2),
+        userName: row.optionalText(4), created: row.int64(3))
     }
   }
 
   /// - Throws: `notFound`.
   func revokeServerKey(_ keyID: String) throws {
     try change {
-      try connection.statement(SQL("serverKey.delete", "DELETE FROM serverKey WHERE keyID = ?1")).binding(keyID.lowercased()).run()
+      try connection.statement(SQL("serverKey.delete", "DELETE FROM serverKey WHERE keyID = ?1")).binding(
+        keyID.lowercased()
+      ).run()
       guard connection.changes > 0 else { throw RecordError(.notFound, "There is no key '\(keyID)'") }
     }
   }
 
   static func environment(_ name: String) throws -> Environment {
-    guard let environment = Environment(rawValue: name) else { throw RecordError(.internalError, "A stored environment has no valid name") }
+    guard let environment = Environment(rawValue: name) else {
+      throw RecordError(.internalError, "A stored environment has no valid name")
+    }
     return environment
   }
 

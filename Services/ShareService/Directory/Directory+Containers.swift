@@ -23,7 +23,8 @@ extension Directory {
   func createContainer(_ id: ContainerID) throws {
     do {
       try change {
-        try connection.statement(SQL("container.insert", "INSERT INTO container (name, created) VALUES (?1, ?2)")).binding(id.rawValue, clock.now).run()
+        try connection.statement(SQL("container.insert", "INSERT INTO container (name, created) VALUES (?1, ?2)"))
+          .binding(id.rawValue, clock.now).run()
       }
     } catch let error as SQLiteError where error.isUniqueViolation {
       throw RecordError(.exists, "The container '\(id.rawValue)' exists already")
@@ -32,16 +33,21 @@ extension Directory {
 
   /// Ascending by name.
   func containers() throws -> [ContainerRow] {
-    try connection.statement(SQL("container.list", "SELECT name, created, displayName, appURL FROM container ORDER BY name")).all { row in
+    try connection.statement(
+      SQL("container.list", "SELECT name, created, displayName, appURL FROM container ORDER BY name")
+    ).all { row in
       ContainerRow(
-        id: try Self.containerID(row.text(0)), created: row.int64(1), app: LookUpApp.Reply(displayName: row.optionalText(2), appURL: row.optionalText(3)))
+        id: try Self.containerID(row.text(0)), created: row.int64(1),
+        app: LookUpApp.Reply(displayName: row.optionalText(2), appURL: row.optionalText(3)))
     }
   }
 
   /// The display name and URL of a container's app.
   /// - Throws: `notFound`.
   func app(of id: ContainerID) throws -> LookUpApp.Reply {
-    let found = try connection.statement(SQL("container.app", "SELECT displayName, appURL FROM container WHERE name = ?1")).binding(id.rawValue)
+    let found = try connection.statement(
+      SQL("container.app", "SELECT displayName, appURL FROM container WHERE name = ?1")
+    ).binding(id.rawValue)
       .first { LookUpApp.Reply(displayName: $0.optionalText(0), appURL: $0.optionalText(1)) }
     guard let found else { throw Self.noContainer(id.rawValue) }
     return found
@@ -52,9 +58,12 @@ extension Directory {
   func setApp(of id: ContainerID, _ change: AppChange) throws -> LookUpApp.Reply {
     try self.change {
       let known = try app(of: id)
-      let app = LookUpApp.Reply(displayName: change.displayName ?? known.displayName, appURL: change.appURL ?? known.appURL)
-      try connection.statement(SQL("container.setApp", "UPDATE container SET displayName = ?2, appURL = ?3 WHERE name = ?1"))
-        .binding(id.rawValue, app.displayName, app.appURL).run()
+      let app = LookUpApp.Reply(
+        displayName: change.displayName ?? known.displayName, appURL: change.appURL ?? known.appURL)
+      try connection.statement(
+        SQL("container.setApp", "UPDATE container SET displayName = ?2, appURL = ?3 WHERE name = ?1")
+      )
+      .binding(id.rawValue, app.displayName, app.appURL).run()
       return app
     }
   }
@@ -64,7 +73,8 @@ extension Directory {
   /// - Throws: `notFound`.
   func deleteContainer(_ id: ContainerID) throws {
     try change {
-      try connection.statement(SQL("container.delete", "DELETE FROM container WHERE name = ?1")).binding(id.rawValue).run()
+      try connection.statement(SQL("container.delete", "DELETE FROM container WHERE name = ?1")).binding(id.rawValue)
+        .run()
       guard connection.changes > 0 else { throw Self.noContainer(id.rawValue) }
     }
     environments = environments.filter { $0.key.container != id }
@@ -78,14 +88,17 @@ extension Directory {
   }
 
   func keyIfPresent(of id: ContainerID) throws -> Int64? {
-    try connection.statement(SQL("container.key", "SELECT id FROM container WHERE name = ?1")).binding(id.rawValue).first { $0.int64(0) }
+    try connection.statement(SQL("container.key", "SELECT id FROM container WHERE name = ?1")).binding(id.rawValue)
+      .first { $0.int64(0) }
   }
 
   static func noContainer(_ name: String) -> RecordError { RecordError(.notFound, "There is no container '\(name)'") }
 
   /// Stored names passed this check when their containers were created.
   static func containerID(_ name: String) throws -> ContainerID {
-    guard let id = ContainerID(rawValue: name) else { throw RecordError(.internalError, "A stored container has no valid name") }
+    guard let id = ContainerID(rawValue: name) else {
+      throw RecordError(.internalError, "A stored container has no valid name")
+    }
     return id
   }
 }

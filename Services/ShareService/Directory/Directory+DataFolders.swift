@@ -15,14 +15,19 @@ extension Directory {
   private static func subject(ofShard shard: Int) -> String { "shard-\(shard)" }
 
   private func known(_ subject: String) throws -> Known? {
-    try connection.statement(SQL("dataEpoch.get", "SELECT epoch, nonce FROM dataEpoch WHERE subject = ?1")).binding(subject).first {
+    try connection.statement(SQL("dataEpoch.get", "SELECT epoch, nonce FROM dataEpoch WHERE subject = ?1")).binding(
+      subject
+    ).first {
       Known(epoch: $0.int64(0), nonce: $0.text(1))
     }
   }
 
   private func set(_ subject: String, _ known: Known) throws {
     try connection.statement(
-      SQL("dataEpoch.set", "INSERT INTO dataEpoch VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET epoch = excluded.epoch, nonce = excluded.nonce")
+      SQL(
+        "dataEpoch.set",
+        "INSERT INTO dataEpoch VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET epoch = excluded.epoch, nonce = excluded.nonce"
+      )
     ).binding(subject, known.epoch, known.nonce).run()
   }
 
@@ -30,7 +35,9 @@ extension Directory {
   /// restored from a backup.
   func claim(_ claim: ClaimFolder) throws -> ClaimFolder.Reply {
     let known = try known(claim.folder)
-    let hasShards = try connection.statement(SQL("dataEpoch.any", "SELECT count(*) FROM dataEpoch WHERE subject LIKE 'shard-%'")).first { $0.int64(0) } ?? 0 > 0
+    let hasShards =
+      try connection.statement(SQL("dataEpoch.any", "SELECT count(*) FROM dataEpoch WHERE subject LIKE 'shard-%'"))
+      .first { $0.int64(0) } ?? 0 > 0
     var isGranted = true
     if let known {
       isGranted =
@@ -50,9 +57,13 @@ extension Directory {
   }
 
   func note(_ message: NoteShardEpochs) throws {
-    let news = try message.epochs.filter { (0..<shardCount).contains($0.shard) }.filter { try known(Self.subject(ofShard: $0.shard))?.epoch ?? 0 < $0.epoch }
+    let news = try message.epochs.filter { (0..<shardCount).contains($0.shard) }.filter {
+      try known(Self.subject(ofShard: $0.shard))?.epoch ?? 0 < $0.epoch
+    }
     if news.isEmpty { return }
-    try change { for opened in news { try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: "")) } }
+    try change {
+      for opened in news { try set(Self.subject(ofShard: opened.shard), Known(epoch: opened.epoch, nonce: "")) }
+    }
   }
 
   /// Forgets the folder or shard in use, so that the present one is accepted at the next claim.
@@ -72,7 +83,10 @@ extension Directory {
     }
     subjects = try subjects.filter { try known($0) != nil }
     try change {
-      for subject in subjects { try connection.statement(SQL("dataEpoch.forget", "DELETE FROM dataEpoch WHERE subject = ?1")).binding(subject).run() }
+      for subject in subjects {
+        try connection.statement(SQL("dataEpoch.forget", "DELETE FROM dataEpoch WHERE subject = ?1")).binding(subject)
+          .run()
+      }
     }
     return subjects
   }
@@ -81,14 +95,21 @@ extension Directory {
 extension DirectoryFormat {
   /// `subject` is a folder (`data`, `assets`) or a shard (`shard-3`), `epoch` its epoch when last taken into use.
   /// `nonce` names the claimant of a folder and is empty for shards.
-  static let dataEpochTable = "CREATE TABLE dataEpoch (subject TEXT PRIMARY KEY, epoch INTEGER NOT NULL, nonce TEXT NOT NULL) WITHOUT ROWID;"
+  static let dataEpochTable =
+    "CREATE TABLE dataEpoch (subject TEXT PRIMARY KEY, epoch INTEGER NOT NULL, nonce TEXT NOT NULL) WITHOUT ROWID;"
 
   /// Shards that a worker held before the directory knew epochs exist somewhere, so they must not be created again.
   static func noteEarlierShards(in connection: Connection) throws {
     // Dropped because a map of an earlier format tells nothing about shards.
-    guard let map = try value("clusterMap", in: connection).flatMap({ try? MessagePackDecoder().decode(ClusterMap.self, from: $0) }) else { return }
+    guard
+      let map = try value("clusterMap", in: connection).flatMap({
+        try? MessagePackDecoder().decode(ClusterMap.self, from: $0)
+      })
+    else { return }
     for (shard, format) in (map.formats ?? []).enumerated() where format > 0 {
-      try connection.statement(SQL("dataEpoch.earlier", "INSERT INTO dataEpoch VALUES (?1, 1, '')")).binding("shard-\(shard)").run()
+      try connection.statement(SQL("dataEpoch.earlier", "INSERT INTO dataEpoch VALUES (?1, 1, '')")).binding(
+        "shard-\(shard)"
+      ).run()
     }
   }
 }

@@ -29,15 +29,23 @@ extension Directory {
   func deleteUser(_ name: String) throws -> Departure {
     try change {
       guard try userExists(name) else {
-        guard let departure = try departure(of: name) else { throw RecordError(.notFound, "There is no user '\(name)'") }
+        guard let departure = try departure(of: name) else {
+          throw RecordError(.notFound, "There is no user '\(name)'")
+        }
         return departure
       }
       let (key, recordName) = try existingUser(name)
-      let departure = Departure(recordName: recordName, name: try user(recordName: recordName)?.name ?? name, requested: clock.now, due: clock.now, isLast: false)
+      let departure = Departure(
+        recordName: recordName, name: try user(recordName: recordName)?.name ?? name, requested: clock.now,
+        due: clock.now, isLast: false)
       try connection.statement(SQL("serverKey.deleteUser", "DELETE FROM serverKey WHERE user = ?1")).binding(key).run()
       try connection.statement(SQL("user.delete", "DELETE FROM user WHERE id = ?1")).binding(key).run()
-      try connection.statement(SQL("departure.insert", "INSERT INTO departure (recordName, name, requested, due, isLast) VALUES (?1, ?2, ?3, ?4, 0)"))
-        .binding(departure.recordName, departure.name, departure.requested, departure.due).run()
+      try connection.statement(
+        SQL(
+          "departure.insert",
+          "INSERT INTO departure (recordName, name, requested, due, isLast) VALUES (?1, ?2, ?3, ?4, 0)")
+      )
+      .binding(departure.recordName, departure.name, departure.requested, departure.due).run()
       return departure
     }
   }
@@ -45,23 +53,32 @@ extension Directory {
   /// nil for a user who was never deleted, and for one whose data are all removed.
   func departure(of name: String) throws -> Departure? {
     try connection.statement(
-      SQL("departure.get", "SELECT recordName, name, requested, due, isLast FROM departure WHERE recordName = ?1 OR name = ?1 ORDER BY requested DESC")
+      SQL(
+        "departure.get",
+        "SELECT recordName, name, requested, due, isLast FROM departure WHERE recordName = ?1 OR name = ?1 ORDER BY requested DESC"
+      )
     ).binding(name).first(Self.departure)
   }
 
   /// Ascending by due time.
   func departures() throws -> [Departure] {
-    try connection.statement(SQL("departure.list", "SELECT recordName, name, requested, due, isLast FROM departure ORDER BY due, recordName")).all(Self.departure)
+    try connection.statement(
+      SQL("departure.list", "SELECT recordName, name, requested, due, isLast FROM departure ORDER BY due, recordName")
+    ).all(Self.departure)
   }
 
   /// Notes that the shards have removed a departure's data. After the first time the removal is repeated once.
   func finish(_ departure: Departure) throws {
     try change {
       if departure.isLast {
-        try connection.statement(SQL("departure.delete", "DELETE FROM departure WHERE recordName = ?1")).binding(departure.recordName).run()
+        try connection.statement(SQL("departure.delete", "DELETE FROM departure WHERE recordName = ?1")).binding(
+          departure.recordName
+        ).run()
       } else {
-        try connection.statement(SQL("departure.repeat", "UPDATE departure SET due = ?2, isLast = 1 WHERE recordName = ?1 AND NOT isLast"))
-          .binding(departure.recordName, clock.now + Self.departureGrace).run()
+        try connection.statement(
+          SQL("departure.repeat", "UPDATE departure SET due = ?2, isLast = 1 WHERE recordName = ?1 AND NOT isLast")
+        )
+        .binding(departure.recordName, clock.now + Self.departureGrace).run()
       }
     }
   }
@@ -69,7 +86,9 @@ extension Directory {
   /// The user's belongings in the directory besides their row.
   func holdings(ofUser name: String) throws -> UserHoldings {
     let (key, recordName) = try existingUser(name)
-    func count(_ statement: SQL, _ value: some SQLiteBindable) throws -> Int { try connection.statement(statement).binding(value).first { $0.int(0) } ?? 0 }
+    func count(_ statement: SQL, _ value: some SQLiteBindable) throws -> Int {
+      try connection.statement(statement).binding(value).first { $0.int(0) } ?? 0
+    }
     return UserHoldings(
       tokenCount: try count(SQL("webAuthToken.count", "SELECT count(*) FROM webAuthToken WHERE user = ?1"), key),
       sessionCount: try sessions(ofUser: recordName).count,
@@ -81,16 +100,21 @@ extension Directory {
     try connection.statement(
       SQL(
         "sharedZone.memberships",
-        "SELECT container, environment, owner, zoneName FROM sharedZone WHERE user = ?1 AND isActive ORDER BY container, environment, owner, zoneName")
-    ).binding(recordName).all { UserHoldings.Membership(container: $0.text(0), environment: $0.text(1), owner: $0.text(2), zoneName: $0.text(3)) }
+        "SELECT container, environment, owner, zoneName FROM sharedZone WHERE user = ?1 AND isActive ORDER BY container, environment, owner, zoneName"
+      )
+    ).binding(recordName).all {
+      UserHoldings.Membership(container: $0.text(0), environment: $0.text(1), owner: $0.text(2), zoneName: $0.text(3))
+    }
   }
 
   private func quota(ofUser key: Int64) throws -> Int64? {
-    try connection.statement(SQL("user.quotaByKey", "SELECT quotaByteCount FROM user WHERE id = ?1")).binding(key).first { $0.optionalInt64(0) } ?? nil
+    try connection.statement(SQL("user.quotaByKey", "SELECT quotaByteCount FROM user WHERE id = ?1")).binding(key).first
+    { $0.optionalInt64(0) } ?? nil
   }
 
   private static func departure(_ row: Statement) -> Departure {
-    Departure(recordName: row.text(0), name: row.text(1), requested: row.int64(2), due: row.int64(3), isLast: row.bool(4))
+    Departure(
+      recordName: row.text(0), name: row.text(1), requested: row.int64(2), due: row.int64(3), isLast: row.bool(4))
   }
 }
 

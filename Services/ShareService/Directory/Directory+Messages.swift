@@ -11,7 +11,9 @@ extension Directory {
   private static let answerLifetimeSeconds = 60
 
   func authenticate(_ message: Authenticate) throws -> Authenticate.Reply {
-    func refuse(_ refusal: Authenticate.Reply.Refusal) -> Authenticate.Reply { .init(refusal: refusal, lifetimeSeconds: Self.answerLifetimeSeconds) }
+    func refuse(_ refusal: Authenticate.Reply.Refusal) -> Authenticate.Reply {
+      .init(refusal: refusal, lifetimeSeconds: Self.answerLifetimeSeconds)
+    }
     let isOperator = message.userToken.map(isOperatorToken) ?? false
     guard let container = message.container else {
       return isOperator ? .init(isOperator: true, lifetimeSeconds: Self.answerLifetimeSeconds) : refuse(.userToken)
@@ -27,12 +29,17 @@ extension Directory {
       return refuse(.apiToken)
     }
     /// Adds the facts about the app and its sign-in page to every reply.
-    func reply(_ refusal: Authenticate.Reply.Refusal? = nil, user: String? = nil, isOperator: Bool = false, session: Authenticate.Reply.Session? = nil) throws
+    func reply(
+      _ refusal: Authenticate.Reply.Refusal? = nil, user: String? = nil, isOperator: Bool = false,
+      session: Authenticate.Reply.Session? = nil
+    ) throws
       -> Authenticate.Reply
     {
-      let lifetime = session.map { min(Self.answerLifetimeSeconds, Int($0.validity / 1000)) } ?? Self.answerLifetimeSeconds
+      let lifetime =
+        session.map { min(Self.answerLifetimeSeconds, Int($0.validity / 1000)) } ?? Self.answerLifetimeSeconds
       var reply = Authenticate.Reply(
-        refusal: refusal, userRecordName: user, isOperator: isOperator, allowedOrigins: app?.allowedOrigins ?? [], lifetimeSeconds: lifetime,
+        refusal: refusal, userRecordName: user, isOperator: isOperator, allowedOrigins: app?.allowedOrigins ?? [],
+        lifetimeSeconds: lifetime,
         standing: try user.flatMap { try standing(ofUser: $0, container, message.environment) })
       reply.callbackURL = app?.callbackURL
       reply.session = session
@@ -46,17 +53,24 @@ extension Directory {
       grant.user = .webAuthToken(SHA256.hash(userToken))
       return try reply(user: recordName)
     }
-    guard let environment = message.environment, let (recordName, name, token) = try session(userToken, container, environment) else { return try reply(.userToken) }
+    guard let environment = message.environment,
+      let (recordName, name, token) = try session(userToken, container, environment)
+    else { return try reply(.userToken) }
     grant.user = .session(name)
     let now = clock.now
     return try reply(
       user: recordName,
-      session: Authenticate.Reply.Session(rotationDelay: token.rotationDelay(sessions, now: now), validity: token.validity(sessions, now: now)))
+      session: Authenticate.Reply.Session(
+        rotationDelay: token.rotationDelay(sessions, now: now), validity: token.validity(sessions, now: now)))
   }
 
   /// The user of a server key. The asking gateway has the request, and verifies the signature.
-  private func authenticate(keyID: String, _ container: ContainerID, _ environment: Environment?) throws -> Authenticate.Reply {
-    guard let key = try serverKey(keyID, container) else { return .init(refusal: .userToken, lifetimeSeconds: Self.answerLifetimeSeconds) }
+  private func authenticate(keyID: String, _ container: ContainerID, _ environment: Environment?) throws
+    -> Authenticate.Reply
+  {
+    guard let key = try serverKey(keyID, container) else {
+      return .init(refusal: .userToken, lifetimeSeconds: Self.answerLifetimeSeconds)
+    }
     var reply = Authenticate.Reply(
       userRecordName: key.userRecordName, lifetimeSeconds: Self.answerLifetimeSeconds,
       standing: try standing(ofUser: key.userRecordName, container, environment))
@@ -69,7 +83,9 @@ extension Directory {
     guard let user = try user(recordName: message.userRecordName), !user.isDisabled else {
       throw RecordError(.notFound, "There is no user '\(message.userRecordName)'")
     }
-    var reply = LookUpUser.Reply(userRecordName: user.recordName, givenName: user.givenName, familyName: user.familyName, emailAddress: user.emailAddress)
+    var reply = LookUpUser.Reply(
+      userRecordName: user.recordName, givenName: user.givenName, familyName: user.familyName,
+      emailAddress: user.emailAddress)
     reply.phoneNumber = user.phoneNumber
     return reply
   }
@@ -78,11 +94,14 @@ extension Directory {
   func discover(_ message: DiscoverUsers) throws -> DiscoverUsers.Reply {
     DiscoverUsers.Reply(
       users: try message.lookups.map { lookup in
-        guard let found = try user(lookup), found.isDiscoverable || found.recordName == message.caller else { return nil }
+        guard let found = try user(lookup), found.isDiscoverable || found.recordName == message.caller else {
+          return nil
+        }
         // The addresses are shown to the user themselves, and to callers who knew them already.
         let isAddressKnown = lookup.emailAddress != nil || found.recordName == message.caller
         return LookUpUser.Reply(
-          userRecordName: found.recordName, givenName: found.givenName, familyName: found.familyName, emailAddress: isAddressKnown ? found.emailAddress : nil)
+          userRecordName: found.recordName, givenName: found.givenName, familyName: found.familyName,
+          emailAddress: isAddressKnown ? found.emailAddress : nil)
       })
   }
 
@@ -93,7 +112,8 @@ extension Directory {
       users: try message.lookups.prefix(IdentifyUsers.countLimit).map { lookup in
         try user(lookup).map {
           var identity = IdentifyUsers.Identity(
-            userRecordName: $0.recordName, givenName: $0.givenName, familyName: $0.familyName, emailAddress: $0.emailAddress, phoneNumber: $0.phoneNumber)
+            userRecordName: $0.recordName, givenName: $0.givenName, familyName: $0.familyName,
+            emailAddress: $0.emailAddress, phoneNumber: $0.phoneNumber)
           identity.isDiscoverable = $0.isDiscoverable
           return identity
         }
@@ -119,7 +139,8 @@ extension Directory {
   func fetchSchema(_ message: FetchSchema) throws -> FetchSchema.Reply {
     let key = EnvironmentKey(container: message.container, environment: message.environment)
     let state = try environment(key)
-    var reply = FetchSchema.Reply(version: state.version, models: state.models, latestModelHash: state.latestModelHash, schema: state.schema)
+    var reply = FetchSchema.Reply(
+      version: state.version, models: state.models, latestModelHash: state.latestModelHash, schema: state.schema)
     if state.generation > 0 { reply.generation = state.generation }
     reply.userRoles = try userRoles(in: key)
     let rules = try rules(of: key)
@@ -127,5 +148,7 @@ extension Directory {
     return reply
   }
 
-  nonisolated private func isOperatorToken(_ token: String) -> Bool { ConstantTime.areEqual(SHA256.hash(token), operatorTokenHash) }
+  nonisolated private func isOperatorToken(_ token: String) -> Bool {
+    ConstantTime.areEqual(SHA256.hash(token), operatorTokenHash)
+  }
 }

@@ -19,9 +19,13 @@ extension Directory {
   }
 
   /// The user's roles and quota for `Authenticate`; nil for the many users without any.
-  func standing(ofUser recordName: String, _ container: ContainerID, _ environment: Environment?) throws -> UserStanding? {
+  func standing(ofUser recordName: String, _ container: ContainerID, _ environment: Environment?) throws
+    -> UserStanding?
+  {
     let quota =
-      try connection.statement(SQL("user.quota", "SELECT quotaByteCount FROM user WHERE recordName = ?1")).binding(recordName)
+      try connection.statement(SQL("user.quota", "SELECT quotaByteCount FROM user WHERE recordName = ?1")).binding(
+        recordName
+      )
       .first { $0.optionalInt64(0) } ?? nil
     var roles: [String] = []
     if let environment {
@@ -46,7 +50,10 @@ extension Directory {
     try change {
       let user = try existingUser(name).key
       try connection.statement(
-        SQL("userRole.insert", "INSERT INTO userRole (user, container, environment, role, granted) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING")
+        SQL(
+          "userRole.insert",
+          "INSERT INTO userRole (user, container, environment, role, granted) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING"
+        )
       ).binding(user, try self.key(of: key.container), key.environment.rawValue, role, clock.now).run()
       try raiseVersion(of: key)
     }
@@ -58,9 +65,13 @@ extension Directory {
     try change {
       let user = try existingUser(name).key
       try connection.statement(
-        SQL("userRole.delete", "DELETE FROM userRole WHERE user = ?1 AND container = ?2 AND environment = ?3 AND role = ?4")
+        SQL(
+          "userRole.delete",
+          "DELETE FROM userRole WHERE user = ?1 AND container = ?2 AND environment = ?3 AND role = ?4")
       ).binding(user, try self.key(of: key.container), key.environment.rawValue, role).run()
-      guard connection.changes > 0 else { throw RecordError(.notFound, "The user '\(name)' does not have the role '\(role)' in \(key)") }
+      guard connection.changes > 0 else {
+        throw RecordError(.notFound, "The user '\(name)' does not have the role '\(role)' in \(key)")
+      }
       try raiseVersion(of: key)
     }
     environments[key] = nil
@@ -68,8 +79,11 @@ extension Directory {
 
   /// Raises the schema's version, by which workers notice changed roles and rules. Within a change.
   func raiseVersion(of key: EnvironmentKey) throws {
-    try connection.statement(SQL("environment.raise", "UPDATE environment SET version = ?3 WHERE container = ?1 AND name = ?2"))
-      .binding(try self.key(of: key.container), key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection)).run()
+    try connection.statement(
+      SQL("environment.raise", "UPDATE environment SET version = ?3 WHERE container = ?1 AND name = ?2")
+    )
+    .binding(try self.key(of: key.container), key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection))
+    .run()
   }
 
   /// The roles of an environment's users by record name, each ascending; nil when no user has any.
@@ -82,7 +96,9 @@ extension Directory {
         SELECT user.recordName, userRole.role FROM userRole JOIN user ON user.id = userRole.user
         WHERE userRole.container = ?1 AND userRole.environment = ?2 ORDER BY userRole.role
         """)
-    ).binding(try self.key(of: key.container), key.environment.rawValue).forEach { roles[$0.text(0), default: []].append($0.text(1)) }
+    ).binding(try self.key(of: key.container), key.environment.rawValue).forEach {
+      roles[$0.text(0), default: []].append($0.text(1))
+    }
     return roles.isEmpty ? nil : roles
   }
 
@@ -97,9 +113,12 @@ extension Directory {
         WHERE ?1 IS NULL OR container.name = ?1 ORDER BY container.name, userRole.environment, userRole.role, user.name
         """)
     ).binding(container?.rawValue).all { row in
-      guard let environment = Environment(rawValue: row.text(3)) else { throw RecordError(.internalError, "A stored role has no valid environment") }
+      guard let environment = Environment(rawValue: row.text(3)) else {
+        throw RecordError(.internalError, "A stored role has no valid environment")
+      }
       return RoleRow(
-        user: row.text(0), userRecordName: row.text(1), container: try Self.containerID(row.text(2)), environment: environment, role: row.text(4),
+        user: row.text(0), userRecordName: row.text(1), container: try Self.containerID(row.text(2)),
+        environment: environment, role: row.text(4),
         granted: row.int64(5))
     }
   }
@@ -111,7 +130,9 @@ extension Directory {
   func setQuota(_ byteCount: Int64?, ofUser name: String) throws -> String {
     try change {
       let (key, recordName) = try existingUser(name)
-      try connection.statement(SQL("user.setQuota", "UPDATE user SET quotaByteCount = ?2 WHERE id = ?1")).binding(key, byteCount).run()
+      try connection.statement(SQL("user.setQuota", "UPDATE user SET quotaByteCount = ?2 WHERE id = ?1")).binding(
+        key, byteCount
+      ).run()
       return recordName
     }
   }

@@ -23,7 +23,9 @@ extension Directory {
   func setRules(_ rules: EnvironmentRules, of key: EnvironmentKey, isDryRun: Bool) throws {
     let state = try environment(key)
     if !rules.unique.isEmpty {
-      guard !state.models.isEmpty else { throw RecordError(.badRequest, "\(key) has no model yet: push one first, because rules name its entities") }
+      guard !state.models.isEmpty else {
+        throw RecordError(.badRequest, "\(key) has no model yet: push one first, because rules name its entities")
+      }
       let problems = rules.problems(in: NamedModel.all(of: state.models, latest: state.latestModelHash))
       guard problems.isEmpty else { throw RecordError(.badRequest, problems.joined(separator: " ")) }
     }
@@ -45,8 +47,10 @@ extension Directory {
 
   /// Within a change: the hash as stored at this point of the change.
   func latestModelHash(of key: EnvironmentKey) throws -> String? {
-    try connection.statement(SQL("environment.latest", "SELECT latestModel FROM environment WHERE container = ?1 AND name = ?2"))
-      .binding(try self.key(of: key.container), key.environment.rawValue).first { $0.optionalText(0) } ?? nil
+    try connection.statement(
+      SQL("environment.latest", "SELECT latestModel FROM environment WHERE container = ?1 AND name = ?2")
+    )
+    .binding(try self.key(of: key.container), key.environment.rawValue).first { $0.optionalText(0) } ?? nil
   }
 
   /// Within a change. An environment without a row keeps having no rules.

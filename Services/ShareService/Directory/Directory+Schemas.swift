@@ -49,14 +49,23 @@ extension Directory {
     if let state = environments[key] { return state }
     let container = try self.key(of: key.container)
     var state =
-      try connection.statement(SQL("environment.get", "SELECT version, schema, latestModel, generation FROM environment WHERE container = ?1 AND name = ?2"))
+      try connection.statement(
+        SQL(
+          "environment.get",
+          "SELECT version, schema, latestModel, generation FROM environment WHERE container = ?1 AND name = ?2")
+      )
       .binding(container, key.environment.rawValue).first { row in
         EnvironmentState(
-          version: row.int64(0), schema: try SchemaParser.parse(row.text(1)).inEnvironment, models: [:], latestModelHash: row.optionalText(2),
+          version: row.int64(0), schema: try SchemaParser.parse(row.text(1)).inEnvironment, models: [:],
+          latestModelHash: row.optionalText(2),
           generation: row.int64(3))
       } ?? .initial
-    try connection.statement(SQL("model.list", "SELECT hash, contents FROM model WHERE container = ?1 AND environment = ?2"))
-      .binding(container, key.environment.rawValue).forEach { row in state.models[row.text(0)] = try ModelReader.read(row.blob(1)) }
+    try connection.statement(
+      SQL("model.list", "SELECT hash, contents FROM model WHERE container = ?1 AND environment = ?2")
+    )
+    .binding(container, key.environment.rawValue).forEach { row in
+      state.models[row.text(0)] = try ModelReader.read(row.blob(1))
+    }
     environments[key] = state
     return state
   }
@@ -69,7 +78,8 @@ extension Directory {
   }
 
   private static func merging(_ model: PushedModel, into schema: Schema) -> Schema {
-    schema.merging(SchemaGenerator.schema(for: model.index, configuration: model.configuration), replacesConflicts: true)
+    schema.merging(
+      SchemaGenerator.schema(for: model.index, configuration: model.configuration), replacesConflicts: true)
   }
 
   /// The refusals that `promote` would add once the model is in production while development may lack it.
@@ -77,7 +87,9 @@ extension Directory {
     let production = try environment(EnvironmentKey(container: container, environment: .production)).schema
     let development = try environment(EnvironmentKey(container: container, environment: .development)).schema
     let known = Set(SchemaDiff(from: production, to: development).refusals)
-    return SchemaDiff(from: Self.merging(model, into: production), to: development).refusals.filter { !known.contains($0) }
+    return SchemaDiff(from: Self.merging(model, into: production), to: development).refusals.filter {
+      !known.contains($0)
+    }
   }
 
   /// Adapts an environment's schema to a model: development accepts every change, production only additions.
@@ -124,14 +136,19 @@ extension Directory {
     let merged = production.schema.merging(development.schema, replacesConflicts: false)
     if isDryRun { return .changed(added: diff.added, schema: merged) }
     try update(target) {
-      for (hash, model) in development.models.sorted(by: { $0.key < $1.key }) where SchemaGate.schemaGap(ModelIndex(model), merged).isEmpty {
+      for (hash, model) in development.models.sorted(by: { $0.key < $1.key })
+      where SchemaGate.schemaGap(ModelIndex(model), merged).isEmpty {
         try copyModel(hash, from: source, to: target)
       }
-      let latest = try development.latestModelHash.flatMap { try isStored($0, in: target) ? $0 : nil } ?? production.latestModelHash
+      let latest =
+        try development.latestModelHash.flatMap { try isStored($0, in: target) ? $0 : nil }
+        ?? production.latestModelHash
       return (merged, latest)
     } and: {
       let latest = try latestModelHash(of: target)
-      let models = production.models.merging(development.models.filter { SchemaGate.schemaGap(ModelIndex($0.value), merged).isEmpty }) { $1 }
+      let models = production.models.merging(
+        development.models.filter { SchemaGate.schemaGap(ModelIndex($0.value), merged).isEmpty }
+      ) { $1 }
       try promoteRules(from: source, to: target, models: NamedModel.all(of: models, latest: latest))
     }
     return .changed(added: diff.added, schema: merged)
@@ -169,9 +186,11 @@ extension Directory {
     for field in fields {
       try Self.checkName(field.recordType)
       try Self.checkName(field.field)
-      types[field.recordType, default: []].append(Schema.Field(standard: field.field, field.type, isEncrypted: field.isEncrypted))
+      types[field.recordType, default: []].append(
+        Schema.Field(standard: field.field, field.type, isEncrypted: field.isEncrypted))
     }
-    let added = Schema(recordTypes: types.map { Schema.RecordType(name: $0, fields: $1, grants: Schema.Grant.forMirroredTypes) })
+    let added = Schema(
+      recordTypes: types.map { Schema.RecordType(name: $0, fields: $1, grants: Schema.Grant.forMirroredTypes) })
     let merged = state.schema.merging(added, replacesConflicts: true).inEnvironment
     let diff = SchemaDiff(from: state.schema, to: merged)
     if let refusal = diff.refusals.first { throw RecordError(.badRequest, refusal.reason) }
@@ -186,7 +205,8 @@ extension Directory {
   /// Makes one durable change of an environment.
   /// - Parameter last: runs after the environment's row is written.
   private func update(
-    _ key: EnvironmentKey, beginsGeneration: Bool = false, _ body: () throws -> (schema: Schema, latestModel: String?), and last: () throws -> Void = {}
+    _ key: EnvironmentKey, beginsGeneration: Bool = false, _ body: () throws -> (schema: Schema, latestModel: String?),
+    and last: () throws -> Void = {}
   ) throws {
     try change {
       let container = try self.key(of: key.container)
@@ -200,7 +220,8 @@ extension Directory {
             generation = generation + excluded.generation
           """)
       ).binding(
-        container, key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection), SchemaPrinter.text(of: schema), latestModel,
+        container, key.environment.rawValue, try DirectoryFormat.nextVersion(in: connection),
+        SchemaPrinter.text(of: schema), latestModel,
         beginsGeneration ? 1 : 0
       ).run()
       try last()
@@ -215,12 +236,19 @@ extension Directory {
 
   private func insert(_ contents: [UInt8], _ hash: String, into key: EnvironmentKey) throws {
     let container = try self.key(of: key.container)
-    if key.environment == .production, try !isStored(hash, in: key), try modelCount(in: key) >= Self.productionModelLimit {
+    if key.environment == .production, try !isStored(hash, in: key),
+      try modelCount(in: key) >= Self.productionModelLimit
+    {
       throw RecordError(
-        .badRequest, "Production has \(Self.productionModelLimit) models, which is the limit, because devices may still use each of them")
+        .badRequest,
+        "Production has \(Self.productionModelLimit) models, which is the limit, because devices may still use each of them"
+      )
     }
     try connection.statement(
-      SQL("model.set", "INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET contents = excluded.contents, pushed = excluded.pushed")
+      SQL(
+        "model.set",
+        "INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET contents = excluded.contents, pushed = excluded.pushed"
+      )
     ).binding(container, key.environment.rawValue, hash, contents, clock.now).run()
     guard key.environment == .development else { return }
     try connection.statement(
@@ -246,19 +274,25 @@ extension Directory {
   }
 
   private func isStored(_ hash: String, in key: EnvironmentKey) throws -> Bool {
-    try connection.statement(SQL("model.has", "SELECT 1 FROM model WHERE container = ?1 AND environment = ?2 AND hash = ?3"))
-      .binding(try self.key(of: key.container), key.environment.rawValue, hash).first { _ in true } ?? false
+    try connection.statement(
+      SQL("model.has", "SELECT 1 FROM model WHERE container = ?1 AND environment = ?2 AND hash = ?3")
+    )
+    .binding(try self.key(of: key.container), key.environment.rawValue, hash).first { _ in true } ?? false
   }
 
   private static func checkFieldCounts(_ schema: Schema) throws {
     for type in schema.recordTypes where type.fields.count > Limit.fieldsPerRecordType {
-      throw RecordError(.badRequest, "The record type '\(type.name)' would have \(type.fields.count) fields; it may have \(Limit.fieldsPerRecordType)")
+      throw RecordError(
+        .badRequest,
+        "The record type '\(type.name)' would have \(type.fields.count) fields; it may have \(Limit.fieldsPerRecordType)"
+      )
     }
   }
 
   /// Saved names become part of the schema text, which must be printable and readable again.
   private static func checkName(_ name: String) throws {
-    let isSpellable = name.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\"") } && !name.hasPrefix("___")
+    let isSpellable =
+      name.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\"") } && !name.hasPrefix("___")
     guard isSpellable, (1...Limit.nameByteCount).contains(name.utf8.count) else {
       throw RecordError(.badRequest, "'\(name.prefix(64))' can't be the name of a record type or field")
     }

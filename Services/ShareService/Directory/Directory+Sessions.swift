@@ -24,7 +24,8 @@ extension Directory {
   ///   meanwhile.
   /// - Throws: `notFound` for the container.
   func createSession(
-    forUser userKey: Int64, passwordHash: String, _ container: ContainerID, _ environment: Environment, isKept: Bool, apiToken: [UInt8]? = nil
+    forUser userKey: Int64, passwordHash: String, _ container: ContainerID, _ environment: Environment, isKept: Bool,
+    apiToken: [UInt8]? = nil
   ) throws -> String? {
     let token = SessionPolicy.token(random.bytes(64))
     let name = random.hex(byteCount: 8)
@@ -40,8 +41,10 @@ extension Directory {
       try connection.statement(
         SQL(
           "session.insert",
-          "INSERT INTO session (name, user, container, environment, lifetime, created, expires, apiToken) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
-      ).binding(name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime, apiToken).run()
+          "INSERT INTO session (name, user, container, environment, lifetime, created, expires, apiToken) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+        )
+      ).binding(name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime, apiToken)
+        .run()
       let session = connection.lastInsertRowID
       try insertSessionToken(token, session: session, created: now, expires: now + lifetime)
       try connection.statement(
@@ -57,7 +60,9 @@ extension Directory {
   }
 
   /// The user and validity of a token that counts; nil for any other token, and for another container or environment.
-  func session(_ token: String, _ container: ContainerID, _ environment: Environment) throws -> (userRecordName: String, name: String, token: SessionToken)? {
+  func session(_ token: String, _ container: ContainerID, _ environment: Environment) throws -> (
+    userRecordName: String, name: String, token: SessionToken
+  )? {
     let hash = SHA256.hash(token)
     let now = clock.now
     let found = try connection.statement(
@@ -92,7 +97,10 @@ extension Directory {
         WHERE hash = ?1 AND NOT user.isDisabled
         """)
     ).binding(hash).first {
-      (session: $0.int64(0), lifetime: $0.int64(1), token: SessionToken(created: $0.int64(2), expires: $0.int64(3), isRotated: $0.bool(4)))
+      (
+        session: $0.int64(0), lifetime: $0.int64(1),
+        token: SessionToken(created: $0.int64(2), expires: $0.int64(3), isRotated: $0.bool(4))
+      )
     }
     guard let found else { return nil }
     let successor = SessionPolicy.successor(of: token, key: signingKey)
@@ -101,10 +109,14 @@ extension Directory {
     guard found.token.expires > now, found.token.rotationDelay(sessions, now: now) == 0 else { return nil }
     try change {
       try sweepSessions(now)
-      try connection.statement(SQL("sessionToken.rotate", "UPDATE sessionToken SET isRotated = 1, expires = ?2 WHERE hash = ?1"))
-        .binding(hash, min(found.token.expires, now + sessions.grace)).run()
+      try connection.statement(
+        SQL("sessionToken.rotate", "UPDATE sessionToken SET isRotated = 1, expires = ?2 WHERE hash = ?1")
+      )
+      .binding(hash, min(found.token.expires, now + sessions.grace)).run()
       try insertSessionToken(successor, session: found.session, created: now, expires: now + found.lifetime)
-      try connection.statement(SQL("session.extend", "UPDATE session SET expires = ?2 WHERE id = ?1")).binding(found.session, now + found.lifetime).run()
+      try connection.statement(SQL("session.extend", "UPDATE session SET expires = ?2 WHERE id = ?1")).binding(
+        found.session, now + found.lifetime
+      ).run()
     }
     return successor
   }
@@ -122,7 +134,8 @@ extension Directory {
         """)
     ).binding(clock.now, userName).all { row in
       SessionRow(
-        name: row.text(0), userName: row.text(1), container: try Self.containerID(row.text(2)), environment: try Self.environment(row.text(3)),
+        name: row.text(0), userName: row.text(1), container: try Self.containerID(row.text(2)),
+        environment: try Self.environment(row.text(3)),
         created: row.int64(4), expires: row.int64(5))
     }
   }
@@ -142,18 +155,25 @@ extension Directory {
 
   /// Ends the sessions that began with an API token; within a change.
   func endSessions(ofAPIToken hash: [UInt8]) throws {
-    try connection.statement(SQL("session.deleteAPIToken", "DELETE FROM session WHERE apiToken = ?1")).binding(hash).run()
+    try connection.statement(SQL("session.deleteAPIToken", "DELETE FROM session WHERE apiToken = ?1")).binding(hash)
+      .run()
   }
 
   private func insertSessionToken(_ token: String, session: Int64, created: Int64, expires: Int64) throws {
-    try connection.statement(SQL("sessionToken.insert", "INSERT INTO sessionToken (hash, session, created, expires) VALUES (?1, ?2, ?3, ?4)"))
-      .binding(SHA256.hash(token), session, created, expires).run()
+    try connection.statement(
+      SQL("sessionToken.insert", "INSERT INTO sessionToken (hash, session, created, expires) VALUES (?1, ?2, ?3, ?4)")
+    )
+    .binding(SHA256.hash(token), session, created, expires).run()
   }
 
   /// Within a change.
   private func sweepSessions(_ now: Int64) throws {
-    try connection.statement(SQL("session.sweep", "DELETE FROM session WHERE expires < ?1")).binding(now - SessionPolicy.grantMemory).run()
-    try connection.statement(SQL("sessionToken.sweep", "DELETE FROM sessionToken WHERE expires < ?1")).binding(now - SessionPolicy.memory).run()
+    try connection.statement(SQL("session.sweep", "DELETE FROM session WHERE expires < ?1")).binding(
+      now - SessionPolicy.grantMemory
+    ).run()
+    try connection.statement(SQL("sessionToken.sweep", "DELETE FROM sessionToken WHERE expires < ?1")).binding(
+      now - SessionPolicy.memory
+    ).run()
   }
 
   // MARK: Signatures
@@ -162,12 +182,20 @@ extension Directory {
   /// - Returns: for each, true when it is new or was claimed by the same request before.
   func claim(_ claims: [ClaimSignature]) throws -> [Bool] {
     try change {
-      try connection.statement(SQL("usedSignature.sweep", "DELETE FROM usedSignature WHERE expires < ?1")).binding(clock.now).run()
+      try connection.statement(SQL("usedSignature.sweep", "DELETE FROM usedSignature WHERE expires < ?1")).binding(
+        clock.now
+      ).run()
       return try claims.map { claim in
-        try connection.statement(SQL("usedSignature.insert", "INSERT INTO usedSignature (digest, request, expires) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"))
-          .binding(claim.digest, claim.requestID, claim.expiry).run()
+        try connection.statement(
+          SQL(
+            "usedSignature.insert",
+            "INSERT INTO usedSignature (digest, request, expires) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")
+        )
+        .binding(claim.digest, claim.requestID, claim.expiry).run()
         if connection.changes > 0 { return true }
-        let owner = try connection.statement(SQL("usedSignature.get", "SELECT request FROM usedSignature WHERE digest = ?1")).binding(claim.digest).first { $0.text(0) }
+        let owner = try connection.statement(
+          SQL("usedSignature.get", "SELECT request FROM usedSignature WHERE digest = ?1")
+        ).binding(claim.digest).first { $0.text(0) }
         return owner == claim.requestID
       }
     }

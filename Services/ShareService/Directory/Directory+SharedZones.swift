@@ -34,14 +34,17 @@ extension Directory {
       // Swift would take names for equal that differ only in their normalisation. That can't happen: zones and users
       // have ASCII names.
       var known = Dictionary(
-        try sharedZones(ofShard: page.shard, after: page.after, through: page.through).map { ($0.zone.key, $0) }, uniquingKeysWith: { first, _ in first })
+        try sharedZones(ofShard: page.shard, after: page.after, through: page.through).map { ($0.zone.key, $0) },
+        uniquingKeysWith: { first, _ in first })
       var (correctedCount, grown) = (0, Set<SharedZoneUser>())
       for zone in page.zones where try keyIfPresent(of: zone.key.database.container) != nil {
         let found = known.removeValue(forKey: zone.key)
         let former = found?.zone
         if former == zone || found.map({ $0.number > page.number }) ?? false { continue }
         // An ended access that was forgotten for lack of room stays forgotten.
-        if former == nil, !zone.isActive, try sharedZoneCount(of: SharedZoneUser(zone.key)) >= Self.sharedZoneLimit { continue }
+        if former == nil, !zone.isActive, try sharedZoneCount(of: SharedZoneUser(zone.key)) >= Self.sharedZoneLimit {
+          continue
+        }
         if try write(zone, unlessOlder: false, number: page.number) { grown.insert(SharedZoneUser(zone.key)) }
         correctedCount += 1
       }
@@ -70,15 +73,18 @@ extension Directory {
 
   /// The numbers of active accesses and of remembered ended ones.
   func sharedZoneCounts() throws -> (active: Int64, ended: Int64) {
-    try connection.statement(SQL("sharedZone.counts", "SELECT count(*), coalesce(sum(isActive), 0) FROM sharedZone")).first {
-      (active: $0.int64(1), ended: $0.int64(0) - $0.int64(1))
-    } ?? (0, 0)
+    try connection.statement(SQL("sharedZone.counts", "SELECT count(*), coalesce(sum(isActive), 0) FROM sharedZone"))
+      .first {
+        (active: $0.int64(1), ended: $0.int64(0) - $0.int64(1))
+      } ?? (0, 0)
   }
 
   /// Within a change: the environment's databases begin anew, and so do the sequences that order their reports.
   func forgetSharedZones(in key: EnvironmentKey) throws {
-    try connection.statement(SQL("sharedZone.deleteEnvironment", "DELETE FROM sharedZone WHERE container = ?1 AND environment = ?2"))
-      .binding(key.container.rawValue, key.environment.rawValue).run()
+    try connection.statement(
+      SQL("sharedZone.deleteEnvironment", "DELETE FROM sharedZone WHERE container = ?1 AND environment = ?2")
+    )
+    .binding(key.container.rawValue, key.environment.rawValue).run()
   }
 
   // MARK: Rows
@@ -89,10 +95,16 @@ extension Directory {
     let known = try connection.statement(
       SQL(
         "sharedZone.get",
-        "SELECT isActive, sequence FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND owner = ?4 AND zoneName = ?5")
-    ).binding(key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner, key.zoneName)
-      .first { (isActive: $0.bool(0), sequence: $0.int64(1)) }
-    if let known, known == (zone.isActive, zone.sequence) || unlessOlder && known.sequence > zone.sequence { return false }
+        "SELECT isActive, sequence FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND owner = ?4 AND zoneName = ?5"
+      )
+    ).binding(
+      key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner,
+      key.zoneName
+    )
+    .first { (isActive: $0.bool(0), sequence: $0.int64(1)) }
+    if let known, known == (zone.isActive, zone.sequence) || unlessOlder && known.sequence > zone.sequence {
+      return false
+    }
     try connection.statement(
       SQL(
         "sharedZone.put",
@@ -101,7 +113,8 @@ extension Directory {
         ON CONFLICT DO UPDATE SET isActive = excluded.isActive, sequence = excluded.sequence, shard = excluded.shard, at = excluded.at
         """)
     ).binding(
-      key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner, key.zoneName, zone.isActive, zone.sequence,
+      key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner,
+      key.zoneName, zone.isActive, zone.sequence,
       Int64(key.database.shard(of: shardCount)), number
     ).run()
     return known == nil
@@ -109,13 +122,23 @@ extension Directory {
 
   private func deleteSharedZone(_ key: SharedZone.Key) throws {
     try connection.statement(
-      SQL("sharedZone.delete", "DELETE FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND owner = ?4 AND zoneName = ?5")
-    ).binding(key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner, key.zoneName).run()
+      SQL(
+        "sharedZone.delete",
+        "DELETE FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3 AND owner = ?4 AND zoneName = ?5"
+      )
+    ).binding(
+      key.userRecordName, key.database.container.rawValue, key.database.environment.rawValue, key.database.owner,
+      key.zoneName
+    ).run()
   }
 
   private func sharedZoneCount(of user: SharedZoneUser) throws -> Int64 {
-    try connection.statement(SQL("sharedZone.countOfUser", "SELECT count(*) FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3"))
-      .binding(user.name, user.container.rawValue, user.environment.rawValue).first { $0.int64(0) } ?? 0
+    try connection.statement(
+      SQL(
+        "sharedZone.countOfUser",
+        "SELECT count(*) FROM sharedZone WHERE user = ?1 AND container = ?2 AND environment = ?3")
+    )
+    .binding(user.name, user.container.rawValue, user.environment.rawValue).first { $0.int64(0) } ?? 0
   }
 
   private func forgetEnded(of user: SharedZoneUser) throws {
@@ -132,7 +155,9 @@ extension Directory {
   }
 
   /// The stored entries within a part of a shard's list.
-  private func sharedZones(ofShard shard: Int, after: SharedZone.Key?, through: SharedZone.Key?) throws -> [(zone: SharedZone, number: Int64)] {
+  private func sharedZones(ofShard shard: Int, after: SharedZone.Key?, through: SharedZone.Key?) throws -> [(
+    zone: SharedZone, number: Int64
+  )] {
     let statement = try connection.statement(
       SQL(
         "sharedZone.ofShard",
@@ -142,11 +167,15 @@ extension Directory {
           AND (?7 IS NULL OR (container, environment, owner, zoneName, user) <= (?7, ?8, ?9, ?10, ?11))
         """)
     ).binding(
-      Int64(shard), after?.database.container.rawValue ?? "", after?.database.environment.rawValue ?? "", after?.database.owner ?? "", after?.zoneName ?? "",
-      after?.userRecordName ?? "", through?.database.container.rawValue, through?.database.environment.rawValue, through?.database.owner, through?.zoneName,
+      Int64(shard), after?.database.container.rawValue ?? "", after?.database.environment.rawValue ?? "",
+      after?.database.owner ?? "", after?.zoneName ?? "",
+      after?.userRecordName ?? "", through?.database.container.rawValue, through?.database.environment.rawValue,
+      through?.database.owner, through?.zoneName,
       through?.userRecordName)
     return try statement.all { row in
-      let database = DatabaseID(container: try Self.containerID(row.text(0)), environment: try Self.environment(row.text(1)), owner: row.text(2))
+      let database = DatabaseID(
+        container: try Self.containerID(row.text(0)), environment: try Self.environment(row.text(1)), owner: row.text(2)
+      )
       let key = SharedZone.Key(database: database, zoneName: row.text(3), userRecordName: row.text(4))
       return (SharedZone(key: key, isActive: row.bool(5), sequence: row.int64(6)), row.int64(7))
     }

@@ -10,12 +10,16 @@ extension Directory {
     let copy = try source.beginCopy(to: path)
     while try copy.step() {
       await Task.yield()
-      guard isOpen(source) else { throw InstallationProblem("the directory's file was opened again during its copy; try again") }
+      guard isOpen(source) else {
+        throw InstallationProblem("the directory's file was opened again during its copy; try again")
+      }
     }
   }
 
   /// The faults that SQLite finds in the file, at most a hundred lines.
   func problems() throws -> [String] {
-    try connection.statement(SQL("integrity_check", "PRAGMA integrity_check(100)")).all { $0.text(0) }.filter { $0 != "ok" }.map { "directory: \($0)" }
+    try connection.statement(SQL("integrity_check", "PRAGMA integrity_check(100)")).all { $0.text(0) }.filter {
+      $0 != "ok"
+    }.map { "directory: \($0)" }
   }
 }

@@ -74,7 +74,8 @@ extension Directory {
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
         """)
     ).binding(
-      recordName, user.name, user.emailAddress, user.givenName, user.familyName, clock.now, user.passwordHash, user.isDiscoverable,
+      recordName, user.name, user.emailAddress, user.givenName, user.familyName, clock.now, user.passwordHash,
+      user.isDiscoverable,
       user.phoneNumber?.description
     ).run()
     return (connection.lastInsertRowID, recordName)
@@ -93,7 +94,10 @@ extension Directory {
             UPDATE user SET email = coalesce(?2, email), givenName = coalesce(?3, givenName), familyName = coalesce(?4, familyName),
             isDiscoverable = coalesce(?5, isDiscoverable), phone = coalesce(?6, phone) WHERE id = ?1
             """)
-        ).binding(key, values.emailAddress, values.givenName, values.familyName, values.isDiscoverable, values.phoneNumber?.description).run()
+        ).binding(
+          key, values.emailAddress, values.givenName, values.familyName, values.isDiscoverable,
+          values.phoneNumber?.description
+        ).run()
         return recordName
       }
     } catch let error as SQLiteError where error.isUniqueViolation {
@@ -102,19 +106,27 @@ extension Directory {
   }
 
   /// Ascending by name.
-  func users() throws -> [User] { try connection.statement(SQL("user.list", "SELECT \(Self.columns) FROM user ORDER BY name")).all(Self.user) }
+  func users() throws -> [User] {
+    try connection.statement(SQL("user.list", "SELECT \(Self.columns) FROM user ORDER BY name")).all(Self.user)
+  }
 
   func user(recordName: String) throws -> User? {
-    try connection.statement(SQL("user.get", "SELECT \(Self.columns) FROM user WHERE recordName = ?1")).binding(recordName).first(Self.user)
+    try connection.statement(SQL("user.get", "SELECT \(Self.columns) FROM user WHERE recordName = ?1")).binding(
+      recordName
+    ).first(Self.user)
   }
 
   /// - Parameter emailAddress: compared without regard to case.
   func user(emailAddress: String) throws -> User? {
-    try connection.statement(SQL("user.getByEmail", "SELECT \(Self.columns) FROM user WHERE email = ?1")).binding(emailAddress).first(Self.user)
+    try connection.statement(SQL("user.getByEmail", "SELECT \(Self.columns) FROM user WHERE email = ?1")).binding(
+      emailAddress
+    ).first(Self.user)
   }
 
   func user(phoneNumber: PhoneNumber) throws -> User? {
-    try connection.statement(SQL("user.getByPhone", "SELECT \(Self.columns) FROM user WHERE phone = ?1")).binding(phoneNumber.description).first(Self.user)
+    try connection.statement(SQL("user.getByPhone", "SELECT \(Self.columns) FROM user WHERE phone = ?1")).binding(
+      phoneNumber.description
+    ).first(Self.user)
   }
 
   /// - Parameter name: the operator's name for the user, or the record name.
@@ -125,14 +137,18 @@ extension Directory {
 
   /// The stored password hash and the user's key; nil for an unknown name and for a user without a password.
   func passwordHash(ofUser name: String) throws -> (key: Int64, hash: String)? {
-    try connection.statement(SQL("user.password", "SELECT id, passwordHash FROM user WHERE name = ?1 AND passwordHash IS NOT NULL")).binding(name)
+    try connection.statement(
+      SQL("user.password", "SELECT id, passwordHash FROM user WHERE name = ?1 AND passwordHash IS NOT NULL")
+    ).binding(name)
       .first { ($0.int64(0), $0.text(1)) }
   }
 
   /// - Returns: nil for a disabled user, or when the password changed after its hash was read.
   func recordName(ofEnabledUser key: Int64, passwordHash: String) throws -> String? {
-    try connection.statement(SQL("user.enabled", "SELECT recordName FROM user WHERE id = ?1 AND passwordHash = ?2 AND NOT isDisabled"))
-      .binding(key, passwordHash).first { $0.text(0) }
+    try connection.statement(
+      SQL("user.enabled", "SELECT recordName FROM user WHERE id = ?1 AND passwordHash = ?2 AND NOT isDisabled")
+    )
+    .binding(key, passwordHash).first { $0.text(0) }
   }
 
   /// Sets a user's password and ends the user's sessions.
@@ -141,7 +157,9 @@ extension Directory {
   func setPassword(ofUser name: String, hash: String) throws -> String {
     try change {
       let (key, recordName) = try existingUser(name)
-      try connection.statement(SQL("user.setPassword", "UPDATE user SET passwordHash = ?2 WHERE id = ?1")).binding(key, hash).run()
+      try connection.statement(SQL("user.setPassword", "UPDATE user SET passwordHash = ?2 WHERE id = ?1")).binding(
+        key, hash
+      ).run()
       try endSessions(ofUser: key)
       return recordName
     }
@@ -150,7 +168,9 @@ extension Directory {
   /// Stores the same password with other costs; has no effect when the password changed meanwhile.
   func replacePasswordHash(ofUser key: Int64, _ old: String, with new: String) throws {
     try change {
-      try connection.statement(SQL("user.rehash", "UPDATE user SET passwordHash = ?3 WHERE id = ?1 AND passwordHash = ?2")).binding(key, old, new).run()
+      try connection.statement(
+        SQL("user.rehash", "UPDATE user SET passwordHash = ?3 WHERE id = ?1 AND passwordHash = ?2")
+      ).binding(key, old, new).run()
     }
   }
 
@@ -185,7 +205,9 @@ extension Directory {
   func createWebAuthToken(forUser name: String) throws -> (recordName: String, webAuthToken: String) {
     try change {
       let (key, recordName) = try existingUser(name)
-      guard try user(recordName: recordName)?.isDisabled == false else { throw RecordError(.badRequest, "The user '\(name)' is disabled") }
+      guard try user(recordName: recordName)?.isDisabled == false else {
+        throw RecordError(.badRequest, "The user '\(name)' is disabled")
+      }
       return (recordName, try insertWebAuthToken(forUser: key))
     }
   }
@@ -196,7 +218,8 @@ extension Directory {
     let found = try connection.statement(
       SQL(
         "webAuthToken.user",
-        "SELECT user.recordName, webAuthToken.hash FROM webAuthToken JOIN user ON user.id = webAuthToken.user WHERE hash = ?1 AND NOT user.isDisabled")
+        "SELECT user.recordName, webAuthToken.hash FROM webAuthToken JOIN user ON user.id = webAuthToken.user WHERE hash = ?1 AND NOT user.isDisabled"
+      )
     ).binding(hash).first { (recordName: $0.text(0), hash: $0.blob(1)) }
     guard let found, ConstantTime.areEqual(found.hash, hash) else { return nil }
     return found.recordName
@@ -206,10 +229,14 @@ extension Directory {
   /// - Returns: true when there was such a token.
   func revokeWebAuthToken(_ token: String) throws -> Bool {
     try change {
-      try connection.statement(SQL("session.deleteToken", "DELETE FROM session WHERE id = (SELECT session FROM sessionToken WHERE hash = ?1)"))
-        .binding(SHA256.hash(token)).run()
+      try connection.statement(
+        SQL("session.deleteToken", "DELETE FROM session WHERE id = (SELECT session FROM sessionToken WHERE hash = ?1)")
+      )
+      .binding(SHA256.hash(token)).run()
       if connection.changes > 0 { return true }
-      try connection.statement(SQL("webAuthToken.delete", "DELETE FROM webAuthToken WHERE hash = ?1")).binding(SHA256.hash(token)).run()
+      try connection.statement(SQL("webAuthToken.delete", "DELETE FROM webAuthToken WHERE hash = ?1")).binding(
+        SHA256.hash(token)
+      ).run()
       return connection.changes > 0
     }
   }
@@ -218,8 +245,10 @@ extension Directory {
   /// percent-encoding.
   private func insertWebAuthToken(forUser key: Int64) throws -> String {
     let token = random.hex(byteCount: 64)
-    try connection.statement(SQL("webAuthToken.insert", "INSERT INTO webAuthToken (hash, user, created) VALUES (?1, ?2, ?3)"))
-      .binding(SHA256.hash(token), key, clock.now).run()
+    try connection.statement(
+      SQL("webAuthToken.insert", "INSERT INTO webAuthToken (hash, user, created) VALUES (?1, ?2, ?3)")
+    )
+    .binding(SHA256.hash(token), key, clock.now).run()
     return token
   }
 
@@ -232,15 +261,18 @@ extension Directory {
 
   /// Names never begin with the underscore of record names, so one query can look up both.
   private func key(ofUser name: String) throws -> (key: Int64, recordName: String)? {
-    try connection.statement(SQL("user.key", "SELECT id, recordName FROM user WHERE name = ?1 OR recordName = ?1")).binding(name)
+    try connection.statement(SQL("user.key", "SELECT id, recordName FROM user WHERE name = ?1 OR recordName = ?1"))
+      .binding(name)
       .first { ($0.int64(0), $0.text(1)) }
   }
 
-  private static let columns = "recordName, name, email, givenName, familyName, isDisabled, isDiscoverable, passwordHash IS NOT NULL, phone"
+  private static let columns =
+    "recordName, name, email, givenName, familyName, isDisabled, isDiscoverable, passwordHash IS NOT NULL, phone"
 
   private static func user(_ row: Statement) -> User {
     User(
-      recordName: row.text(0), name: row.text(1), emailAddress: row.optionalText(2), phoneNumber: row.optionalText(8), givenName: row.optionalText(3),
+      recordName: row.text(0), name: row.text(1), emailAddress: row.optionalText(2), phoneNumber: row.optionalText(8),
+      givenName: row.optionalText(3),
       familyName: row.optionalText(4), isDisabled: row.bool(5), isDiscoverable: row.bool(6), hasPassword: row.bool(7))
   }
 }

@@ -37,7 +37,8 @@ actor Directory {
   /// - Parameter operatorToken: called once this process has the file to itself.
   /// - Throws: `InstallationProblem` with one sentence for the operator.
   init(
-    path: String, shardCount: Int?, operatorToken: () throws -> String, sessions: SessionPolicy = SessionPolicy(), clock: any WallClock, random: any RandomSource
+    path: String, shardCount: Int?, operatorToken: () throws -> String, sessions: SessionPolicy = SessionPolicy(),
+    clock: any WallClock, random: any RandomSource
   ) throws {
     let connection = try DirectoryFormat.open(path)
     self.shardCount = try DirectoryFormat.settleShardCount(shardCount, in: connection)
@@ -115,7 +116,10 @@ actor Directory {
 
   /// The stored map; nil in a new installation or when another release wrote it. The version counts in any case.
   func clusterMap() throws -> (map: ClusterMap?, version: Int64) {
-    let version = try DirectoryFormat.value("clusterMapVersion", in: connection).flatMap { Int64(String(decoding: $0, as: UTF8.self)) } ?? 0
+    let version =
+      try DirectoryFormat.value("clusterMapVersion", in: connection).flatMap {
+        Int64(String(decoding: $0, as: UTF8.self))
+      } ?? 0
     let bytes = try DirectoryFormat.value("clusterMap", in: connection)
     // Dropped because the publisher makes a new map from the workers that are connected.
     return (bytes.flatMap { try? MessagePackDecoder().decode(ClusterMap.self, from: $0) }, version)

@@ -10,7 +10,9 @@ extension RecordError {
     case let error as SQLiteError where error.isFull: self = .noSpace
     // The next call opens the file again.
     case let error as SQLiteError where error.isSyncError || error.isClosed:
-      self.init(.tryAgainLater, "The directory's disk failed; check whether the change was made before you repeat it", retryAfter: 1)
+      self.init(
+        .tryAgainLater, "The directory's disk failed; check whether the change was made before you repeat it",
+        retryAfter: 1)
     default: self.init(.internalError, "The directory failed; nothing changed")
     }
   }

@@ -68,7 +68,9 @@ enum DirectoryFormat: Int64, CaseIterable {
         throw InstallationProblem("\(path) is not a directory of Aquifer: choose another folder with --data.")
       }
       guard format <= current else {
-        throw InstallationProblem("\(path) has format \(format), but this release knows only formats up to \(current): use the release that wrote it, or a newer one.")
+        throw InstallationProblem(
+          "\(path) has format \(format), but this release knows only formats up to \(current): use the release that wrote it, or a newer one."
+        )
       }
       for change in allCases where change.rawValue > format {
         try connection.execute(change.statements)
@@ -84,7 +86,8 @@ enum DirectoryFormat: Int64, CaseIterable {
     case .containersUsersTokensKeysSchemasModels: Self.tables
     case .accounts: Self.accountTables
     case .rolesAndQuotas: Self.roles
-    case .sessionOrigins: "ALTER TABLE session ADD COLUMN apiToken BLOB; CREATE INDEX sessionAPIToken ON session (apiToken) WHERE apiToken IS NOT NULL;"
+    case .sessionOrigins:
+      "ALTER TABLE session ADD COLUMN apiToken BLOB; CREATE INDEX sessionAPIToken ON session (apiToken) WHERE apiToken IS NOT NULL;"
     case .generations: "ALTER TABLE environment ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;"
     case .rules: "ALTER TABLE environment ADD COLUMN rules TEXT;"
     case .sharedZones: Self.sharedZoneTables
@@ -146,25 +149,33 @@ enum DirectoryFormat: Int64, CaseIterable {
   // MARK: Single values
 
   static func value(_ name: String, in connection: Connection) throws -> [UInt8]? {
-    try connection.statement(SQL("value.get", "SELECT content FROM value WHERE name = ?1")).binding(name).first { $0.blob(0) }
+    try connection.statement(SQL("value.get", "SELECT content FROM value WHERE name = ?1")).binding(name).first {
+      $0.blob(0)
+    }
   }
 
   static func set(_ name: String, _ content: [UInt8], in connection: Connection) throws {
-    try connection.statement(SQL("value.set", "INSERT INTO value VALUES (?1, ?2) ON CONFLICT DO UPDATE SET content = excluded.content"))
-      .binding(name, content).run()
+    try connection.statement(
+      SQL("value.set", "INSERT INTO value VALUES (?1, ?2) ON CONFLICT DO UPDATE SET content = excluded.content")
+    )
+    .binding(name, content).run()
   }
 
   /// The number of shards decides each record's place, so it never changes after the installation is created.
   static func settleShardCount(_ wanted: Int?, in connection: Connection) throws -> Int {
     if let stored = try value("shardCount", in: connection).flatMap({ Int(String(decoding: $0, as: UTF8.self)) }) {
       guard wanted == nil || wanted == stored else {
-        throw InstallationProblem("This installation has \(stored) shards, and the number can't change: start it with --shards \(stored) or without --shards.")
+        throw InstallationProblem(
+          "This installation has \(stored) shards, and the number can't change: start it with --shards \(stored) or without --shards."
+        )
       }
       return stored
     }
     let count = wanted ?? defaultShardCount
     guard shardCountRange.contains(count) else {
-      throw InstallationProblem("An installation has \(shardCountRange.lowerBound) to \(shardCountRange.upperBound) shards, not \(count): change --shards.")
+      throw InstallationProblem(
+        "An installation has \(shardCountRange.lowerBound) to \(shardCountRange.upperBound) shards, not \(count): change --shards."
+      )
     }
     try connection.transaction { try set("shardCount", Array(String(count).utf8), in: connection) }
     return count

@@ -44,7 +44,9 @@ struct SessionToken: Hashable, Sendable {
   let isRotated: Bool
 
   /// Time from `now` until answers carry a successor.
-  func rotationDelay(_ policy: SessionPolicy, now: Int64) -> Int64 { isRotated ? 0 : max(0, created + policy.rotation - now) }
+  func rotationDelay(_ policy: SessionPolicy, now: Int64) -> Int64 {
+    isRotated ? 0 : max(0, created + policy.rotation - now)
+  }
 
   /// Time from `now` for which the token counts for certain: another gateway may rotate it as soon as that is due.
   func validity(_ policy: SessionPolicy, now: Int64) -> Int64 {

@@ -9,7 +9,9 @@ struct ClusterReports: Sendable {
   /// Short, so that one worker that hangs does not delay the other workers' reports.
   private static let deadline = Duration.seconds(2)
   /// Subjects whose reports are lists under the subject's own name; the lists of all workers are merged.
-  private static let lists: Set<String> = ["stores", "zones", "subscriptions", "events", "quarantine", "explain", "duplicates", "shares", "participants"]
+  private static let lists: Set<String> = [
+    "stores", "zones", "subscriptions", "events", "quarantine", "explain", "duplicates", "shares", "participants",
+  ]
 
   /// Subjects whose lists also name the shards that a worker read completely.
   private static let counts: Set<String> = ["usage", "fields"]
@@ -66,7 +68,9 @@ struct ClusterReports: Sendable {
     var standings: [Int64: JSONValue] = [:]
     for report in await gather("shards", [:]) {
       report.content?["shards"]?.forEachElement { standing in
-        guard let shard = standing["shard"]?.int64, holders.indices.contains(Int(shard)), holders[Int(shard)] == report.worker.name else { return }
+        guard let shard = standing["shard"]?.int64, holders.indices.contains(Int(shard)),
+          holders[Int(shard)] == report.worker.name
+        else { return }
         standings[shard] = standing
       }
     }
@@ -103,7 +107,8 @@ struct ClusterReports: Sendable {
     await gather(WorkerReport(subject: subject, query: query))
   }
 
-  private func gather<Question: Message>(_ message: Question) async -> [Report] where Question.Reply == Acknowledgement {
+  private func gather<Question: Message>(_ message: Question) async -> [Report]
+  where Question.Reply == Acknowledgement {
     return await withTaskGroup(of: Report.self) { [bus] group in
       for worker in bus.peers where worker.role == .worker {
         group.addTask {
@@ -161,7 +166,9 @@ struct ClusterReports: Sendable {
   /// The rows of all workers, and the shards that no worker read completely, whose rows may be missing.
   private func count(_ subject: String, _ reports: [Report]) -> OperatorAnswer {
     var uncovered = Set(0..<shardCount)
-    for report in reports { report.content?["shards"]?.forEachElement { shard in if let shard = shard.int64 { uncovered.remove(Int(shard)) } } }
+    for report in reports {
+      report.content?["shards"]?.forEachElement { shard in if let shard = shard.int64 { uncovered.remove(Int(shard)) } }
+    }
     return OperatorAnswer { writer in
       writer.key(subject)
       writer.beginArray()
@@ -180,7 +187,9 @@ struct ClusterReports: Sendable {
     writer.beginArray()
     for report in reports {
       if report.content == nil { writer.string(report.worker.name) }
-      report.content?["unread"]?.forEachElement { shard in writer.string("\(report.worker.name) (shard \(shard.int64 ?? -1))") }
+      report.content?["unread"]?.forEachElement { shard in
+        writer.string("\(report.worker.name) (shard \(shard.int64 ?? -1))")
+      }
     }
     writer.endArray()
   }

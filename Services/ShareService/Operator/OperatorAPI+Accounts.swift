@@ -28,7 +28,9 @@ extension OperatorAPI {
     case ("POST", 0):
       let name = try RequestObject(request.body, keys: "container").required("container")
       guard let id = ContainerID(rawValue: name) else {
-        throw RecordError(.badRequest, "'\(name)' is not a container ID: use 1 to 255 of A-Z a-z 0-9 . _ -, and no full stop at the beginning")
+        throw RecordError(
+          .badRequest,
+          "'\(name)' is not a container ID: use 1 to 255 of A-Z a-z 0-9 . _ -, and no full stop at the beginning")
       }
       try await directory.createContainer(id)
       await publish(DirectoryChanged(credentials: true, schemas: Self.environments(of: id)))
@@ -50,10 +52,16 @@ extension OperatorAPI {
   private static func appChange(_ body: [UInt8]) throws(RecordError) -> Directory.AppChange {
     let object = try RequestObject(body, keys: "displayName", "appURL")
     var change = Directory.AppChange()
-    if object.has("displayName") { change.displayName = .some(try object.text("displayName", limit: AppText.nameByteLimit)) }
+    if object.has("displayName") {
+      change.displayName = .some(try object.text("displayName", limit: AppText.nameByteLimit))
+    }
     if object.has("appURL") { change.appURL = .some(try object.text("appURL", limit: urlByteLimit)) }
-    if case .some(.some(let name)) = change.displayName, !AppText.isName(name) { throw RecordError(.badRequest, "'displayName' \(AppText.nameRule)") }
-    if case .some(.some(let url)) = change.appURL, !AppText.isAddress(url) { throw RecordError(.badRequest, "'appURL' \(AppText.addressRule)") }
+    if case .some(.some(let name)) = change.displayName, !AppText.isName(name) {
+      throw RecordError(.badRequest, "'displayName' \(AppText.nameRule)")
+    }
+    if case .some(.some(let url)) = change.appURL, !AppText.isAddress(url) {
+      throw RecordError(.badRequest, "'appURL' \(AppText.addressRule)")
+    }
     return change
   }
 
@@ -65,7 +73,9 @@ extension OperatorAPI {
   func tokens(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
-      let rows = try await directory.apiTokens().filter { $0.container.rawValue == request.query["container"] ?? $0.container.rawValue }
+      let rows = try await directory.apiTokens().filter {
+        $0.container.rawValue == request.query["container"] ?? $0.container.rawValue
+      }
       return OperatorAnswer(list: "tokens", rows) { row, writer in
         writer.member("apiToken", row.beginning + "…")
         writer.member("container", row.container.rawValue)
@@ -82,11 +92,15 @@ extension OperatorAPI {
       let key = try Self.environment(try object.required("container"), try object.required("environment"))
       let origins = try object.texts("allowedOrigins", limit: Self.originLimit)
       for origin in origins where !Self.isOrigin(origin) {
-        throw RecordError(.badRequest, "'\(origin)' is not an origin: give only scheme, host and port, such as https://example.org")
+        throw RecordError(
+          .badRequest, "'\(origin)' is not an origin: give only scheme, host and port, such as https://example.org")
       }
       let callbackURL = try object.text("callbackURL", limit: Self.urlByteLimit)
-      if let callbackURL, !CallbackURL.isAcceptable(callbackURL) { throw RecordError(.badRequest, "'callbackURL' \(CallbackURL.rule)") }
-      let token = try await directory.createAPIToken(key.container, key.environment, allowedOrigins: origins, callbackURL: callbackURL)
+      if let callbackURL, !CallbackURL.isAcceptable(callbackURL) {
+        throw RecordError(.badRequest, "'callbackURL' \(CallbackURL.rule)")
+      }
+      let token = try await directory.createAPIToken(
+        key.container, key.environment, allowedOrigins: origins, callbackURL: callbackURL)
       await publish(DirectoryChanged(credentials: true, schemas: []))
       return OperatorAnswer { $0.member("apiToken", token) }
     case ("DELETE", 1):
@@ -111,7 +125,9 @@ extension OperatorAPI {
   func keys(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
-      let rows = try await directory.serverKeys().filter { $0.container.rawValue == request.query["container"] ?? $0.container.rawValue }
+      let rows = try await directory.serverKeys().filter {
+        $0.container.rawValue == request.query["container"] ?? $0.container.rawValue
+      }
       return OperatorAnswer(list: "keys", rows) { row, writer in
         writer.member("keyID", row.keyID)
         writer.member("container", row.container.rawValue)
@@ -124,9 +140,11 @@ extension OperatorAPI {
       let container = try Self.container(try object.required("container"))
       let pem = try object.required("publicKey", limit: Self.pemByteLimit, allowsLines: true)
       guard P256PublicKey(pem: pem) != nil else {
-        throw RecordError(.badRequest, "'publicKey' is not an ECDSA P-256 public key in PEM (-----BEGIN PUBLIC KEY-----)")
+        throw RecordError(
+          .badRequest, "'publicKey' is not an ECDSA P-256 public key in PEM (-----BEGIN PUBLIC KEY-----)")
       }
-      let (keyID, recordName) = try await directory.addServerKey(container, name: try object.text("name"), pem: pem, userName: try object.text("user"))
+      let (keyID, recordName) = try await directory.addServerKey(
+        container, name: try object.text("name"), pem: pem, userName: try object.text("user"))
       await publish(DirectoryChanged(credentials: true, schemas: []))
       return OperatorAnswer { writer in
         writer.member("keyID", keyID)

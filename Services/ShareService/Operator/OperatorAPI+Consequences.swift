@@ -10,12 +10,16 @@ extension OperatorAPI {
   /// - Throws: `notFound` for the container.
   func consequences(of model: PushedModel, in key: EnvironmentKey) async throws -> SchemaConsequences {
     let state = try await directory.environment(key)
-    let lost = state.latestModelHash.flatMap { state.models[$0] }.map { model.index.lostAttributes(since: ModelIndex($0)) } ?? []
-    var consequences = try await counted(SchemaConsequences(of: try await directory.difference(model, key)), in: key, and: lost)
+    let lost =
+      state.latestModelHash.flatMap { state.models[$0] }.map { model.index.lostAttributes(since: ModelIndex($0)) } ?? []
+    var consequences = try await counted(
+      SchemaConsequences(of: try await directory.difference(model, key)), in: key, and: lost)
     if let latest = state.latestModelHash.flatMap({ state.models[$0] }) {
       consequences.notes += model.index.lostEntities(since: ModelIndex(latest)).map { type, successor in
         let stay = "Records of \(type) stay, but devices with this model don't see them: the model has no such entity"
-        return successor.map { stay + " but \($0), which begins empty (renamingIdentifier moves nothing on the server)." } ?? stay + "."
+        return successor.map {
+          stay + " but \($0), which begins empty (renamingIdentifier moves nothing on the server)."
+        } ?? stay + "."
       }
     }
     if key.environment == .production {
@@ -27,7 +31,9 @@ extension OperatorAPI {
   }
 
   /// Adds the numbers of records to the consequences. It asks the workers only where there is something to count.
-  func counted(_ consequences: SchemaConsequences, in key: EnvironmentKey, and lost: [LostAttribute] = []) async throws -> SchemaConsequences {
+  func counted(_ consequences: SchemaConsequences, in key: EnvironmentKey, and lost: [LostAttribute] = []) async throws
+    -> SchemaConsequences
+  {
     var consequences = consequences
     let fields = consequences.retyped.map(\.name) + lost.map(\.name)
     if fields.isEmpty { return consequences }
@@ -47,7 +53,8 @@ extension LostAttribute {
     let field = name.field ?? ""
     let place = "\(name.recordType).\(field)"
     guard let successor else {
-      return "The model no longer has \(place): its values stay (\(records)), and devices with this model neither read nor clear them."
+      return
+        "The model no longer has \(place): its values stay (\(records)), and devices with this model neither read nor clear them."
     }
     if isDeclared {
       return

@@ -18,7 +18,8 @@ extension OperatorAPI {
       // An error that names an entity means a model that can't be mirrored; any other error means that the body is no
       // model.
       guard error.entity != nil else { throw RecordError(.badRequest, "The body is not a model: \(error)") }
-      let body = SchemaAnswer.unreadableModel(error.description, entity: error.entity, property: error.property, uuid: request.uuid)
+      let body = SchemaAnswer.unreadableModel(
+        error.description, entity: error.entity, property: error.property, uuid: request.uuid)
       return OperatorAnswer(status: Self.unprocessable, body: body)
     }
     let configuration = request.query["configuration"].flatMap { $0.isEmpty ? nil : $0 }
@@ -30,14 +31,18 @@ extension OperatorAPI {
     }
     let model = PushedModel(contents: request.body, index: index, configuration: configuration)
     let consequences = try await consequences(of: model, in: key)
-    guard !consequences.hidesRecords || request.flag("changeTypes") || key.environment == .production else { return Self.refusal(consequences, request) }
-    return await answer(try await directory.push(model, to: key, isDryRun: request.flag("dryRun")), request, key) { added, schema in
+    guard !consequences.hidesRecords || request.flag("changeTypes") || key.environment == .production else {
+      return Self.refusal(consequences, request)
+    }
+    return await answer(try await directory.push(model, to: key, isDryRun: request.flag("dryRun")), request, key) {
+      added, schema in
       ModelAnswer.json(index, configuration: configuration, added: added, schema: schema, consequences: consequences)
     }
   }
 
   private static func refusal(_ consequences: SchemaConsequences, _ request: Request) -> OperatorAnswer {
-    OperatorAnswer(status: ServerErrorCode.badRequest.row.httpStatus, body: SchemaAnswer.refusal(consequences, uuid: request.uuid))
+    OperatorAnswer(
+      status: ServerErrorCode.badRequest.row.httpStatus, body: SchemaAnswer.refusal(consequences, uuid: request.uuid))
   }
 
   private static let unprocessable = 422
@@ -54,7 +59,8 @@ extension OperatorAPI {
       return OperatorAnswer(text: SchemaAnswer.text(of: try await directory.difference(key.container)))
     case ("POST", ["promote"]):
       let target = EnvironmentKey(container: key.container, environment: .production)
-      return await answer(try await directory.promote(key.container, isDryRun: request.flag("dryRun")), request, target) { added, schema in
+      return await answer(try await directory.promote(key.container, isDryRun: request.flag("dryRun")), request, target)
+      { added, schema in
         SchemaAnswer.added(added, schema: schema)
       }
     case ("POST", ["reset"]):
@@ -67,7 +73,9 @@ extension OperatorAPI {
   }
 
   private func replaceSchema(_ request: Request, _ key: EnvironmentKey) async throws -> OperatorAnswer {
-    guard let text = String(validating: request.body, as: UTF8.self) else { throw RecordError(.badRequest, "The schema text is not UTF-8") }
+    guard let text = String(validating: request.body, as: UTF8.self) else {
+      throw RecordError(.badRequest, "The schema text is not UTF-8")
+    }
     let schema: Schema
     do throws(SchemaSyntaxError) {
       schema = try SchemaParser.parse(text)
@@ -76,7 +84,9 @@ extension OperatorAPI {
     }
     let diff = SchemaDiff(from: try await directory.environment(key).schema, to: schema.inEnvironment)
     let consequences = try await counted(SchemaConsequences(of: diff), in: key)
-    guard !consequences.hidesRecords || request.flag("changeTypes") || key.environment == .production else { return Self.refusal(consequences, request) }
+    guard !consequences.hidesRecords || request.flag("changeTypes") || key.environment == .production else {
+      return Self.refusal(consequences, request)
+    }
     let outcome = try await directory.replaceSchema(of: key, with: schema, isDryRun: request.flag("dryRun"))
     let state = try await directory.environment(key)
     let latest = state.latestModelHash.flatMap { state.models[$0] }.map { ModelIndex($0) }
@@ -103,7 +113,8 @@ extension OperatorAPI {
 
   /// - Parameter body: makes the answer from the additions, and from the schema's text when the request asks for it.
   private func answer(
-    _ outcome: SchemaOutcome, _ request: Request, _ changed: EnvironmentKey, _ body: ([SchemaFieldName], String?) -> [UInt8]
+    _ outcome: SchemaOutcome, _ request: Request, _ changed: EnvironmentKey,
+    _ body: ([SchemaFieldName], String?) -> [UInt8]
   ) async -> OperatorAnswer {
     switch outcome {
     case .refused(let refusals): return Self.refusal(refusals, request)
@@ -114,6 +125,7 @@ extension OperatorAPI {
   }
 
   private static func refusal(_ refusals: [SchemaRefusal], _ request: Request) -> OperatorAnswer {
-    OperatorAnswer(status: ServerErrorCode.badRequest.row.httpStatus, body: SchemaAnswer.refusal(refusals, uuid: request.uuid))
+    OperatorAnswer(
+      status: ServerErrorCode.badRequest.row.httpStatus, body: SchemaAnswer.refusal(refusals, uuid: request.uuid))
   }
 }

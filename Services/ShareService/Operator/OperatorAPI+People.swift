@@ -12,7 +12,9 @@ extension OperatorAPI {
     let users = try await directory.users()
     var query: [String: String] = [:]
     if let container = request.query["container"] { query["container"] = try Self.container(container).rawValue }
-    guard request.flag("usage") || !query.isEmpty else { return OperatorAnswer(list: "users", users) { Self.write($0, to: &$1) } }
+    guard request.flag("usage") || !query.isEmpty else {
+      return OperatorAnswer(list: "users", users) { Self.write($0, to: &$1) }
+    }
     let usage = await usage(query)
     let rows = Dictionary(grouping: usage.rows, by: \.owner)
     let shown = query.isEmpty ? users : users.filter { rows[$0.recordName] != nil }
@@ -49,11 +51,15 @@ extension OperatorAPI {
   func showUser(_ request: Request) async throws -> OperatorAnswer {
     let name = request.rest[0]
     guard try await directory.userExists(name) else {
-      guard let departure = try await directory.departure(of: name) else { throw RecordError(.notFound, "There is no user '\(name)'") }
+      guard let departure = try await directory.departure(of: name) else {
+        throw RecordError(.notFound, "There is no user '\(name)'")
+      }
       return Self.answer(departure)
     }
     let recordName = try await directory.recordName(ofUser: name)
-    guard let user = try await directory.user(recordName: recordName) else { throw RecordError(.notFound, "There is no user '\(name)'") }
+    guard let user = try await directory.user(recordName: recordName) else {
+      throw RecordError(.notFound, "There is no user '\(name)'")
+    }
     if request.flag("brief") { return OperatorAnswer { Self.write(user, to: &$0) } }
     let holdings = try await directory.holdings(ofUser: recordName)
     let usage = await usage(["owner": recordName])
@@ -106,7 +112,9 @@ extension OperatorAPI {
   private func shares(of recordName: String) async -> (count: Int, memberCount: Int64) {
     // Dropped because without a readable list there is nothing to count; `isPartial` of the usage tells that a worker
     // did not answer.
-    guard let answer = await report("shares", ["owner": recordName]), let rows = (try? JSONValue(parsing: answer.body))?["shares"]?.elements else { return (0, 0) }
+    guard let answer = await report("shares", ["owner": recordName]),
+      let rows = (try? JSONValue(parsing: answer.body))?["shares"]?.elements
+    else { return (0, 0) }
     return (rows.count, rows.reduce(0) { $0 + ($1["members"]?.int64 ?? 0) })
   }
 

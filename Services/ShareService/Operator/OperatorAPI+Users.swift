@@ -60,12 +60,18 @@ extension OperatorAPI {
   }
 
   private func newUser(_ body: [UInt8]) async throws -> NewUser {
-    let object = try RequestObject(body, keys: "name", "email", "phone", "givenName", "familyName", "password", "discoverable")
+    let object = try RequestObject(
+      body, keys: "name", "email", "phone", "givenName", "familyName", "password", "discoverable")
     let name = try object.required("name")
-    guard !name.hasPrefix("_") else { throw RecordError(.badRequest, "A user's name can't begin with '_', because record names do") }
-    guard name.first != " ", name.last != " " else { throw RecordError(.badRequest, "A user's name can't begin or end with a space") }
+    guard !name.hasPrefix("_") else {
+      throw RecordError(.badRequest, "A user's name can't begin with '_', because record names do")
+    }
+    guard name.first != " ", name.last != " " else {
+      throw RecordError(.badRequest, "A user's name can't begin or end with a space")
+    }
     var user = NewUser(
-      name: name, emailAddress: try Self.emailAddress(object), phoneNumber: try Self.phoneNumber(object), givenName: try object.text("givenName"),
+      name: name, emailAddress: try Self.emailAddress(object), phoneNumber: try Self.phoneNumber(object),
+      givenName: try object.text("givenName"),
       familyName: try object.text("familyName"), isDiscoverable: try object.flag("discoverable") ?? false)
     // Last, because hashing a password takes long.
     if let password = try Self.password(object) { user.passwordHash = try await hash(password) }
@@ -75,7 +81,8 @@ extension OperatorAPI {
   private static func userChange(_ body: [UInt8]) throws(RecordError) -> UserChange {
     let object = try RequestObject(body, keys: "email", "phone", "givenName", "familyName", "discoverable")
     return UserChange(
-      emailAddress: try emailAddress(object), phoneNumber: try phoneNumber(object), givenName: try object.text("givenName"),
+      emailAddress: try emailAddress(object), phoneNumber: try phoneNumber(object),
+      givenName: try object.text("givenName"),
       familyName: try object.text("familyName"), isDiscoverable: try object.flag("discoverable"))
   }
 
@@ -89,7 +96,9 @@ extension OperatorAPI {
 
   private static func phoneNumber(_ object: RequestObject) throws(RecordError) -> PhoneNumber? {
     guard let text = try object.text("phone") else { return nil }
-    guard let number = PhoneNumber(text) else { throw RecordError(.badRequest, "'phone' is not a telephone number, such as +44 20 7946 0000") }
+    guard let number = PhoneNumber(text) else {
+      throw RecordError(.badRequest, "'phone' is not a telephone number, such as +44 20 7946 0000")
+    }
     return number
   }
 
@@ -98,7 +107,9 @@ extension OperatorAPI {
     guard let password = try object.text("password", limit: PasswordHasher.byteLimit) else { return nil }
     let bytes = PasswordText.bytes(of: password)
     guard (PasswordHasher.leastByteCount...PasswordHasher.byteLimit).contains(bytes.count) else {
-      throw RecordError(.badRequest, "'password' must have at least \(PasswordHasher.leastByteCount) bytes and at most \(PasswordHasher.byteLimit)")
+      throw RecordError(
+        .badRequest,
+        "'password' must have at least \(PasswordHasher.leastByteCount) bytes and at most \(PasswordHasher.byteLimit)")
     }
     return bytes
   }
@@ -111,7 +122,10 @@ extension OperatorAPI {
       throw RecordError(.throttled, "Too many passwords are being hashed", retryAfter: 5)
     }
     guard let hash else {
-      throw RecordError(.internalError, "The share service lacks the memory to hash the password (\(passwords.cost.byteCount >> 20) MiB); nothing changed")
+      throw RecordError(
+        .internalError,
+        "The share service lacks the memory to hash the password (\(passwords.cost.byteCount >> 20) MiB); nothing changed"
+      )
     }
     return hash
   }
@@ -122,7 +136,9 @@ extension OperatorAPI {
   func sessions(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
-      let rows = try await directory.sessions(ofUser: request.query["user"]).filter { $0.container.rawValue == request.query["container"] ?? $0.container.rawValue }
+      let rows = try await directory.sessions(ofUser: request.query["user"]).filter {
+        $0.container.rawValue == request.query["container"] ?? $0.container.rawValue
+      }
       return OperatorAnswer(list: "sessions", rows) { row, writer in
         writer.member("session", row.name)
         writer.member("user", row.userName)

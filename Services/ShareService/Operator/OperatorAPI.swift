@@ -95,7 +95,9 @@ struct OperatorAPI: Sendable {
 
   private func route(_ message: OperatorRequest, _ body: [UInt8], _ uuid: String) async throws -> OperatorAnswer {
     func request(after count: Int) -> Request {
-      Request(method: message.method, rest: Array(message.path.dropFirst(count)), query: message.query, body: body, uuid: uuid)
+      Request(
+        method: message.method, rest: Array(message.path.dropFirst(count)), query: message.query, body: body, uuid: uuid
+      )
     }
     let path = message.path
     if path.count >= 5, path[0] == "mirror", path[1] == "1" {
@@ -130,10 +132,14 @@ struct OperatorAPI: Sendable {
       return try await acceptData(body)
     case "quarantine" where path.count == 4 && path[3] == "retry":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
-      guard let answer = await command("quarantine/retry", try retryQuery(message.query)) else { throw Self.noSuchCall(path) }
+      guard let answer = await command("quarantine/retry", try retryQuery(message.query)) else {
+        throw Self.noSuchCall(path)
+      }
       return answer
     default:
-      guard path.count == 3, message.method == "GET", let answer = await report(path[2], message.query) else { throw Self.noSuchCall(path) }
+      guard path.count == 3, message.method == "GET", let answer = await report(path[2], message.query) else {
+        throw Self.noSuchCall(path)
+      }
       return answer
     }
   }
@@ -151,15 +157,21 @@ struct OperatorAPI: Sendable {
     guard request.rest.isEmpty, request.method == "GET" else { throw Self.noSuchCall(request) }
     var query: [String: String] = [:]
     for name in ["container", "environment", "user", "object"] {
-      guard let value = request.query[name], !value.isEmpty else { throw RecordError(.badRequest, "\(name) is missing") }
+      guard let value = request.query[name], !value.isEmpty else {
+        throw RecordError(.badRequest, "\(name) is missing")
+      }
       query[name] = value
     }
     _ = try Self.environment(query["container"] ?? "", query["environment"] ?? "")
     let scope = request.query["scope"] ?? "private"
-    guard ["private", "public"].contains(scope) else { throw RecordError(.badRequest, "scope must be private or public") }
+    guard ["private", "public"].contains(scope) else {
+      throw RecordError(.badRequest, "scope must be private or public")
+    }
     query["scope"] = scope
     query["user"] = try await directory.recordName(ofUser: query["user"] ?? "")
-    guard let answer = await report("explain", query) else { throw RecordError(.tryAgainLater, "The service is starting", retryAfter: 1) }
+    guard let answer = await report("explain", query) else {
+      throw RecordError(.tryAgainLater, "The service is starting", retryAfter: 1)
+    }
     return answer
   }
 
@@ -171,7 +183,9 @@ struct OperatorAPI: Sendable {
 
   /// For a path that exists with other methods or a different number of segments.
   static func noSuchCall(_ request: Request) -> RecordError {
-    RecordError(.badRequest, "This call takes no \(request.method) with '\(request.rest.joined(separator: "/"))'", httpStatus: 405)
+    RecordError(
+      .badRequest, "This call takes no \(request.method) with '\(request.rest.joined(separator: "/"))'", httpStatus: 405
+    )
   }
 
   /// - Throws: `notFound`, also for an invalid name: no container can have it.

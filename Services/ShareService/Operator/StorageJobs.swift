@@ -119,18 +119,24 @@ actor StorageJobs {
       throw RecordError(.badRequest, Self.reason(error))
     }
     let job = try begin(.backup)
-    tasks[.backup] = Task { await self.finish(.backup, { try await self.backUp(to: folder) }, otherwise: { folder.abandon() }) }
+    tasks[.backup] = Task {
+      await self.finish(.backup, { try await self.backUp(to: folder) }, otherwise: { folder.abandon() })
+    }
     return job
   }
 
   func scrub(readsAssets: Bool, mendsLinks: Bool) throws(RecordError) -> StorageJob {
     let job = try begin(.scrub)
-    tasks[.scrub] = Task { await self.finish(.scrub, { try await self.scrubAll(readsAssets: readsAssets, mendsLinks: mendsLinks) }) }
+    tasks[.scrub] = Task {
+      await self.finish(.scrub, { try await self.scrubAll(readsAssets: readsAssets, mendsLinks: mendsLinks) })
+    }
     return job
   }
 
   private func begin(_ kind: StorageJob.Kind) throws(RecordError) -> StorageJob {
-    if jobs[kind]?.state == .running { throw RecordError(.badRequest, "A \(kind.rawValue) is under way: wait for its end", httpStatus: 409) }
+    if jobs[kind]?.state == .running {
+      throw RecordError(.badRequest, "A \(kind.rawValue) is under way: wait for its end", httpStatus: 409)
+    }
     let job = StorageJob(kind: kind, startedAt: clock.now, total: directory.shardCount)
     jobs[kind] = job
     log.info("a job has begun", ["job": .text(kind.rawValue)])
@@ -142,7 +148,8 @@ actor StorageJobs {
       try await work()
       jobs[kind]?.state = .done
       if let job = jobs[kind], job.problems.isEmpty, job.missing.isEmpty { successTimes[kind] = clock.now / 1000 }
-      log.info("a job is done", ["job": .text(kind.rawValue), "problems": .integer(Int64(jobs[kind]?.problems.count ?? 0))])
+      log.info(
+        "a job is done", ["job": .text(kind.rawValue), "problems": .integer(Int64(jobs[kind]?.problems.count ?? 0))])
     } catch {
       undo()
       jobs[kind]?.state = .failed
@@ -168,19 +175,23 @@ actor StorageJobs {
       } catch let error where !(error is CancellationError) {
         // A backup without this shard is still worth having.
         jobs[.backup]?.missing.append(BackupManifest.Missing(shard: shard, reason: Self.reason(error)))
-        log.error("a backup is without a shard", ["shard": .integer(Int64(shard)), "reason": .text(Self.reason(error))])
+        log.error(
+          "a backup is without a shard", ["shard": .integer(Int64(shard)), "reason": .text(Self.reason(error))])
       }
       jobs[.backup]?.done += 1
     }
     let missing = jobs[.backup]?.missing ?? []
-    if copies.isEmpty, let first = missing.first { throw BusError(.refused, "no shard could be copied; the first: \(first.reason)") }
+    if copies.isEmpty, let first = missing.first {
+      throw BusError(.refused, "no shard could be copied; the first: \(first.reason)")
+    }
     try await directory.copy(to: folder.directoryFile)
     let digest = try folder.digestOfDirectory()
     jobs[.backup]?.byteCount += digest.byteCount
     try folder.finish(
       BackupManifest(
         installation: InstallationID(signingKey: directory.signingKey).text, startedAt: startedAt, createdAt: clock.now,
-        shardCount: directory.shardCount, directoryByteCount: digest.byteCount, directoryDigest: digest.digest, shards: copies, missing: missing))
+        shardCount: directory.shardCount, directoryByteCount: digest.byteCount, directoryDigest: digest.digest,
+        shards: copies, missing: missing))
   }
 
   /// Each attempt has a folder of its own: the worker of an earlier attempt may still be writing to its folder.
@@ -201,7 +212,9 @@ actor StorageJobs {
     var failure: (any Error)?
     for shard in 0..<directory.shardCount {
       do {
-        let reply = try await ask(holderOf: shard, attempts: failure == nil ? Self.attemptCount : Self.laterAttemptCount) {
+        let reply = try await ask(
+          holderOf: shard, attempts: failure == nil ? Self.attemptCount : Self.laterAttemptCount
+        ) {
           ScrubShard(shard: shard, readsAssets: readsAssets, mendsLinks: mendsLinks)
         }.reply
         jobs[.scrub]?.recordCount += reply.recordCount
@@ -228,7 +241,9 @@ actor StorageJobs {
     var last = BusError(.unreachable, "no worker holds shard \(shard)")
     for attempt in 0..<attempts {
       if attempt > 0 { try await Task.sleep(for: .seconds(1)) }
-      guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else { continue }
+      guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else {
+        continue
+      }
       do throws(BusError) {
         return try await bus.call(message(), body: [], to: .peer(holder), within: Self.shardLimit)
       } catch {

@@ -44,8 +44,10 @@ extension OperatorAPI {
     guard let (rows, isPartial) = await counted("usage", query) else { return Usage(isPartial: true) }
     let read = rows.map { row in
       Usage.Row(
-        container: row["container"]?.string ?? "", environment: row["environment"]?.string ?? "", owner: row["owner"]?.string ?? "",
-        byteCount: row["bytes"]?.int64 ?? 0, recordCount: row["records"]?.int64 ?? 0, zoneCount: row["zones"]?.int64 ?? 0)
+        container: row["container"]?.string ?? "", environment: row["environment"]?.string ?? "",
+        owner: row["owner"]?.string ?? "",
+        byteCount: row["bytes"]?.int64 ?? 0, recordCount: row["records"]?.int64 ?? 0,
+        zoneCount: row["zones"]?.int64 ?? 0)
     }
     return Usage(rows: read, isPartial: isPartial)
   }
@@ -55,9 +57,12 @@ extension OperatorAPI {
 
   /// The number of records that have a value for each of some fields.
   /// - Returns: also whether records may be missing from the counts.
-  func recordCounts(of fields: [SchemaFieldName], in key: EnvironmentKey) async throws -> (counts: [SchemaFieldName: Int64], isPartial: Bool) {
+  func recordCounts(of fields: [SchemaFieldName], in key: EnvironmentKey) async throws -> (
+    counts: [SchemaFieldName: Int64], isPartial: Bool
+  ) {
     var query = try await place(key)
-    query["fields"] = fields.compactMap { name in name.field.map { "\(name.recordType)\t\($0)" } }.joined(separator: "\n")
+    query["fields"] = fields.compactMap { name in name.field.map { "\(name.recordType)\t\($0)" } }.joined(
+      separator: "\n")
     guard let (rows, isPartial) = await counted("fields", query) else { return ([:], true) }
     var counts: [SchemaFieldName: Int64] = [:]
     for row in rows {
@@ -69,14 +74,17 @@ extension OperatorAPI {
 
   private func place(_ key: EnvironmentKey) async throws -> [String: String] {
     [
-      "container": key.container.rawValue, "environment": key.environment.rawValue, "generation": String(try await directory.environment(key).generation),
+      "container": key.container.rawValue, "environment": key.environment.rawValue,
+      "generation": String(try await directory.environment(key).generation),
     ]
   }
 
   /// nil when no worker could be asked.
   private func counted(_ subject: String, _ query: [String: String]) async -> (rows: [JSONValue], isPartial: Bool)? {
     // Dropped because an unreadable count is no count.
-    guard let answer = await report(subject, query), let value = try? JSONValue(parsing: answer.body), let rows = value[subject]?.elements else { return nil }
+    guard let answer = await report(subject, query), let value = try? JSONValue(parsing: answer.body),
+      let rows = value[subject]?.elements
+    else { return nil }
     return (rows, value["uncountedShards"]?.count != 0 || value["silent"]?.count != 0)
   }
 
@@ -89,7 +97,8 @@ extension OperatorAPI {
     var query: [String: String] = request.query.filter { $0.key != "user" }
     if let user = request.query["user"] { query["owner"] = try await directory.recordName(ofUser: user) }
     if let container = query["container"], let environment = query["environment"] {
-      query["generation"] = String(try await directory.environment(try Self.environment(container, environment)).generation)
+      query["generation"] = String(
+        try await directory.environment(try Self.environment(container, environment)).generation)
     }
     let usage = await usage(query)
     return OperatorAnswer { usage.write(to: &$0) }

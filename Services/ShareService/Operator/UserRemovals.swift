@@ -66,18 +66,24 @@ actor UserRemovals {
 
   private func remove(_ departure: Departure) async throws {
     for shard in 0..<directory.shardCount where done[departure]?.contains(shard) != true {
-      guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else { continue }
+      guard let bus, let map = await map(), map.holders.indices.contains(shard), let holder = map.holders[shard] else {
+        continue
+      }
       do throws(BusError) {
         let message = ForgetUser(shard: shard, userRecordName: departure.recordName)
         _ = try await bus.call(message, body: [], to: .peer(holder), within: Self.shardLimit)
         done[departure, default: []].insert(shard)
       } catch {
-        log.warning("a deleted user's data are still in a shard", ["shard": .integer(Int64(shard)), "reason": .text(error.reason)])
+        log.warning(
+          "a deleted user's data are still in a shard",
+          ["shard": .integer(Int64(shard)), "reason": .text(error.reason)])
       }
     }
     guard done[departure]?.count == directory.shardCount else { return }
     try await directory.finish(departure)
     done[departure] = nil
-    log.info("a deleted user's data are removed from all shards", ["user": .text(departure.recordName), "last": .text(departure.isLast ? "yes" : "no")])
+    log.info(
+      "a deleted user's data are removed from all shards",
+      ["user": .text(departure.recordName), "last": .text(departure.isLast ? "yes" : "no")])
   }
 }

@@ -5,20 +5,26 @@ enum CallbackURL {
   static let rule = "must be a URL that a browser can open, such as https://example.org/signed-in, without '#'"
 
   /// True for an address of the web or of an app's own scheme.
-  static func isAcceptable(_ text: String) -> Bool { WebAddress.scheme(of: text) != nil && !text.utf8.contains(UInt8(ascii: "#")) }
+  static func isAcceptable(_ text: String) -> Bool {
+    WebAddress.scheme(of: text) != nil && !text.utf8.contains(UInt8(ascii: "#"))
+  }
 }
 
 /// The name and the address of an app on the sign-in page and on pages of shares.
 enum AppText {
-  static let nameRule = "must be a name of 1 to \(nameCharacterLimit) characters, without control characters and spaces at its ends"
-  static let addressRule = "must be the app's address: an https:// URL, or a URL of the app's own scheme, such as photos://open"
+  static let nameRule =
+    "must be a name of 1 to \(nameCharacterLimit) characters, without control characters and spaces at its ends"
+  static let addressRule =
+    "must be the app's address: an https:// URL, or a URL of the app's own scheme, such as photos://open"
   private static let nameCharacterLimit = 100
   /// The limit of characters, at four bytes each.
   static let nameByteLimit = 400
 
   static func isName(_ text: String) -> Bool {
     let scalars = text.unicodeScalars
-    guard (1...nameCharacterLimit).contains(scalars.count), scalars.first?.properties.isWhitespace == false, scalars.last?.properties.isWhitespace == false else {
+    guard (1...nameCharacterLimit).contains(scalars.count), scalars.first?.properties.isWhitespace == false,
+      scalars.last?.properties.isWhitespace == false
+    else {
       return false
     }
     return scalars.allSatisfy { scalar in
@@ -37,14 +43,21 @@ enum AppText {
 
 private enum WebAddress {
   /// Addresses with these schemes would run scripts or show their own text within the page.
-  private static let refusedSchemes: Set<String> = ["javascript", "vbscript", "data", "blob", "file", "filesystem", "about", "view-source"]
+  private static let refusedSchemes: Set<String> = [
+    "javascript", "vbscript", "data", "blob", "file", "filesystem", "about", "view-source",
+  ]
 
   /// The scheme, in lower case, of an absolute URL that a page may link to; nil for any other text.
   static func scheme(of text: String) -> String? {
-    guard let mark = text.firstRange(of: "://"), mark.upperBound < text.endIndex, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }
+    guard let mark = text.firstRange(of: "://"), mark.upperBound < text.endIndex,
+      text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
+    else { return nil }
     let scheme = text[..<mark.lowerBound].lowercased()
-    guard let first = scheme.utf8.first, (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(first), !refusedSchemes.contains(scheme),
-      scheme.utf8.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || "0123456789+-.".utf8.contains($0) }),
+    guard let first = scheme.utf8.first, (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(first),
+      !refusedSchemes.contains(scheme),
+      scheme.utf8.allSatisfy({
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || "0123456789+-.".utf8.contains($0)
+      }),
       !text.utf8.contains(where: { "<>\"\\^`{|};,".utf8.contains($0) })
     else { return nil }
     return scheme

@@ -10,9 +10,13 @@ enum PasswordText {
   /// - Parameter limit: longer passwords are refused anyway; they are cut so that no text takes longer than others.
   static func bytes(of password: String, limit: Int = PasswordHasher.byteLimit) -> [UInt8] {
     var spaced = String.UnicodeScalarView()
-    for scalar in password.unicodeScalars.prefix(limit + 1) { spaced.append(scalar.properties.generalCategory == .spaceSeparator ? " " : scalar) }
+    for scalar in password.unicodeScalars.prefix(limit + 1) {
+      spaced.append(scalar.properties.generalCategory == .spaceSeparator ? " " : scalar)
+    }
     var bytes: [UInt8] = []
-    for scalar in String(spaced)._nfc { bytes.append(contentsOf: UTF8.encode(scalar) ?? UTF8.encodedReplacementCharacter) }
+    for scalar in String(spaced)._nfc {
+      bytes.append(contentsOf: UTF8.encode(scalar) ?? UTF8.encodedReplacementCharacter)
+    }
     return Array(bytes.prefix(limit + 1))
   }
 }

@@ -28,10 +28,16 @@ final class SignInDesk: Sendable {
   /// - Throws: `notFound` for the container; errors of the directory.
   func signIn(_ message: SignIn) async throws -> SignIn.Reply {
     let grant = message.grant.flatMap { Grant(text: $0) }
-    if let hash = grant?.apiToken, try await !directory.isKnown(apiToken: hash, message.container, message.environment) { return SignIn.Reply(isOver: true) }
-    let outcome = try await look(at: Entry(name: message.userName, password: message.password, address: message.clientAddress)) { [directory] known in
+    if let hash = grant?.apiToken, try await !directory.isKnown(apiToken: hash, message.container, message.environment)
+    {
+      return SignIn.Reply(isOver: true)
+    }
+    let outcome = try await look(
+      at: Entry(name: message.userName, password: message.password, address: message.clientAddress)
+    ) { [directory] known in
       try await directory.createSession(
-        forUser: known.key, passwordHash: known.hash, message.container, message.environment, isKept: message.isKept, apiToken: grant?.apiToken)
+        forUser: known.key, passwordHash: known.hash, message.container, message.environment, isKept: message.isKept,
+        apiToken: grant?.apiToken)
     }
     switch outcome {
     case .right(let token): return SignIn.Reply(webAuthToken: token)
@@ -42,7 +48,9 @@ final class SignInDesk: Sendable {
 
   /// - Throws: errors of the directory.
   func check(_ message: CheckPassword) async throws -> CheckPassword.Reply {
-    let outcome = try await look(at: Entry(name: message.userName, password: message.password, address: message.clientAddress)) { [directory] known in
+    let outcome = try await look(
+      at: Entry(name: message.userName, password: message.password, address: message.clientAddress)
+    ) { [directory] known in
       try await directory.recordName(ofEnabledUser: known.key, passwordHash: known.hash)
     }
     switch outcome {
@@ -68,7 +76,9 @@ final class SignInDesk: Sendable {
 
   /// - Parameter open: called when the password is right; returns nil when the user is disabled or the password changed
   ///   meanwhile.
-  private func look(at entry: Entry, open: (_ known: (key: Int64, hash: String)) async throws -> String?) async throws -> Outcome {
+  private func look(at entry: Entry, open: (_ known: (key: Int64, hash: String)) async throws -> String?) async throws
+    -> Outcome
+  {
     // No user has a longer name, and the memory for attempts is bounded.
     guard entry.name.utf8.count <= Limit.nameByteCount else { return .wrong }
     let counted: SignInThrottle.Attempt
@@ -90,7 +100,8 @@ final class SignInDesk: Sendable {
 
   /// Checks an attempt that was counted.
   private func attempt(
-    _ entry: Entry, _ counted: SignInThrottle.Attempt, open: (_ known: (key: Int64, hash: String)) async throws -> String?
+    _ entry: Entry, _ counted: SignInThrottle.Attempt,
+    open: (_ known: (key: Int64, hash: String)) async throws -> String?
   ) async throws -> Outcome {
     let password = PasswordText.bytes(of: entry.password)
     // Earlier releases hashed passwords as typed. Longer ones can't match; they are cut so that they take no more time.
@@ -130,11 +141,15 @@ final class SignInDesk: Sendable {
   /// The networks whose attempts count together: an IPv4 address, or for IPv6 the usual sizes of a customer's network.
   static func origin(of address: String) -> SignInThrottle.Origin {
     var bytes = in6_addr()
-    guard address.contains(":"), inet_pton(AF_INET6, address, &bytes) == 1 else { return SignInThrottle.Origin(networks: [address]) }
+    guard address.contains(":"), inet_pton(AF_INET6, address, &bytes) == 1 else {
+      return SignInThrottle.Origin(networks: [address])
+    }
     let networks = withUnsafeBytes(of: bytes) { bytes in
       let isIPv4 = bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xff && bytes[11] == 0xff
       if isIPv4 { return [bytes[12...].map { String($0) }.joined(separator: ".")] }
-      return [8, 7, 6].map { count in bytes[..<count].map { String($0, radix: 16) }.joined(separator: ".") + "/\(count * 8)" }
+      return [8, 7, 6].map { count in
+        bytes[..<count].map { String($0, radix: 16) }.joined(separator: ".") + "/\(count * 8)"
+      }
     }
     return SignInThrottle.Origin(networks: networks)
   }

@@ -13,7 +13,9 @@ actor SignatureLedger {
 
   /// - Returns: true when no other request has used the signature.
   func claim(_ claim: ClaimSignature) async throws -> Bool {
-    if isWriting, let outcome = try await withCheckedThrowingContinuation({ waiting.append((claim, $0)) }) { return outcome }
+    if isWriting, let outcome = try await withCheckedThrowingContinuation({ waiting.append((claim, $0)) }) {
+      return outcome
+    }
     isWriting = true
     let others = waiting
     waiting = []

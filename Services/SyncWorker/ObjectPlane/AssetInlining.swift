@@ -44,9 +44,13 @@ struct AssetInliner: Sendable {
     var result = transaction
     for (index, change) in transaction.changes.enumerated() where change.attributes.contains(where: \.value.isAsset) {
       // Dropped because the link remains, and the import reports the record's fault.
-      guard let attributes = try? inlined(change.attributes, of: change.entity, recordName: change.objectID, budget: &budget) else { continue }
+      guard
+        let attributes = try? inlined(
+          change.attributes, of: change.entity, recordName: change.objectID, budget: &budget)
+      else { continue }
       result.changes[index] = HistoryChange(
-        changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: attributes, relationships: change.relationships,
+        changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: attributes,
+        relationships: change.relationships,
         tombstone: change.tombstone)
     }
     return result
@@ -55,7 +59,9 @@ struct AssetInliner: Sendable {
   private func inlined(
     _ attributes: [NamedValue<AttributeValue>], of entityName: String, recordName: String, budget: inout Int64
   ) throws(MirroringProblem) -> [NamedValue<AttributeValue>] {
-    guard let deserializer, let entity = deserializer.model.entity(named: entityName), attributes.contains(where: \.value.isAsset) else { return attributes }
+    guard let deserializer, let entity = deserializer.model.entity(named: entityName),
+      attributes.contains(where: \.value.isAsset)
+    else { return attributes }
     var result = attributes
     for (index, attribute) in attributes.enumerated() {
       guard case .asset(let asset) = attribute.value, asset.byteCount <= budget else { continue }
@@ -63,7 +69,8 @@ struct AssetInliner: Sendable {
       // Dropped because the answer carries a link instead, and a request for that link reports the file's fault.
       guard let content = try? assets.read(asset, shard: shard) else { continue }
       budget -= asset.byteCount
-      let value = try deserializer.value(of: attribute.name, entity: entity, fromAssetContent: content, recordName: recordName)
+      let value = try deserializer.value(
+        of: attribute.name, entity: entity, fromAssetContent: content, recordName: recordName)
       result[index] = NamedValue(name: attribute.name, value: value)
     }
     return result
@@ -87,7 +94,9 @@ extension AttributeValue {
 extension StoreCall {
   func inliner(for mirror: StoredMirror) async throws(RecordError) -> AssetInliner {
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
-    return AssetInliner(assets: context.assets, shard: store.shard, deserializer: schema.mirrorModels[mirror.modelHash].map { Deserializer($0.index) })
+    return AssetInliner(
+      assets: context.assets, shard: store.shard,
+      deserializer: schema.mirrorModels[mirror.modelHash].map { Deserializer($0.index) })
   }
 }
 
@@ -99,7 +108,9 @@ protocol AnswerPage {
 
 extension AnswerPage {
   /// A page takes its first item whatever its length.
-  func hasRoom(for encoded: [UInt8]) -> Bool { byteCount < Self.emptyByteCount || byteCount + encoded.count <= Self.pageByteCount }
+  func hasRoom(for encoded: [UInt8]) -> Bool {
+    byteCount < Self.emptyByteCount || byteCount + encoded.count <= Self.pageByteCount
+  }
 
   /// An empty page has less.
   private static var emptyByteCount: Int { 64 }

@@ -39,11 +39,13 @@ package struct ConflictJournal {
       for row in rows {
         last = row.key
         do {
-          guard let held = try transaction.quarantinedChanges(row.key).map({ try HistoryTransaction(decoding: $0) }) else { continue }
+          guard let held = try transaction.quarantinedChanges(row.key).map({ try HistoryTransaction(decoding: $0) })
+          else { continue }
           try append(
             ConflictLoss(
               kind: .unexported, objectID: row.name, entity: row.entity, lost: held.changes,
-              edit: Stamp(timestamp: held.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)), inZone: zoneName)
+              edit: Stamp(timestamp: held.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)),
+            inZone: zoneName)
         } catch is StoredFormatError {
           // Dropped because changes that can't be read can't be restored either.
           continue
@@ -59,14 +61,21 @@ package struct ConflictJournal {
   package func appendOnce(_ loss: ConflictLoss, inZone zoneName: String) throws {
     var known: [StoredConflict] = []
     var last: Int64 = 0
-    while case let page = try transaction.conflicts(in: databaseKey, afterNumber: last, ConflictFilter(recordName: loss.objectID), limit: 100), let end = page.last {
-      known += page.filter { $0.kind == loss.kind.rawValue && $0.userRecordName == loss.edit.userRecordName && $0.deviceID == loss.edit.deviceID }
+    while case let page = try transaction.conflicts(
+      in: databaseKey, afterNumber: last, ConflictFilter(recordName: loss.objectID), limit: 100), let end = page.last
+    {
+      known += page.filter {
+        $0.kind == loss.kind.rawValue && $0.userRecordName == loss.edit.userRecordName
+          && $0.deviceID == loss.edit.deviceID
+      }
       last = end.number
     }
     _ = try append(loss.compacted, zoneName, 0, unlessIn: known)
   }
 
-  private func append(_ loss: ConflictLoss, _ zoneName: String, _ incarnation: UInt64, unlessIn known: [StoredConflict] = []) throws -> Int64 {
+  private func append(
+    _ loss: ConflictLoss, _ zoneName: String, _ incarnation: UInt64, unlessIn known: [StoredConflict] = []
+  ) throws -> Int64 {
     let content = loss.content
     let payload = content.encoded()
     if payload.count > Self.entryByteCount, let halves = loss.halves {
@@ -74,12 +83,15 @@ package struct ConflictJournal {
       _ = try append(halves.1, zoneName, incarnation, unlessIn: known)
       return first
     }
-    if let same = try known.first(where: { try transaction.conflictContent($0.number, in: databaseKey) == payload }) { return same.number }
+    if let same = try known.first(where: { try transaction.conflictContent($0.number, in: databaseKey) == payload }) {
+      return same.number
+    }
     // Content that is gone can't be counted. A restore reports its absence.
     let assets = try content.assets.filter { try transaction.hasContent(of: $0) }
     return try transaction.appendConflict(
       StoredConflict(
-        databaseKey: databaseKey, zoneName: zoneName, zoneIncarnation: incarnation, recordName: loss.objectID, entity: loss.entity, kind: loss.kind.rawValue,
+        databaseKey: databaseKey, zoneName: zoneName, zoneIncarnation: incarnation, recordName: loss.objectID,
+        entity: loss.entity, kind: loss.kind.rawValue,
         state: loss.state.rawValue, userRecordName: loss.edit.userRecordName, deviceID: loss.edit.deviceID, at: now),
       content: payload, assets: assets)
   }
@@ -89,9 +101,12 @@ extension ConflictLoss {
   /// nil if the entry is gone, or a later release wrote its kind.
   /// - Throws: `StoreError.corrupt` or `StoredFormatError` for damaged content.
   package init?(_ stored: StoredConflict, in snapshot: any ShardSnapshot) throws {
-    guard let kind = ConflictKind(rawValue: stored.kind), let content = try snapshot.conflictContent(stored.number, in: stored.databaseKey) else { return nil }
+    guard let kind = ConflictKind(rawValue: stored.kind),
+      let content = try snapshot.conflictContent(stored.number, in: stored.databaseKey)
+    else { return nil }
     self.init(
-      kind: kind, objectID: stored.recordName, entity: stored.entity, content: try HistoryTransaction(decoding: content), user: stored.userRecordName,
+      kind: kind, objectID: stored.recordName, entity: stored.entity,
+      content: try HistoryTransaction(decoding: content), user: stored.userRecordName,
       device: stored.deviceID)
   }
 }
@@ -100,7 +115,8 @@ extension ShardSnapshot {
   /// Numbers of an object's conflicts that await a decision, ascending, at most 100.
   func openConflicts(of objectID: String, for mirror: StoredMirror) throws -> [Int64] {
     let filter = ConflictFilter(
-      recordName: objectID, state: ConflictState.open.rawValue, userRecordName: mirror.scope == .public ? mirror.userRecordName : nil)
+      recordName: objectID, state: ConflictState.open.rawValue,
+      userRecordName: mirror.scope == .public ? mirror.userRecordName : nil)
     return try conflicts(in: mirror.databaseKey, afterNumber: 0, filter, limit: 100).map(\.number)
   }
 }

@@ -21,10 +21,13 @@ extension HistoryChange {
         switch relationship.value {
         case .toOne(let target): .toOne(target.flatMap { isGone($0) ? nil : $0 })
         case .toMany(let targets): .toMany(targets.filter { !isGone($0) })
-        case .toManyDelta(let added, let removed): .toManyDelta(add: added.filter { !isGone($0) }, remove: removed.filter { !isGone($0) })
+        case .toManyDelta(let added, let removed):
+          .toManyDelta(add: added.filter { !isGone($0) }, remove: removed.filter { !isGone($0) })
         }
       return NamedValue(name: relationship.name, value: value)
     }
-    return HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes, relationships: rest, tombstone: tombstone)
+    return HistoryChange(
+      changeType: changeType, entity: entity, objectID: objectID, attributes: attributes, relationships: rest,
+      tombstone: tombstone)
   }
 }

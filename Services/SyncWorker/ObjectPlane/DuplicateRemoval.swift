@@ -78,7 +78,8 @@ package struct DuplicateRemoval {
   }
 
   private func merging<Value>(
-    in zone: StoredZone, _ transaction: any ShardTransaction, _ body: (inout DuplicateMerge) throws -> (outcome: DuplicateMerge.Outcome, value: Value)
+    in zone: StoredZone, _ transaction: any ShardTransaction,
+    _ body: (inout DuplicateMerge) throws -> (outcome: DuplicateMerge.Outcome, value: Value)
   ) throws -> (effects: ZoneEffects, value: Value) {
     let commit = try CommitTerms(
       .merge, Stamp(timestamp: context.clock.now, userRecordName: userRecordName), schema, shard: shard, context

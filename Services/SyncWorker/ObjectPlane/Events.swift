@@ -17,11 +17,13 @@ extension StoreCall {
       let mirror = try mirror(in: snapshot)
       // Watch before the look, so that no later event is missed.
       if waits { watch(mirror) }
-      return try EventPage(of: mirror.key, after: after, filter, limit: counts ? .max : limit, keepsEvents: !counts, in: snapshot)
+      return try EventPage(
+        of: mirror.key, after: after, filter, limit: counts ? .max : limit, keepsEvents: !counts, in: snapshot)
     }
     let body =
       counts
-      ? StoreAnswer.eventCount(page.count, last: page.last) : StoreAnswer.events(page.events.map(event), last: page.last, moreComing: page.moreComing)
+      ? StoreAnswer.eventCount(page.count, last: page.last)
+      : StoreAnswer.events(page.events.map(event), last: page.last, moreComing: page.moreComing)
     return PlaneAnswer(mayWait: waits && page.count == 0, body: body)
   }
 
@@ -29,7 +31,9 @@ extension StoreCall {
 
   private func eventKind() throws(RecordError) -> StoredEvent.Kind? {
     guard let name = request.query["type"] else { return nil }
-    guard let kind = StoredEvent.Kind(wireName: name) else { throw RecordError(.badRequest, "type must be setup, import or export") }
+    guard let kind = StoredEvent.Kind(wireName: name) else {
+      throw RecordError(.badRequest, "type must be setup, import or export")
+    }
     return kind
   }
 
@@ -44,7 +48,9 @@ extension StoreCall {
 
   private func date(_ name: String) throws(RecordError) -> Int64? {
     guard let text = request.query[name], !text.isEmpty else { return nil }
-    guard let date = MirrorDate.milliseconds(text) else { throw RecordError(.badRequest, "\(name) must be a date such as 2026-11-20T07:33:24.123Z") }
+    guard let date = MirrorDate.milliseconds(text) else {
+      throw RecordError(.badRequest, "\(name) must be a date such as 2026-11-20T07:33:24.123Z")
+    }
     return date
   }
 
@@ -58,7 +64,10 @@ extension StoreCall {
       while true {
         let rows = try snapshot.events(of: mirror.key, after: last, kind: nil, limit: EventPage.chunk)
         if let found = rows.first(where: { $0.identifier == text }) { return found.number }
-        guard let end = rows.last else { throw RecordError(.badRequest, "after is neither an event of this store nor the lastEvent of an earlier answer") }
+        guard let end = rows.last else {
+          throw RecordError(
+            .badRequest, "after is neither an event of this store nor the lastEvent of an earlier answer")
+        }
         last = end.number
       }
     }
@@ -86,7 +95,10 @@ struct EventPage: Sendable {
   static let chunk = 100
 
   /// - Parameter limit: of events, at least 1; the bytes of an answer bound their errors.
-  init(of mirror: Int64, after number: Int64, _ filter: EventFilter, limit: Int, keepsEvents: Bool, in snapshot: any ShardSnapshot) throws {
+  init(
+    of mirror: Int64, after number: Int64, _ filter: EventFilter, limit: Int, keepsEvents: Bool,
+    in snapshot: any ShardSnapshot
+  ) throws {
     last = number
     var byteCount = 0
     while true {

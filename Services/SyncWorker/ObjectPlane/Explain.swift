@@ -16,10 +16,12 @@ extension StoreCall {
     let permissions = try await context.schemas.schema(of: request.database.container, request.database.environment)
       .permissions(of: request.caller, in: request.database)
     let explanation = try await read { snapshot in
-      try Explanation(of: objectID, in: try mirror(in: snapshot), store, mayRead: { permissions?.mayRead($0) ?? true }, in: snapshot)
+      try Explanation(
+        of: objectID, in: try mirror(in: snapshot), store, mayRead: { permissions?.mayRead($0) ?? true }, in: snapshot)
     }
     guard !explanation.facts.isUnknown else {
-      throw RecordError(.notFound, "Neither this store nor its zone knows an object \(objectID.prefix(Limit.nameByteCount))")
+      throw RecordError(
+        .notFound, "Neither this store nor its zone knows an object \(objectID.prefix(Limit.nameByteCount))")
     }
     return PlaneAnswer(body: explanation.answer(lastExport: explanation.lastExport.map(event)).json)
   }
@@ -35,7 +37,8 @@ package struct Explanation: Sendable {
   let tag: RecordChangeTag?
 
   package init(
-    of objectID: String, in mirror: StoredMirror, _ store: StoreFacts, mayRead: (Record) -> Bool = { _ in true }, in snapshot: any ShardSnapshot
+    of objectID: String, in mirror: StoredMirror, _ store: StoreFacts, mayRead: (Record) -> Bool = { _ in true },
+    in snapshot: any ShardSnapshot
   ) throws {
     self.objectID = objectID
     let locator = try ObjectLocator(of: mirror, in: snapshot)
@@ -57,13 +60,16 @@ package struct Explanation: Sendable {
     zoneID = try mirror.defaultZoneName == nil && locator.zone(of: objectID) == nil ? nil : locator.zoneID(of: objectID)
     var store = store
     // A batch takes at most this many transactions.
-    if let first = pending.first, first > mirror.exportedTransactionNumber + Int64(Limit.exportItemCount) { store.isExporting = false }
+    if let first = pending.first, first > mirror.exportedTransactionNumber + Int64(Limit.exportItemCount) {
+      store.isExporting = false
+    }
     store.quarantinedCount = mirror.quarantinedCount
     store.pendingCount = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
     let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
     facts = SyncFacts(
       stored: stored, pendingTransactions: pending,
-      problem: held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: lastExport?.errorJSON), isHeld: held != nil,
+      problem: held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: lastExport?.errorJSON),
+      isHeld: held != nil,
       conflicts: try snapshot.openConflicts(of: objectID, for: mirror), store: store)
   }
 

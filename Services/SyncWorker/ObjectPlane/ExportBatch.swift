@@ -65,7 +65,9 @@ extension ExportRun {
     return batch
   }
 
-  private func slice(of transaction: HistoryTransaction, _ row: StoredTransaction, from mirror: StoredMirror) -> ExportBatch {
+  private func slice(of transaction: HistoryTransaction, _ row: StoredTransaction, from mirror: StoredMirror)
+    -> ExportBatch
+  {
     let steps = ExportSteps(transaction)
     let range = steps.slice(from: mirror.exportedStepCount, limits: limits)
     let slice = steps.steps[range]
@@ -84,12 +86,18 @@ extension ExportRun {
   }
 
   /// As many rows as a batch can take; a damaged row comes alone, without its content.
-  private func rows(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [(number: Int64, content: StoredTransaction?)] {
+  private func rows(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [(
+    number: Int64, content: StoredTransaction?
+  )] {
     let last = mirror.exportedTransactionNumber
     do {
-      return try snapshot.transactions(of: mirrorKey, after: last, limit: Limit.exportItemCount, byteLimit: Limit.exportByteCount).map { ($0.number, $0) }
+      return try snapshot.transactions(
+        of: mirrorKey, after: last, limit: Limit.exportItemCount, byteLimit: Limit.exportByteCount
+      ).map { ($0.number, $0) }
     } catch StoreError.corrupt(let reason) {
-      context.log.error("a history transaction is damaged", ["mirror": .integer(mirrorKey), "transaction": .integer(last + 1), "reason": .text(reason)])
+      context.log.error(
+        "a history transaction is damaged",
+        ["mirror": .integer(mirrorKey), "transaction": .integer(last + 1), "reason": .text(reason)])
       return [(last + 1, nil)]
     }
   }
@@ -101,7 +109,8 @@ extension ExportRun {
       return try HistoryTransaction(decoding: row.payload)
     } catch {
       context.log.error(
-        "a history transaction can't be read", ["mirror": .integer(mirrorKey), "transaction": .integer(row.number), "error": .text(String(describing: error))])
+        "a history transaction can't be read",
+        ["mirror": .integer(mirrorKey), "transaction": .integer(row.number), "error": .text(String(describing: error))])
       return nil
     }
   }
@@ -109,13 +118,16 @@ extension ExportRun {
   /// The saved and unexported transactions that concern some objects, cut down to the changes of those objects and the
   /// changes that name them. It reads in parts, so a long backlog costs time and no memory.
   /// - Parameter isWide: include all deletions, which may clear the objects' pointers.
-  func pending(about names: Set<String>, isWide: Bool, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> [HistoryTransaction] {
+  func pending(about names: Set<String>, isWide: Bool, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws
+    -> [HistoryTransaction]
+  {
     var found: [HistoryTransaction] = []
     var last = mirror.exportedTransactionNumber
     while last < mirror.lastTransactionNumber {
       let rows: [StoredTransaction]
       do {
-        rows = try snapshot.transactions(of: mirror.key, after: last, limit: Limit.exportItemCount, byteLimit: Limit.exportByteCount)
+        rows = try snapshot.transactions(
+          of: mirror.key, after: last, limit: Limit.exportItemCount, byteLimit: Limit.exportByteCount)
       } catch StoreError.corrupt {
         // Dropped because the export reports the damaged row.
         last += 1
@@ -140,7 +152,8 @@ extension HistoryChange {
         switch relationship.value {
         case .toOne(let target): target.map(names.contains) ?? false
         case .toMany(let targets): targets.contains(where: names.contains)
-        case .toManyDelta(let added, let removed): added.contains(where: names.contains) || removed.contains(where: names.contains)
+        case .toManyDelta(let added, let removed):
+          added.contains(where: names.contains) || removed.contains(where: names.contains)
         }
       }
   }

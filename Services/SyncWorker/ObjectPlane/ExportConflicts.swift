@@ -11,7 +11,8 @@ extension ExportRun {
   /// Records the losses of a batch, except those of refused writes, which are judged again on the next try.
   /// - Returns: the recorded losses, and the event's problems: open decisions, and objects both deleted and edited.
   func journal(
-    _ losses: [ConflictLoss], _ refused: [ExportWrites.Refusal], of mirror: StoredMirror, in zone: StoredZone, _ transaction: any ShardTransaction
+    _ losses: [ConflictLoss], _ refused: [ExportWrites.Refusal], of mirror: StoredMirror, in zone: StoredZone,
+    _ transaction: any ShardTransaction
   ) throws -> (losses: [ConflictLoss], problems: [MirroringProblem]) {
     if losses.isEmpty { return ([], []) }
     let names = Set(refused.map(\.write.item.recordName))
@@ -27,7 +28,8 @@ extension ExportRun {
         problems.append(
           MirroringProblem(
             recordName: loss.objectID, entity: loss.entity, code: .conflict,
-            reason: "another device changed \(loss.entity).\(properties), too: conflict \(number) waits for a decision"))
+            reason: "another device changed \(loss.entity).\(properties), too: conflict \(number) waits for a decision")
+        )
       case .lostObject where !loss.isOfEdit(by: mirror.deviceID):
         problems.append(
           MirroringProblem(
@@ -37,7 +39,8 @@ extension ExportRun {
         problems.append(
           MirroringProblem(
             recordName: loss.objectID, entity: loss.entity, code: .notFound,
-            reason: "the object was deleted; an edit does not bring it back: conflict \(number) keeps the edit", cause: .deleted))
+            reason: "the object was deleted; an edit does not bring it back: conflict \(number) keeps the edit",
+            cause: .deleted))
       case .lostValue, .unexported, .reverted: break
       }
     }

@@ -21,7 +21,8 @@ package enum ExportFailure: Hashable, Sendable {
     case StoreError.full, AssetError.full: self = .transient(retryAfter: RecordError.noSpace.retryAfter)
     case StoreError.overloaded: self = .transient(retryAfter: 1)
     case StoreError.tooSlow: self = .transient(retryAfter: 10)
-    case StoreError.io, StoreError.newerFormat, StoreError.missingKey, AssetError.missingKey: self = .transient(retryAfter: nil)
+    case StoreError.io, StoreError.newerFormat, StoreError.missingKey, AssetError.missingKey:
+      self = .transient(retryAfter: nil)
     case let error as RecordError where error == .shardMoved: self = .gone
     case let error as Unreached: self = .transient(retryAfter: error.error.retryAfter)
     case let error as RecordError: self = .transient(retryAfter: error.retryAfter)

@@ -41,10 +41,14 @@ package struct ExportLoop: Sendable {
       var armedFor: Int64?
       for await signal in signals {
         if case .tick = signal { armedFor = nil }
-        if case .started(let export) = signal { group.addTask { await RequestTrace.$id.withValue(export.traceID) { _ = await report.follow(export) } } }
+        if case .started(let export) = signal {
+          group.addTask { await RequestTrace.$id.withValue(export.traceID) { _ = await report.follow(export) } }
+        }
         if case .schemaChanged = signal { group.addTask { await begin() } }
         let now = context.clock.now
-        for drain in schedule.drains(after: signal, at: now, jitter: jitter()) { group.addTask { await self.drain(drain) } }
+        for drain in schedule.drains(after: signal, at: now, jitter: jitter()) {
+          group.addTask { await self.drain(drain) }
+        }
         if schedule.takeThrottlesChange() { exports.throttle(schedule.throttled, on: store.shard) }
         if schedule.takeRetryIsDue(at: now) { group.addTask { await findDueRetries() } }
         if let wakeAt = schedule.wakeAt, wakeAt < armedFor ?? .max {
@@ -74,7 +78,8 @@ package struct ExportLoop: Sendable {
         guard let run = try await exportRun(key) else { continue }
         let (version, now) = (run.schema.version, context.clock.now)
         let count = try await store.enqueue { transaction in
-          try transaction.mirror(key: key) == nil ? 0 : transaction.retryQuarantined(.otherSchema(than: version), of: key, at: now)
+          try transaction.mirror(key: key) == nil
+            ? 0 : transaction.retryQuarantined(.otherSchema(than: version), of: key, at: now)
         }.value
         if count > 0 { exports.signal(.backlog(mirrorKey: key), on: store.shard) }
       }
@@ -101,11 +106,16 @@ package struct ExportLoop: Sendable {
       let now = context.clock.now
       let (due, next) = try await store.read { snapshot -> ([Int64], Int64?) in
         let keys = try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: .max)
-        return (try keys.filter { try !snapshot.quarantined(of: $0, dueBy: now, limit: 1).isEmpty }, try snapshot.nextQuarantineDue())
+        return (
+          try keys.filter { try !snapshot.quarantined(of: $0, dueBy: now, limit: 1).isEmpty },
+          try snapshot.nextQuarantineDue()
+        )
       }
       for key in due { exports.signal(.backlog(mirrorKey: key), on: store.shard) }
       // A store whose retry is due reports its next one when its drain ends.
-      if let next, next != StoredQuarantine.never { exports.signal(.retryDue(at: max(next, now + Self.retryPause)), on: store.shard) }
+      if let next, next != StoredQuarantine.never {
+        exports.signal(.retryDue(at: max(next, now + Self.retryPause)), on: store.shard)
+      }
     }
   }
 
@@ -118,7 +128,9 @@ package struct ExportLoop: Sendable {
     await insisting("stores awaiting export can't be listed") {
       while !Task.isCancelled {
         let key = last
-        let keys = try await store.read { snapshot in try snapshot.mirrorsAwaitingExport(afterKey: key, limit: Self.backlogPage) }
+        let keys = try await store.read { snapshot in
+          try snapshot.mirrorsAwaitingExport(afterKey: key, limit: Self.backlogPage)
+        }
         for key in keys { exports.signal(.backlog(mirrorKey: key), on: store.shard) }
         guard keys.count == Self.backlogPage, let next = keys.last else { return }
         last = next
@@ -164,11 +176,15 @@ package struct ExportLoop: Sendable {
   /// True if the store is a home, with its objects in others' databases; and the shard, with the turns of its user.
   private func place(of mirrorKey: Int64) async throws -> (isHome: Bool, store: any ShardStore) {
     let found = try await store.read { snapshot -> (StoredMirror, StoredDatabase)? in
-      guard let mirror = try snapshot.mirror(key: mirrorKey), let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
+      guard let mirror = try snapshot.mirror(key: mirrorKey),
+        let database = try snapshot.database(key: mirror.databaseKey)
+      else { return nil }
       return (mirror, database)
     }
     guard let (mirror, database) = found else { return (false, store) }
-    return (mirror.isHome, store.turns(of: Caller(userRecordName: mirror.userRecordName).party(in: database.id.container)))
+    return (
+      mirror.isHome, store.turns(of: Caller(userRecordName: mirror.userRecordName).party(in: database.id.container))
+    )
   }
 
   /// Forwards batch after batch, until all that is left waits for an owner.
@@ -184,17 +200,22 @@ package struct ExportLoop: Sendable {
   /// - Returns: nil when the store is gone or its model is unknown.
   private func exportRun(_ mirrorKey: Int64) async throws -> ExportRun? {
     let found = try await store.read { snapshot -> (StoredMirror, StoredDatabase)? in
-      guard let mirror = try snapshot.mirror(key: mirrorKey), let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
+      guard let mirror = try snapshot.mirror(key: mirrorKey),
+        let database = try snapshot.database(key: mirror.databaseKey)
+      else { return nil }
       return (mirror, database)
     }
     guard let (mirror, database) = found else { return nil }
     let schema = try await context.schemas.schema(of: database.id.container, database.id.environment)
     guard let model = schema.mirrorModels[mirror.modelHash] else {
-      context.log.warning("a store's model is unknown; the store is not exported until it is set up again", ["mirror": .integer(mirrorKey)])
+      context.log.warning(
+        "a store's model is unknown; the store is not exported until it is set up again",
+        ["mirror": .integer(mirrorKey)])
       return nil
     }
     let standing =
-      database.id.isPublic ? nil : await context.schemas.standing(of: database.id.owner, database.id.container, database.id.environment)
+      database.id.isPublic
+      ? nil : await context.schemas.standing(of: database.id.owner, database.id.container, database.id.environment)
     return ExportRun(
       mirrorKey: mirrorKey, shard: store.shard, database: database.id, model: model, schema: schema, context: context,
       quota: StorageQuota(standing, in: database.id, standard: context.commits.userQuota))

@@ -25,7 +25,9 @@ extension ExportRun {
 
   /// Takes the held-back changes of due objects, and of objects that the batch changes: that keeps their order.
   /// - Returns: the changes, and whether more is due.
-  func retried(with batch: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> (objects: [RetriedObject], moreDue: Bool) {
+  func retried(with batch: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws
+    -> (objects: [RetriedObject], moreDue: Bool)
+  {
     if mirror.quarantinedCount == 0 { return ([], false) }
     var objects: [RetriedObject] = []
     var seen: Set<String> = []
@@ -40,7 +42,9 @@ extension ExportRun {
       guard let changes = try heldChanges(row, retriedIn: transaction) else { return }
       byteCount += changes.byteCount
       objects.append(
-        RetriedObject(row: row, changes: changes.transaction.changes, heldAt: changes.transaction.timestamp, edit: changes.transaction.edit))
+        RetriedObject(
+          row: row, changes: changes.transaction.changes, heldAt: changes.transaction.timestamp,
+          edit: changes.transaction.edit))
     }
     for transactionInBatch in batch {
       let isExported = Exporter.exports(author: transactionInBatch.author)
@@ -58,12 +62,16 @@ extension ExportRun {
       takenCount += 1
     }
     let later = batch.lazy.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes)
-    for index in objects.indices { objects[index].changes = HeldChanges.overtaken(objects[index].changes, by: Array(later), model.index) }
+    for index in objects.indices {
+      objects[index].changes = HeldChanges.overtaken(objects[index].changes, by: Array(later), model.index)
+    }
     return (objects, takenCount < due.count || due.count == Self.retryLimit)
   }
 
   /// The retried changes of an object, without relationships that others set from their side since it was held back.
-  func retry(of object: RetriedObject, _ locator: ObjectLocator, in snapshot: any ShardSnapshot) throws -> HistoryTransaction {
+  func retry(of object: RetriedObject, _ locator: ObjectLocator, in snapshot: any ShardSnapshot) throws
+    -> HistoryTransaction
+  {
     let changes = try HeldChanges.yielding(object.changes, model.index) { owner, field in
       try locator.source(of: owner).pointers(to: owner).filter { $0.field == field }.map(\.source)
     } isNewer: { name, field in
@@ -71,7 +79,11 @@ extension ExportRun {
         row.record.modified.timestamp > object.heldAt
       else { return false }
       let pointer = row.record.fields.string(field)
-      guard let then = try snapshot.pastStates(of: name, in: zone.key, after: 0, limit: Self.pastLimit).first(where: { $0.replacedAt > object.heldAt }) else {
+      guard
+        let then = try snapshot.pastStates(of: name, in: zone.key, after: 0, limit: Self.pastLimit).first(where: {
+          $0.replacedAt > object.heldAt
+        })
+      else {
         // The value at that time is unknown. A record that points to another owner keeps that owner.
         return pointer.map { $0 != object.row.name } ?? false
       }
@@ -86,10 +98,13 @@ extension ExportRun {
   private static let pastLimit = 1000
 
   /// The held-back changes of a row and their stored size in bytes; nil when they are unreadable: the row stays.
-  func heldChanges(_ row: StoredQuarantine, in snapshot: any ShardSnapshot) throws -> (transaction: HistoryTransaction, byteCount: Int)? {
+  func heldChanges(_ row: StoredQuarantine, in snapshot: any ShardSnapshot) throws -> (
+    transaction: HistoryTransaction, byteCount: Int
+  )? {
     func unreadable(_ error: any Error) {
       context.log.error(
-        "changes that were held back can't be read", ["mirror": .integer(mirrorKey), "quarantine": .integer(row.key), "error": .text(String(describing: error))])
+        "changes that were held back can't be read",
+        ["mirror": .integer(mirrorKey), "quarantine": .integer(row.key), "error": .text(String(describing: error))])
     }
     do {
       guard let payload = try snapshot.quarantinedChanges(row.key) else { return nil }
@@ -103,9 +118,13 @@ extension ExportRun {
   }
 
   /// As `heldChanges(_:in:)`; an unreadable row is not due again by itself.
-  private func heldChanges(_ row: StoredQuarantine, retriedIn transaction: any ShardTransaction) throws -> (transaction: HistoryTransaction, byteCount: Int)? {
+  private func heldChanges(_ row: StoredQuarantine, retriedIn transaction: any ShardTransaction) throws -> (
+    transaction: HistoryTransaction, byteCount: Int
+  )? {
     if let held = try heldChanges(row, in: transaction) { return held }
-    if row.dueAt != StoredQuarantine.never { _ = try transaction.retryQuarantined(.names([row.name]), of: row.mirror, at: StoredQuarantine.never) }
+    if row.dueAt != StoredQuarantine.never {
+      _ = try transaction.retryQuarantined(.names([row.name]), of: row.mirror, at: StoredQuarantine.never)
+    }
     return nil
   }
 
@@ -114,13 +133,16 @@ extension ExportRun {
   /// - Returns: the problems that the event tells, without those known from an earlier try, and the time of the first
   ///   retry in milliseconds since 1970.
   func settle(
-    _ leftOut: [LeftOutChange], _ refused: [ExportWrites.Refusal], retried: [RetriedObject], sent: [HistoryTransaction], of mirror: StoredMirror,
+    _ leftOut: [LeftOutChange], _ refused: [ExportWrites.Refusal], retried: [RetriedObject], sent: [HistoryTransaction],
+    of mirror: StoredMirror,
     in transaction: any ShardTransaction
   ) throws -> (problems: [MirroringProblem], retryAt: Int64?) {
     if leftOut.isEmpty, refused.isEmpty, retried.isEmpty { return ([], nil) }
     let held = held(leftOut, refused, sent: sent)
     let names = Set(held.map(\.name))
-    for object in retried where !names.contains(object.row.name) { try transaction.removeQuarantined(object.row.name, of: mirror.key) }
+    for object in retried where !names.contains(object.row.name) {
+      try transaction.removeQuarantined(object.row.name, of: mirror.key)
+    }
     let rows = Dictionary(retried.map { ($0.row.name, $0) }, uniquingKeysWith: { first, _ in first })
     let fresh = Set(sent.dropFirst(retried.count).flatMap(\.changes).map(\.objectID))
     var problems: [MirroringProblem] = []
@@ -129,9 +151,12 @@ extension ExportRun {
       let row = rows[object.name]?.row
       // An object that is only tried again keeps its age.
       let heldAt = fresh.contains(object.name) ? nil : rows[object.name]?.heldAt
-      let edit = sent.last { transaction in transaction.edit != nil && transaction.changes.contains { $0.objectID == object.name } }?.edit
+      let edit = sent.last { transaction in
+        transaction.edit != nil && transaction.changes.contains { $0.objectID == object.name }
+      }?.edit
       let dueAt = try hold(
-        row == nil && mirror.quarantinedCount > 0 ? joined(object, of: mirror, in: transaction) : (object, row), heldAt, edit, of: mirror, in: transaction)
+        row == nil && mirror.quarantinedCount > 0 ? joined(object, of: mirror, in: transaction) : (object, row), heldAt,
+        edit, of: mirror, in: transaction)
       retryAt = min(dueAt, retryAt ?? dueAt)
       if row.map({ !object.problem.isKnown(from: $0) }) ?? true || fresh.contains(object.name) {
         problems.append(object.problem)
@@ -149,7 +174,9 @@ extension ExportRun {
   }
 
   /// Groups the changes by object, in the order in which the objects were met.
-  private func held(_ leftOut: [LeftOutChange], _ refused: [ExportWrites.Refusal], sent: [HistoryTransaction]) -> [HeldObject] {
+  private func held(_ leftOut: [LeftOutChange], _ refused: [ExportWrites.Refusal], sent: [HistoryTransaction])
+    -> [HeldObject]
+  {
     var order: [String] = []
     var objects: [String: HeldObject] = [:]
     func add(_ changes: [HistoryChange], _ problem: MirroringProblem) {
@@ -178,12 +205,15 @@ extension ExportRun {
         HistoryChange(
           changeType: .update, entity: link.entity.name, objectID: link.objectID,
           relationships: [
-            NamedValue(name: link.relationship.name, value: .toManyDelta(add: isSaved ? [link.targetID] : [], remove: isSaved ? [] : [link.targetID]))
+            NamedValue(
+              name: link.relationship.name,
+              value: .toManyDelta(add: isSaved ? [link.targetID] : [], remove: isSaved ? [] : [link.targetID]))
           ])
       ]
     }
     var own: [HistoryChange] = []
-    for change in sent.lazy.filter({ Exporter.exports(author: $0.author) }).flatMap(\.changes) where change.objectID == record.recordName {
+    for change in sent.lazy.filter({ Exporter.exports(author: $0.author) }).flatMap(\.changes)
+    where change.objectID == record.recordName {
       if change.changeType == .delete { own = [] }
       own.append(change)
     }
@@ -193,34 +223,45 @@ extension ExportRun {
   /// The record's to-one values that changes of other objects set: a parent's to-many, or the other end of a pair.
   private func pointers(set write: PlannedWrite, besides own: [HistoryChange]) -> [HistoryChange] {
     guard case .save(let record, let changedKeys) = write.item,
-      let entity = model.index.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
+      let entity = model.index.entity(
+        recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
     else { return [] }
     let named = Set(own.flatMap(\.relationships).map(\.name))
     let changed = Set(changedKeys)
     let pointers = entity.mirroredToOnes.compactMap { relationship -> NamedValue<RelationshipValue>? in
-      guard case .field(let field) = relationship.storage, changed.contains(field), !named.contains(relationship.name) else { return nil }
+      guard case .field(let field) = relationship.storage, changed.contains(field), !named.contains(relationship.name)
+      else { return nil }
       let target = record.fields.string(field)
       // The client need not repeat a value that the server cleared.
       return target == nil && write.isServersOwn ? nil : NamedValue(name: relationship.name, value: .toOne(target))
     }
     if pointers.isEmpty { return [] }
-    return [HistoryChange(changeType: .update, entity: entity.name, objectID: record.recordName, relationships: pointers.sorted { $0.name < $1.name })]
+    return [
+      HistoryChange(
+        changeType: .update, entity: entity.name, objectID: record.recordName,
+        relationships: pointers.sorted { $0.name < $1.name })
+    ]
   }
 
   /// Puts an object that other objects' changes bring up behind its changes that are already held back.
-  private func joined(_ object: HeldObject, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> (HeldObject, StoredQuarantine?) {
+  private func joined(_ object: HeldObject, of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> (
+    HeldObject, StoredQuarantine?
+  ) {
     guard let row = try transaction.quarantined(object.name, of: mirror.key) else { return (object, nil) }
     // An operator may restore an unreadable row, so it is not overwritten.
     guard let earlier = try heldChanges(row, retriedIn: transaction) else {
       return (HeldObject(name: object.name + "~", changes: object.changes, problem: object.problem), nil)
     }
-    return (HeldObject(name: object.name, changes: earlier.transaction.changes + object.changes, problem: object.problem), row)
+    return (
+      HeldObject(name: object.name, changes: earlier.transaction.changes + object.changes, problem: object.problem), row
+    )
   }
 
   /// - Parameter edit: of the last change; the changes are compared with it when they go through.
   /// - Returns: when the object is due: milliseconds since 1970.
   private func hold(
-    _ held: (object: HeldObject, row: StoredQuarantine?), _ heldAt: Int64?, _ edit: HistoryTransaction.Edit?, of mirror: StoredMirror,
+    _ held: (object: HeldObject, row: StoredQuarantine?), _ heldAt: Int64?, _ edit: HistoryTransaction.Edit?,
+    of mirror: StoredMirror,
     in transaction: any ShardTransaction
   ) throws -> Int64 {
     let (object, row) = held
@@ -231,9 +272,12 @@ extension ExportRun {
     var payload = HistoryTransaction(transactionID: "", timestamp: heldAt ?? now, changes: changes)
     payload.edit = edit
     let stored = StoredQuarantine(
-      mirror: mirror.key, name: object.name, entity: changes.last?.entity ?? problem.entity, cause: problem.cause.rawValue, code: problem.code.rawValue,
-      cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: row?.firstAt ?? now, lastAt: now, attempts: attempts,
-      dueAt: problem.cause.delay(afterAttempts: attempts).map { now + $0 } ?? StoredQuarantine.never, schemaVersion: schema.version)
+      mirror: mirror.key, name: object.name, entity: changes.last?.entity ?? problem.entity,
+      cause: problem.cause.rawValue, code: problem.code.rawValue,
+      cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: row?.firstAt ?? now,
+      lastAt: now, attempts: attempts,
+      dueAt: problem.cause.delay(afterAttempts: attempts).map { now + $0 } ?? StoredQuarantine.never,
+      schemaVersion: schema.version)
     // An asset whose content is gone can't be counted; the next try reports it.
     let assets = try payload.assets.filter { try transaction.hasContent(of: $0) }
     try transaction.putQuarantined(stored, changes: payload.encoded(), assets: assets)
@@ -248,7 +292,8 @@ extension MirroringProblem {
   init(_ row: StoredQuarantine) {
     self.init(
       recordName: row.name, entity: row.entity, code: ServerErrorCode(rawValue: row.code) ?? .internalError,
-      cocoaErrorCode: row.cocoaErrorCode.flatMap(CocoaErrorCode.init(rawValue:)), reason: row.reason, cause: QuarantineCause(rawValue: row.cause) ?? .other)
+      cocoaErrorCode: row.cocoaErrorCode.flatMap(CocoaErrorCode.init(rawValue:)), reason: row.reason,
+      cause: QuarantineCause(rawValue: row.cause) ?? .other)
   }
 }
 

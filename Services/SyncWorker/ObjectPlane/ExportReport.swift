@@ -25,7 +25,9 @@ struct ExportReport: Sendable {
       log(outcome, of: export.mirrorKey)
       if outcome.moreComing || outcome.retryAt != nil {
         exports.signal(
-          .finished(mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running, retryAt: outcome.retryAt), on: store.shard)
+          .finished(
+            mirrorKey: export.mirrorKey, moreComing: outcome.moreComing, running: outcome.running,
+            retryAt: outcome.retryAt), on: store.shard)
       }
       return outcome
     } catch {
@@ -35,7 +37,9 @@ struct ExportReport: Sendable {
   }
 
   /// Logs the failure and signals it. A shard that was fenced or closed is another worker's to export.
-  func fail(_ mirrorKey: Int64, _ failure: ExportFailure, _ error: any Error, running: ExportProgress?, isDrain: Bool) async {
+  func fail(_ mirrorKey: Int64, _ failure: ExportFailure, _ error: any Error, running: ExportProgress?, isDrain: Bool)
+    async
+  {
     // The drain that looks for a poisoned batch's cause reports it; the save's batch does not.
     if failure != .poisoned || isDrain {
       log("an export failed", error, mirror: mirrorKey)
@@ -50,13 +54,16 @@ struct ExportReport: Sendable {
     context.log.debug(
       "exported",
       [
-        "mirror": .integer(mirrorKey), "shard": .integer(Int64(store.shard)), "through": .integer(outcome.exportedNumber),
+        "mirror": .integer(mirrorKey), "shard": .integer(Int64(store.shard)),
+        "through": .integer(outcome.exportedNumber),
         "zones": .integer(Int64(outcome.effects.changes.count)), "moreComing": .flag(outcome.moreComing),
       ])
   }
 
   func log(_ message: StaticString, _ error: any Error, mirror: Int64 = 0) {
     if ExportFailure(error) == .gone { return }
-    context.log.error(message, ["mirror": .integer(mirror), "shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
+    context.log.error(
+      message,
+      ["mirror": .integer(mirror), "shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
   }
 }

@@ -21,11 +21,14 @@ extension ExportRun {
   /// - Parameter zone: in its present state.
   /// - Returns: nil when the zone is the one that the store takes it for.
   func leaveOut(
-    _ batch: inout ExportBatch, _ retried: inout [RetriedObject], from zone: StoredZone?, of mirror: StoredMirror, in transaction: any ShardTransaction
+    _ batch: inout ExportBatch, _ retried: inout [RetriedObject], from zone: StoredZone?, of mirror: StoredMirror,
+    in transaction: any ShardTransaction
   ) throws -> Unwritten? {
     guard let zone, let refusal = try ZoneStanding(of: mirror, to: zone, in: transaction).refusal else { return nil }
     let locator = try ObjectLocator(of: mirror, in: transaction)
-    func isGone(_ objectID: String) throws -> Bool { try locator.lastZone(of: objectID)?.zoneName ?? mirror.defaultZoneName == zone.zoneName }
+    func isGone(_ objectID: String) throws -> Bool {
+      try locator.lastZone(of: objectID)?.zoneName ?? mirror.defaultZoneName == zone.zoneName
+    }
     let lost = try retried.filter { try isGone($0.row.name) }
     retried = try retried.filter { try !isGone($0.row.name) }
     var gone: [HistoryTransaction] = []
@@ -52,29 +55,36 @@ extension ExportRun {
     let locator = try ObjectLocator(of: mirror, in: transaction)
     if locator.isSingle { return nil }
     var unwritten: Unwritten?
-    let sent = batch.transactions + retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) }
+    let sent =
+      batch.transactions + retried.map { HistoryTransaction(transactionID: "", timestamp: 0, changes: $0.changes) }
     for zone in try locator.endedZones(of: sent) where zone.zoneName != mirror.defaultZoneName {
       guard let left = try leaveOut(&batch, &retried, from: zone, of: mirror, in: transaction) else {
         let isWanted = try sent.contains { transaction in
           try Exporter.exports(author: transaction.author)
-            && transaction.changes.contains { try $0.changeType == .insert && locator.lastZone(of: $0.objectID)?.key == zone.key }
+            && transaction.changes.contains {
+              try $0.changeType == .insert && locator.lastZone(of: $0.objectID)?.key == zone.key
+            }
         }
         if zone.isDeleted, isWanted { _ = try commit.makeZone(named: zone.zoneName) }
         continue
       }
       unwritten = Unwritten(
-        problems: (unwritten?.problems ?? []) + left.problems, retryAt: [unwritten?.retryAt, left.retryAt].compactMap(\.self).min(),
+        problems: (unwritten?.problems ?? []) + left.problems,
+        retryAt: [unwritten?.retryAt, left.retryAt].compactMap(\.self).min(),
         lost: (unwritten?.lost ?? []) + left.lost)
     }
     return unwritten
   }
 
   private func keep(
-    _ unwritten: [HistoryTransaction], retried: [RetriedObject], for refusal: (cause: QuarantineCause, reason: String), from zoneName: String,
+    _ unwritten: [HistoryTransaction], retried: [RetriedObject], for refusal: (cause: QuarantineCause, reason: String),
+    from zoneName: String,
     of mirror: StoredMirror, in transaction: any ShardTransaction
   ) throws -> Unwritten {
     func problem(_ change: HistoryChange) -> MirroringProblem {
-      MirroringProblem(recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: refusal.reason, cause: refusal.cause)
+      MirroringProblem(
+        recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: refusal.reason,
+        cause: refusal.cause)
     }
     if refusal.cause == .zonePaused {
       let leftOut = unwritten.flatMap(\.changes).map { LeftOutChange($0, problem($0)) }

@@ -47,8 +47,10 @@ package struct ExportRun: Sendable {
   var limits = ExportLimits.standard
 
   package init(
-    mirrorKey: Int64, shard: Int, database: DatabaseID, model: MirrorModel, schema: EnvironmentSchema, context: ObjectContext, quota: StorageQuota? = nil,
-    recent: [String: RecentTransaction] = [:], contents: [[UInt8]: [UInt8]] = [:], running: ExportProgress? = nil, resent: [HistoryTransaction] = [],
+    mirrorKey: Int64, shard: Int, database: DatabaseID, model: MirrorModel, schema: EnvironmentSchema,
+    context: ObjectContext, quota: StorageQuota? = nil,
+    recent: [String: RecentTransaction] = [:], contents: [[UInt8]: [UInt8]] = [:], running: ExportProgress? = nil,
+    resent: [HistoryTransaction] = [],
     isolation: ExportIsolation? = nil, limits: ExportLimits = ExportLimits.standard
   ) {
     self.mirrorKey = mirrorKey
@@ -86,13 +88,15 @@ package struct ExportRun: Sendable {
     var batch = try nextBatch(of: mirror, in: transaction)
     problems += batch.unreadable.map { Self.unreadableProblem(mirror, $0) }
     var (retried, moreDue) = try retried(with: batch.transactions, of: mirror, in: transaction)
-    guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, mirror.defaultZoneName != nil || mirror.isGuest else {
+    guard batch.position != nil || !retried.isEmpty || !resent.isEmpty, mirror.defaultZoneName != nil || mirror.isGuest
+    else {
       return try finish(mirror, [], problems, ZoneEffects(), from: startNumber, moreDue: false, in: transaction)
     }
     let commit = try terms(of: mirror).begin(in: transaction.row(ofDatabase: mirror.databaseKey), transaction)
     let left: Unwritten?
     if let zoneName = mirror.defaultZoneName {
-      left = try leaveOut(&batch, &retried, from: transaction.zone(named: zoneName, in: mirror.databaseKey), of: mirror, in: transaction)
+      left = try leaveOut(
+        &batch, &retried, from: transaction.zone(named: zoneName, in: mirror.databaseKey), of: mirror, in: transaction)
       if left == nil { _ = try commit.makeZone(named: zoneName) }
     } else {
       left = try leaveOutUnreachable(&batch, &retried, of: mirror, in: transaction)
@@ -106,9 +110,11 @@ package struct ExportRun: Sendable {
     let lost = try (left?.lost ?? []) + (leftElsewhere?.lost ?? []) + edits(ofEnded: sent, locator)
     var zones: [ZoneExport] = []
     for zone in try locator.zones(of: sent, lost: lost) {
-      zones.append(try export(batch, after: again + missed, sent: sent, lost: lost, of: mirror, to: zone, locator, commit))
+      zones.append(
+        try export(batch, after: again + missed, sent: sent, lost: lost, of: mirror, to: zone, locator, commit))
     }
-    let (known, dueAt) = try settle(zones.flatMap(\.leftOut), zones.flatMap(\.refused), retried: retried, sent: sent, of: mirror, in: transaction)
+    let (known, dueAt) = try settle(
+      zones.flatMap(\.leftOut), zones.flatMap(\.refused), retried: retried, sent: sent, of: mirror, in: transaction)
     problems += zones.flatMap(\.reverted)
     problems += known + zones.flatMap(\.conflicts)
     let retryAt = try freed(by: zones, of: mirror, in: transaction) ? context.clock.now : dueAt
@@ -116,7 +122,8 @@ package struct ExportRun: Sendable {
     // Even if nothing was written: the changes that were left out have passed the export position.
     if left != nil || leftElsewhere != nil { try transaction.update(mirror) }
     try settlePlacements(of: sent, locator, mirror, in: transaction)
-    var outcome = try finish(mirror, zones, problems, try commit.finish(), from: startNumber, moreDue: moreDue, in: transaction)
+    var outcome = try finish(
+      mirror, zones, problems, try commit.finish(), from: startNumber, moreDue: moreDue, in: transaction)
     outcome.next = batch.next
     outcome.retryAt = [retryAt, left?.retryAt, leftElsewhere?.retryAt].compactMap(\.self).min()
     outcome.hasAdvanced = batch.position != nil
@@ -132,16 +139,26 @@ package struct ExportRun: Sendable {
   }
 
   /// A deletion makes room, so objects that are held back for lack of space become due.
-  private func freed(by zones: [ZoneExport], of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> Bool {
-    guard mirror.quarantinedCount > 0, zones.contains(where: { $0.written.contains { if case .delete = $0.item { true } else { false } } }) else { return false }
-    return try transaction.retryQuarantined(.cause(QuarantineCause.space.rawValue), of: mirror.key, at: context.clock.now) > 0
+  private func freed(by zones: [ZoneExport], of mirror: StoredMirror, in transaction: any ShardTransaction) throws
+    -> Bool
+  {
+    guard mirror.quarantinedCount > 0,
+      zones.contains(where: { $0.written.contains { if case .delete = $0.item { true } else { false } } })
+    else { return false }
+    return try transaction.retryQuarantined(
+      .cause(QuarantineCause.space.rawValue), of: mirror.key, at: context.clock.now) > 0
   }
 
   /// Settles the assignments of objects that were exported or came to nothing; a held-back object keeps its own.
-  private func settlePlacements(of sent: [HistoryTransaction], _ locator: ObjectLocator, _ mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+  private func settlePlacements(
+    of sent: [HistoryTransaction], _ locator: ObjectLocator, _ mirror: StoredMirror,
+    in transaction: any ShardTransaction
+  ) throws {
     if locator.isSingle { return }
     for name in Set(sent.lazy.flatMap(\.changes).map(\.objectID)).sorted() where try locator.isAssigned(name) {
-      if try transaction.quarantined(name, of: mirror.key) == nil { try transaction.settlePlacement(of: name, in: mirror.databaseKey) }
+      if try transaction.quarantined(name, of: mirror.key) == nil {
+        try transaction.settlePlacement(of: name, in: mirror.databaseKey)
+      }
     }
   }
 
@@ -155,28 +172,36 @@ package struct ExportRun: Sendable {
   }
 
   private static func unreadableProblem(_ mirror: StoredMirror, _ number: Int64) -> MirroringProblem {
-    MirroringProblem(recordName: mirror.identifier, entity: "", code: .internalError, reason: "transaction \(number) can't be read", cause: .damaged)
+    MirroringProblem(
+      recordName: mirror.identifier, entity: "", code: .internalError, reason: "transaction \(number) can't be read",
+      cause: .damaged)
   }
 
   private static func purgedProblem(_ mirror: StoredMirror) -> MirroringProblem {
     MirroringProblem(
       recordName: mirror.identifier, entity: "", code: .badRequest, cocoaErrorCode: .historyTokenExpired,
-      reason: "transactions up to \(mirror.purgedTransactionNumber) were purged before their export: the store must be reset")
+      reason:
+        "transactions up to \(mirror.purgedTransactionNumber) were purged before their export: the store must be reset")
   }
 
   // MARK: What is written
 
   /// An exporter over one of the store's zones.
   func exporter(
-    of mirror: StoredMirror, from source: ZoneSource, elsewhere: Exporter.Elsewhere?, reverting: Set<String> = [], isolatesErrors: Bool, judge: ConflictJudge? = nil
+    of mirror: StoredMirror, from source: ZoneSource, elsewhere: Exporter.Elsewhere?, reverting: Set<String> = [],
+    isolatesErrors: Bool, judge: ConflictJudge? = nil
   ) -> Exporter {
     let random = context.random
     return Exporter(
-      model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration), source: source,
+      model: model.index, links: model.links, entityNames: model.entityNames(inConfiguration: mirror.configuration),
+      source: source,
       serializer: Serializer(
-        contents: AssetVault(assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now), recent: contents),
+        contents: AssetVault(
+          assets: context.assets, shard: shard, expiry: AssetLifetime.uploadExpiry(at: context.clock.now),
+          recent: contents),
         assetThresholdByteCount: context.assetThresholdByteCount),
-      stamp: stamp(of: mirror), isolatesErrors: isolatesErrors, elsewhere: elsewhere, reverting: reverting, judge: judge,
+      stamp: stamp(of: mirror), isolatesErrors: isolatesErrors, elsewhere: elsewhere, reverting: reverting,
+      judge: judge,
       makeRecordName: { random.uuid() })
   }
 
@@ -186,14 +211,16 @@ package struct ExportRun: Sendable {
 
   private func terms(of mirror: StoredMirror) -> CommitTerms {
     CommitTerms(
-      .export, by: WriteAuthor(userRecordName: mirror.userRecordName, device: mirror.deviceID, mirror: mirror.key), stamp(of: mirror), schema, quota: quota,
+      .export, by: WriteAuthor(userRecordName: mirror.userRecordName, device: mirror.deviceID, mirror: mirror.key),
+      stamp(of: mirror), schema, quota: quota,
       shard: shard, context)
   }
 
   // MARK: The end of a batch
 
   private func finish(
-    _ mirror: StoredMirror, _ zones: [ZoneExport], _ problems: [MirroringProblem], _ effects: ZoneEffects, from startNumber: Int64, moreDue: Bool,
+    _ mirror: StoredMirror, _ zones: [ZoneExport], _ problems: [MirroringProblem], _ effects: ZoneEffects,
+    from startNumber: Int64, moreDue: Bool,
     in transaction: any ShardTransaction
   ) throws -> ExportOutcome {
     var outcome = ExportOutcome(exportedNumber: mirror.exportedTransactionNumber)
@@ -202,14 +229,20 @@ package struct ExportRun: Sendable {
     if !zones.isEmpty || !problems.isEmpty { try transaction.update(mirror) }
     outcome.effects = effects
     let plan = ExportPlan(writes: zones.flatMap(\.written))
-    if isEvent(plan.savedCount + plan.deletedCount, problems) { outcome.noticed = MirrorID(shard: shard, key: mirrorKey) }
+    if isEvent(plan.savedCount + plan.deletedCount, problems) {
+      outcome.noticed = MirrorID(shard: shard, key: mirrorKey)
+    }
     try putEvent(saved: plan.savedCount, deleted: plan.deletedCount, problems, for: &outcome, mirror, in: transaction)
-    outcome.syncToken = try transaction.database(key: mirror.databaseKey).map { SyncToken(.database, incarnation: $0.incarnation, sequence: $0.sequence) }
+    outcome.syncToken = try transaction.database(key: mirror.databaseKey).map {
+      SyncToken(.database, incarnation: $0.incarnation, sequence: $0.sequence)
+    }
     return outcome
   }
 
   /// A run that did nothing has no event.
-  private func isEvent(_ writeCount: Int, _ problems: [MirroringProblem]) -> Bool { running != nil || writeCount > 0 || !problems.isEmpty }
+  private func isEvent(_ writeCount: Int, _ problems: [MirroringProblem]) -> Bool {
+    running != nil || writeCount > 0 || !problems.isEmpty
+  }
 
   /// A run of one batch stores one ended event; a longer run begins its event with the first batch (T-V01).
   private func putEvent(
@@ -221,7 +254,8 @@ package struct ExportRun: Sendable {
     var run =
       running
       ?? ExportProgress(
-        event: StoredEvent(identifier: context.random.uuid(), kind: .export, startedAt: now, succeeded: true), startNumber: outcome.startNumber)
+        event: StoredEvent(identifier: context.random.uuid(), kind: .export, startedAt: now, succeeded: true),
+        startNumber: outcome.startNumber)
     run.problems += problems.prefix(ExportProgress.problemLimit - run.problems.count)
     run.event.savedCount += saved
     run.event.deletedCount += deleted
@@ -232,9 +266,11 @@ package struct ExportRun: Sendable {
     if !outcome.moreComing { run.event.endedAt = now }
     run.event.number = try transaction.put(run.event, of: mirrorKey)
     let exported = RecentExports.Run(
-      after: run.startNumber, through: outcome.exportedNumber, eventNumber: run.event.number, eventIdentifier: run.event.identifier)
+      after: run.startNumber, through: outcome.exportedNumber, eventNumber: run.event.number,
+      eventIdentifier: run.event.identifier)
     context.recentExports.note(exported, of: MirrorID(shard: shard, key: mirrorKey))
-    let removal = DuplicateRemoval(database: database, shard: shard, schema: schema, context: context.commits, userRecordName: mirror.userRecordName)
+    let removal = DuplicateRemoval(
+      database: database, shard: shard, schema: schema, context: context.commits, userRecordName: mirror.userRecordName)
     outcome.effects.add(try removal.note(run.event, of: mirror.databaseKey, in: transaction))
     if outcome.moreComing { outcome.running = run } else { outcome.event = run.event }
   }

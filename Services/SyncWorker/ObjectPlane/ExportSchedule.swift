@@ -75,7 +75,8 @@ struct ExportSchedule {
       note(retryAt)
       pacings[key] = nil
       return end(key, at: now)
-    case .failed(let key, let failure, let running, let isDrain): return fail(key, failure, running, isDrain: isDrain, at: now, jitter: jitter)
+    case .failed(let key, let failure, let running, let isDrain):
+      return fail(key, failure, running, isDrain: isDrain, at: now, jitter: jitter)
     case .tick:
       let due = waits.filter { $0.value.until <= now }.sorted { $0.key < $1.key }
       for (key, _) in due { waits[key] = nil }

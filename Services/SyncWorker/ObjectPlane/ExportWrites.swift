@@ -23,7 +23,8 @@ package struct ExportWrites {
   let isolation: ExportIsolation?
 
   package init(
-    _ write: ZoneWrite, zone: StoredZone, source: ZoneSource, transaction: any ShardTransaction, permissions: (any RecordAccess)?,
+    _ write: ZoneWrite, zone: StoredZone, source: ZoneSource, transaction: any ShardTransaction,
+    permissions: (any RecordAccess)?,
     schema: EnvironmentSchema, database: DatabaseID, quota: StorageQuota? = nil, isolation: ExportIsolation? = nil
   ) {
     self.write = write
@@ -72,7 +73,9 @@ package struct ExportWrites {
       guard case .save(let record, let changedKeys) = item else { return nil }
       return sizeProblem(item, record) ?? schemaProblem(item, record, changedKeys)
     }
-    let judge = ZoneJudge(write, in: zone, of: database, schema, quota: quota, .surplus, mayName: permissions.map { access in { try access.mayRead($0) } }, transaction)
+    let judge = ZoneJudge(
+      write, in: zone, of: database, schema, quota: quota, .surplus,
+      mayName: permissions.map { access in { try access.mayRead($0) } }, transaction)
     if let isolation { try refuseDamaged(&verdict, judge, isolation) }
     while true {
       let judged = try judge.verdict(on: verdict.writes.map(judgedWrite))
@@ -87,7 +90,8 @@ package struct ExportWrites {
 
   private func judgedWrite(_ write: PlannedWrite) throws -> JudgedWrite {
     let record: Record? = if case .save(let record, _) = write.item { record } else { nil }
-    return JudgedWrite(recordName: write.item.recordName, record: record, existing: try source.row(named: write.item.recordName))
+    return JudgedWrite(
+      recordName: write.item.recordName, record: record, existing: try source.row(named: write.item.recordName))
   }
 
   private func sizeProblem(_ item: ExportItem, _ record: Record) -> MirroringProblem? {
@@ -108,7 +112,11 @@ package struct ExportWrites {
     let declared = schema.schemaIndex.fields(of: record.recordType)
     for name in changedKeys {
       guard let field = record.fields[name] else { continue }
-      if let declaration = declared[name], declaration.type == field.value.type, declaration.isEncrypted == field.isEncrypted { continue }
+      if let declaration = declared[name], declaration.type == field.value.type,
+        declaration.isEncrypted == field.isEncrypted
+      {
+        continue
+      }
       let refusal = SchemaGate.unknownField(name, of: record.recordType)
       return item.problem(refusal.code, refusal.reason, .schema)
     }
@@ -126,14 +134,18 @@ package struct ExportWrites {
       }
       do {
         _ = try judge.referenceVerdict(on: [judgedWrite(write)])
-        if case .save(let record, _) = write.item, try !record.assets.allSatisfy(transaction.hasContent) { lacking.insert(record.recordName) }
+        if case .save(let record, _) = write.item, try !record.assets.allSatisfy(transaction.hasContent) {
+          lacking.insert(record.recordName)
+        }
       } catch {
         // Dropped because the batch's failure was logged, and this is where it came from.
         damaged.insert(write.item.recordName)
       }
     }
     try refuse(&verdict) { item in
-      if lacking.contains(item.recordName) { return item.problem(.notFound, "the content of an asset is missing", .asset) }
+      if lacking.contains(item.recordName) {
+        return item.problem(.notFound, "the content of an asset is missing", .asset)
+      }
       return damaged.contains(item.recordName) ? .damaged(item.recordName, item.entityName) : nil
     }
   }
@@ -142,7 +154,11 @@ package struct ExportWrites {
     var kept: [PlannedWrite] = []
     kept.reserveCapacity(verdict.writes.count)
     for write in verdict.writes {
-      if let problem = try problem(write.item) { verdict.refused.append(Refusal(write: write, problem: problem)) } else { kept.append(write) }
+      if let problem = try problem(write.item) {
+        verdict.refused.append(Refusal(write: write, problem: problem))
+      } else {
+        kept.append(write)
+      }
     }
     verdict.writes = kept
   }
@@ -176,7 +192,9 @@ extension RecordAccess {
   func problem(of item: ExportItem, replacing existing: StoredRecord?) throws -> RecordError? {
     // The record is only told again, unchanged, so it needs no permission.
     if case .save(_, let keys) = item, keys.isEmpty, existing?.isDeleted == false { return nil }
-    if let existing, !existing.isDeleted { return try mayWrite(existing.record) ? nil : RecordError(.accessDenied, "WRITE operation not permitted") }
+    if let existing, !existing.isDeleted {
+      return try mayWrite(existing.record) ? nil : RecordError(.accessDenied, "WRITE operation not permitted")
+    }
     guard case .save(let record, _) = item else { return nil }
     return try mayCreate(record) ? nil : RecordError(.accessDenied, "CREATE operation not permitted")
   }

@@ -19,7 +19,8 @@ package struct LowWaterMark: Sendable {
   package init(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws {
     var number = mirror.exportedTransactionNumber
     var holder: String?
-    for consumer in try snapshot.consumers(of: mirror.key) where !consumer.isExpired(in: mirror) && consumer.transactionNumber < number {
+    for consumer in try snapshot.consumers(of: mirror.key)
+    where !consumer.isExpired(in: mirror) && consumer.transactionNumber < number {
       (number, holder) = (consumer.transactionNumber, consumer.name)
     }
     transactionNumber = number
@@ -28,8 +29,12 @@ package struct LowWaterMark: Sendable {
 
   /// The refusal of a purge beyond the mark.
   func refusal(of mirror: StoredMirror) -> RecordError {
-    let reason = consumer.map { "consumer '\($0)' has not processed all transactions up to there" } ?? "some transactions up to there are not exported yet"
-    return RecordError(.badRequest, "before: \(reason); the low-water mark is \(mirror.historyToken(transactionNumber)), force=true goes beyond it")
+    let reason =
+      consumer.map { "consumer '\($0)' has not processed all transactions up to there" }
+      ?? "some transactions up to there are not exported yet"
+    return RecordError(
+      .badRequest,
+      "before: \(reason); the low-water mark is \(mirror.historyToken(transactionNumber)), force=true goes beyond it")
   }
 }
 
@@ -37,7 +42,9 @@ extension StoredConsumer {
   func isExpired(in mirror: StoredMirror) -> Bool { transactionNumber < mirror.purgedTransactionNumber }
 
   fileprivate func answer(in mirror: StoredMirror) -> ConsumerAnswer {
-    ConsumerAnswer(name: name, historyToken: mirror.historyToken(transactionNumber), seenAt: seenAt, isExpired: isExpired(in: mirror))
+    ConsumerAnswer(
+      name: name, historyToken: mirror.historyToken(transactionNumber), seenAt: seenAt, isExpired: isExpired(in: mirror)
+    )
   }
 }
 
@@ -52,11 +59,15 @@ extension StoreCall {
       let mirror = try self.mirror(in: snapshot)
       return (mirror, try snapshot.consumers(of: mirror.key), try LowWaterMark(of: mirror, in: snapshot))
     }
-    return PlaneAnswer(body: ConsumerAnswer.list(consumers.map { $0.answer(in: mirror) }, lowWaterMark: mirror.historyToken(mark.transactionNumber)))
+    return PlaneAnswer(
+      body: ConsumerAnswer.list(
+        consumers.map { $0.answer(in: mirror) }, lowWaterMark: mirror.historyToken(mark.transactionNumber)))
   }
 
   /// Registers a consumer or moves it to the body's position, also backwards: a consumer may start over.
-  package func registerConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func registerConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError)
+    -> PlaneAnswer
+  {
     if let problem = RecordName.problem(name, kind: "the consumer's name") { throw RecordError(.badRequest, problem) }
     let position = try RegisterConsumerRequest(try JSONValue.request(body)).position
     let at = now
@@ -75,7 +86,8 @@ extension StoreCall {
     return PlaneAnswer(body: try await value(of: commit).json)
   }
 
-  package func removeConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func removeConsumer(_ name: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer
+  {
     let commit = store.enqueue { transaction in
       let mirror = try self.mirror(in: transaction)
       _ = try Self.consumer(name, of: mirror, in: transaction)
@@ -97,7 +109,9 @@ extension StoreCall {
     try await value(
       of: store.enqueue { transaction in
         let mirror = try self.mirror(in: transaction)
-        if let consumer = try Self.progress(of: name, to: position, mirror, at: at, in: transaction) { try transaction.put(consumer, of: mirror.key) }
+        if let consumer = try Self.progress(of: name, to: position, mirror, at: at, in: transaction) {
+          try transaction.put(consumer, of: mirror.key)
+        }
       })
   }
 
@@ -113,7 +127,8 @@ extension StoreCall {
     return consumer
   }
 
-  static func consumer(_ name: String, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> StoredConsumer {
+  static func consumer(_ name: String, of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> StoredConsumer
+  {
     guard let found = try snapshot.consumers(of: mirror.key).first(where: { $0.name == name }) else {
       throw RecordError(.notFound, "The store has no consumer '\(name.prefix(Limit.nameByteCount))': register it first")
     }

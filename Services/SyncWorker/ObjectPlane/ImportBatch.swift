@@ -13,7 +13,9 @@ extension StoreCall {
     let token = try token("after", as: .importBatch)
     let limit = try integer("limit", default: Limit.recordsPerResponse, maximum: Self.changesLimit)
     let waits = try integer("wait", default: 0, minimum: 0, maximum: 60) > 0
-    guard let form = AssetForm(rawValue: request.query["assets"] ?? AssetForm.inline.rawValue) else { throw RecordError(.badRequest, "assets is inline or links") }
+    guard let form = AssetForm(rawValue: request.query["assets"] ?? AssetForm.inline.rawValue) else {
+      throw RecordError(.badRequest, "assets is inline or links")
+    }
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
     let permissions = schema.permissions(of: request.caller, in: request.database)
@@ -22,7 +24,10 @@ extension StoreCall {
     let entityNames = model.entityNames(inConfiguration: mirror.configuration)
     let importer = Importer(model: model.index, links: model.links, entityNames: entityNames)
     let reader = ImportReader(
-      importer: importer, inliner: AssetInliner(assets: context.assets, shard: store.shard, deserializer: importer.deserializer, form: form), permissions: permissions)
+      importer: importer,
+      inliner: AssetInliner(
+        assets: context.assets, shard: store.shard, deserializer: importer.deserializer, form: form),
+      permissions: permissions)
     let values = MirrorValueWriter(assets: assetLinks)
     let started = now
     let start = token?.positions.first?.sequence ?? 0
@@ -35,12 +40,15 @@ extension StoreCall {
         if retries, try !snapshot.unimported(of: current.key, dueBy: started, limit: 1).isEmpty { return nil }
         let upgrade = position.flatMap { modelUpgrade(of: $0, to: state, model, entityNames, schema) }
         var batch = try ImportBatch(
-          mirror: current, database: database, position: position ?? ImportPosition(beginning: state), isFirst: position == nil, state: state, reader: reader,
+          mirror: current, database: database, position: position ?? ImportPosition(beginning: state),
+          isFirst: position == nil, state: state, reader: reader,
           upgrade: upgrade, at: started, output: ImportBatchWriter(values: values), in: snapshot)
         try batch.fill(limit: limit, from: snapshot)
         let (answer, page) = batch.finish()
         // During a refetch or after a reset, a client does not have everything that its token passes.
-        return ReadPage(answer: answer, page: page, confirmed: position?.epoch == state.modelEpoch && position?.refetch == nil ? start : 0)
+        return ReadPage(
+          answer: answer, page: page,
+          confirmed: position?.epoch == state.modelEpoch && position?.refetch == nil ? start : 0)
       }
     }
     var found = try await page(retries: true)
@@ -50,7 +58,9 @@ extension StoreCall {
     }
     guard let found else { throw missing }
     // Only after the token was accepted as this store's.
-    if await imports.confirm(found.confirmed, of: held(mirror), stored: mirror.importedSequence) { context.noticed(id(of: mirror)) }
+    if await imports.confirm(found.confirmed, of: held(mirror), stored: mirror.importedSequence) {
+      context.noticed(id(of: mirror))
+    }
     do throws(RecordError) {
       try await note(found, after: start, of: mirror, schema, started: started)
     } catch {
@@ -72,13 +82,15 @@ extension StoreCall {
 
   /// The records to send again to a store whose token is of an earlier model or of the time before a reset.
   private func modelUpgrade(
-    of position: ImportPosition, to state: StoredSyncState, _ model: MirrorModel, _ entityNames: Set<String>?, _ schema: EnvironmentSchema
+    of position: ImportPosition, to state: StoredSyncState, _ model: MirrorModel, _ entityNames: Set<String>?,
+    _ schema: EnvironmentSchema
   ) -> ModelUpgrade? {
     guard position.epoch != state.modelEpoch else { return nil }
     let isNext = position.epoch == state.modelEpoch - 1
     let earlier = isNext ? state.previousModelHash.flatMap { schema.mirrorModels[$0] } : nil
     return ModelUpgrade(
-      from: earlier.map { ($0.index, $0.entityNames(inConfiguration: state.previousConfiguration)) }, to: model.index, entityNames: entityNames)
+      from: earlier.map { ($0.index, $0.entityNames(inConfiguration: state.previousConfiguration)) }, to: model.index,
+      entityNames: entityNames)
   }
 
   /// Exports a store's own saves before a batch is read. Without them the batch would show old records, and the client,
@@ -105,23 +117,31 @@ extension StoreCall {
     let isConfirmed = confirmed > mirror.importedSequence
     guard event != nil || isConfirmed || page.isNoteworthy else { return }
     let at = now
-    let removal = DuplicateRemoval(database: request.database, shard: store.shard, schema: schema, context: context.commits, userRecordName: mirror.userRecordName)
+    let removal = DuplicateRemoval(
+      database: request.database, shard: store.shard, schema: schema, context: context.commits,
+      userRecordName: mirror.userRecordName)
     let (number, effects) = try await value(
       of: store.enqueue { transaction -> (Int64, ZoneEffects) in
         // The store was reset or removed meanwhile: the page is of its former state.
-        guard var current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else { return (0, ZoneEffects()) }
+        guard var current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else {
+          return (0, ZoneEffects())
+        }
         if confirmed > current.importedSequence {
           current.importedSequence = confirmed
           try transaction.update(current)
         }
         try page.store(of: current, at: at, in: transaction)
         guard let event else { return (0, ZoneEffects()) }
-        return (try transaction.put(event, of: mirror.key), try removal.note(event, of: mirror.databaseKey, in: transaction))
+        return (
+          try transaction.put(event, of: mirror.key), try removal.note(event, of: mirror.databaseKey, in: transaction)
+        )
       })
     effects.publish(by: context)
     if let event, event.endedAt == nil { await imports.stored(number, of: held(mirror)) }
     if event != nil { context.noticed(id(of: mirror)) }
-    for hold in page.holds where hold.decision == ZonePolicy.delete.rawValue { try await journalHeld(of: mirror, in: hold.zoneName) }
+    for hold in page.holds where hold.decision == ZonePolicy.delete.rawValue {
+      try await journalHeld(of: mirror, in: hold.zoneName)
+    }
   }
 }
 
@@ -135,7 +155,8 @@ extension ImportedPage {
       try transaction.put(state, of: mirror.key)
     }
     let known = try holds.isEmpty ? [] : transaction.zoneHolds(of: mirror.key)
-    for hold in holds where !known.contains(where: { $0.zoneName == hold.zoneName && $0.endSequence >= hold.endSequence }) {
+    for hold in holds
+    where !known.contains(where: { $0.zoneName == hold.zoneName && $0.endSequence >= hold.endSequence }) {
       try transaction.put(hold, of: mirror.key)
     }
     for place in settled { try transaction.removeUnimported(place.name, in: place.zone, of: mirror.key) }

@@ -37,7 +37,9 @@ package struct ImportedPage: Sendable {
   /// The page leaves out rows that its token passes, so they are lost unless they are noted.
   var mustBeNoted: Bool { !holds.isEmpty || !leftOut.isEmpty }
   /// The page changes stored state besides its event.
-  var isNoteworthy: Bool { completesFirstImport || completesReset || !holds.isEmpty || !leftOut.isEmpty || !settled.isEmpty }
+  var isNoteworthy: Bool {
+    completesFirstImport || completesReset || !holds.isEmpty || !leftOut.isEmpty || !settled.isEmpty
+  }
 }
 
 /// The import positions of a store, as far as the server can tell.
@@ -52,7 +54,9 @@ package struct Delivery: Hashable, Sendable {
   /// - Parameters:
   ///   - time: of the edit, in milliseconds since 1970.
   ///   - start: when the store was set up; an earlier `time` is a wrong clock's and counts as made after the page.
-  package func position(at time: Int64, storeSetUpAt start: Int64) -> Int64 { time >= sentAt || time < start ? max(sent, confirmed) : confirmed }
+  package func position(at time: Int64, storeSetUpAt start: Int64) -> Int64 {
+    time >= sentAt || time < start ? max(sent, confirmed) : confirmed
+  }
 }
 
 /// A store for as long as this worker holds its shard: when the shard is opened again, earlier runs have been ended.
@@ -108,15 +112,21 @@ package actor ImportJournal {
 
   /// - Parameter start: the position that the page goes on after.
   /// - Returns: the event to store for this page, if any; its `number` is 0 when it is new.
-  package func note(_ page: ImportedPage, after start: Int64, of mirror: HeldMirror, at now: Int64, identifier: String) -> StoredEvent? {
+  package func note(_ page: ImportedPage, after start: Int64, of mirror: HeldMirror, at now: Int64, identifier: String)
+    -> StoredEvent?
+  {
     let repeats =
-      progress[mirror]?.lastRun.map { last in start >= last.start && page.sequence <= last.end && now - last.at < Self.repetitionTime } ?? false
+      progress[mirror]?.lastRun.map { last in
+        start >= last.start && page.sequence <= last.end && now - last.at < Self.repetitionTime
+      } ?? false
     progress[mirror, default: Progress(confirmed: start, sent: start)].sent = page.sequence
     progress[mirror]?.sentAt = now
     guard !page.isEmpty || runs[mirror] != nil || page.endsFirstRun else { return nil }
     let isNew = runs[mirror] == nil
     if isNew && repeats { return nil }
-    var run = runs[mirror] ?? Run(event: StoredEvent(identifier: identifier, kind: .import, startedAt: now, succeeded: true), reached: start)
+    var run =
+      runs[mirror]
+      ?? Run(event: StoredEvent(identifier: identifier, kind: .import, startedAt: now, succeeded: true), reached: start)
     if isNew { progress[mirror]?.lastRun = (start, start, now) }
     if page.sequence > run.reached || isNew { run.count(page, problemLimit: Self.problemLimit) }
     run.reached = max(run.reached, page.sequence)

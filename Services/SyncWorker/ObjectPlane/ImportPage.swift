@@ -7,30 +7,6 @@ import Sharing
 import WebServices
 import ZoneCommit
 
-/// Turns rows into changes for one store; an unreadable row is a problem of its record alone.
-struct ImportReader: Sendable {
-  let importer: Importer
-  let inliner: AssetInliner
-  /// nil in a private database.
-  let permissions: RecordPermissions?
-
-  /// - Throws: store errors, except for damaged rows: these are the record's problem.
-  func outcome(of row: StoredRecord, in source: ZoneSource) throws -> ImportOutcome {
-    if let permissions, !permissions.mayRead(row.record) { return .nothing }
-    do {
-      let outcome = try importer.outcome(of: SourceRecord(record: row.record, isDeleted: row.isDeleted), in: source)
-      guard case .change(.save(let object, let record)) = outcome else { return outcome }
-      switch inliner.inlined(object, recordName: record.recordName) {
-      case .failure(let problem): return .problem(problem)
-      case .success(let object): return .change(.save(object, record))
-      }
-    } catch StoreError.corrupt {
-      // Dropped because the page lists the problem: this record, or one that it needs, is damaged.
-      return .problem(.damaged(row.record.recordName, row.record.recordType))
-    }
-  }
-}
-
 /// One page of changes while it is being filled.
 struct ImportBatch {
   private let mirror: StoredMirror
@@ -72,7 +48,8 @@ struct ImportBatch {
   static let unimportedLimit = 10_000
 
   init(
-    mirror: StoredMirror, database: StoredDatabase, position: ImportPosition, isFirst: Bool, state: StoredSyncState, reader: ImportReader,
+    mirror: StoredMirror, database: StoredDatabase, position: ImportPosition, isFirst: Bool, state: StoredSyncState,
+    reader: ImportReader,
     upgrade: ModelUpgrade?, at now: Int64, output: ImportBatchWriter, in snapshot: any ShardSnapshot
   ) throws {
     self.mirror = mirror
@@ -85,11 +62,14 @@ struct ImportBatch {
     self.now = now
     self.output = output
     guest = mirror.isGuest ? try GuestZones(of: mirror, snapshot) : nil
-    holds = Dictionary(try snapshot.zoneHolds(of: mirror.key).map { ($0.zoneName, $0) }, uniquingKeysWith: { first, _ in first })
+    holds = Dictionary(
+      try snapshot.zoneHolds(of: mirror.key).map { ($0.zoneName, $0) }, uniquingKeysWith: { first, _ in first })
     // Most stores have no left-out record: one cheap look tells.
     let count = try snapshot.unimported(of: mirror.key, afterKey: 0, limit: 1).isEmpty ? 0 : Self.unimportedLimit
     known = Dictionary(
-      try snapshot.unimported(of: mirror.key, afterKey: 0, limit: count).map { (RecordPlace(zone: $0.zone, name: $0.name), $0) },
+      try snapshot.unimported(of: mirror.key, afterKey: 0, limit: count).map {
+        (RecordPlace(zone: $0.zone, name: $0.name), $0)
+      },
       uniquingKeysWith: { first, _ in first })
     // From the token's state: the end of another zone in this page must not change it.
     moves = MoveView(told: position.told, hasBeenComplete: position.hasBeenComplete, store: mirror.identifier)
@@ -143,10 +123,14 @@ struct ImportBatch {
       // A user who came back to a zone may have discarded their own work there: it is sent too.
       if !left.isEmpty || guest.members.contains(where: { $0.since > state.sinceSequence }) { position.beginAgain() }
     }
-    let news = GuestNews(guest.members, since: position.memberships, through: position.catchUp?.through ?? database.sequence)
+    let news = GuestNews(
+      guest.members, since: position.memberships, through: position.catchUp?.through ?? database.sequence)
     if position.catchUp == nil, !news.isEmpty {
       for zoneName in news.left { try tell(zoneLeft: zoneName, in: snapshot) }
-      for zone in zones where news.joined.contains(zone.zoneName) && !news.left.contains(zone.zoneName) && zone.endSequence > position.memberships {
+      for zone in zones
+      where news.joined.contains(zone.zoneName) && !news.left.contains(zone.zoneName)
+        && zone.endSequence > position.memberships
+      {
         output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), reason: zone.end)
         page.deletedCount += 1
       }
@@ -156,7 +140,8 @@ struct ImportBatch {
     }
     if var catchUp = position.catchUp {
       let joined = zones.filter { news.joined.contains($0.zoneName) }
-      let isDone = try walk(joined, after: catchUp.sequence, through: position.sequence, from: snapshot) { batch, row, cursor in
+      let isDone = try walk(joined, after: catchUp.sequence, through: position.sequence, from: snapshot) {
+        batch, row, cursor in
         guard try batch.deliver(row, cursor, limit: limit, isNews: true, from: snapshot) else { return false }
         catchUp.sequence = row.sequence
         return true
@@ -171,19 +156,24 @@ struct ImportBatch {
 
   private mutating func tell(zoneLeft zoneName: String, in snapshot: any ShardSnapshot) throws {
     let zone = try snapshot.zone(named: zoneName, in: database.key)
-    output.addZone(Zone.ID(zoneName: zoneName, ownerName: database.id.owner), reason: zone?.isDeleted == false ? nil : zone?.end ?? .deleted)
+    output.addZone(
+      Zone.ID(zoneName: zoneName, ownerName: database.id.owner),
+      reason: zone?.isDeleted == false ? nil : zone?.end ?? .deleted)
     page.deletedCount += 1
   }
 
   /// Sends again the records of which the store's model reads more than the model before it did (I8).
   /// - Returns: whether all of them were sent.
-  private mutating func sendAgain(_ upgrade: ModelUpgrade, _ zones: [StoredZone], limit: Int, from snapshot: any ShardSnapshot) throws -> Bool {
+  private mutating func sendAgain(
+    _ upgrade: ModelUpgrade, _ zones: [StoredZone], limit: Int, from snapshot: any ShardSnapshot
+  ) throws -> Bool {
     let epoch = state.modelEpoch
     var isDone = upgrade.isEmpty
     if !isDone {
       // A refetch that began for an earlier model did not send enough for this one.
       if position.refetch?.epoch != epoch { position.beginRefetch(for: epoch) }
-      isDone = try walk(zones, after: position.refetch?.sequence ?? 0, through: position.sequence, from: snapshot) { batch, row, cursor in
+      isDone = try walk(zones, after: position.refetch?.sequence ?? 0, through: position.sequence, from: snapshot) {
+        batch, row, cursor in
         if case .record(let stored) = row, !stored.isDeleted, upgrade.concerns(stored.record) {
           guard try batch.deliver(row, cursor, limit: limit, isAgain: true, from: snapshot) else { return false }
         }
@@ -204,11 +194,15 @@ struct ImportBatch {
     _ zones: [StoredZone], after start: Int64, through end: Int64, from snapshot: any ShardSnapshot,
     visit: (inout ImportBatch, ZoneCursor.Row, ZoneCursor) throws -> Bool
   ) throws -> Bool {
-    var cursors = zones.filter { $0.sequence > start }.map { ZoneCursor($0, of: database.id.owner, as: guest, after: start, in: snapshot) }
+    var cursors = zones.filter { $0.sequence > start }.map {
+      ZoneCursor($0, of: database.id.owner, as: guest, after: start, in: snapshot)
+    }
     while scannedCount < Self.scanLimit, propertyListByteCount < Self.propertyListByteLimit {
       var next: (cursor: Int, row: ZoneCursor.Row)?
       for index in cursors.indices {
-        guard let row = try cursors[index].peek(snapshot), next.map({ row.sequence < $0.row.sequence }) ?? true else { continue }
+        guard let row = try cursors[index].peek(snapshot), next.map({ row.sequence < $0.row.sequence }) ?? true else {
+          continue
+        }
         next = (index, row)
       }
       guard let next, next.row.sequence <= end else { return true }
@@ -264,14 +258,16 @@ struct ImportBatch {
   /// The store counts as told from this page on: later saves to the zone are new. A client that never got the page asks
   /// again with its old token and is told again.
   private mutating func tell(ofEndOf zone: StoredZone, _ hold: StoredZoneHold?) -> ZonePolicy {
-    let policy = hold.map { $0.decision.flatMap(ZonePolicy.init(rawValue:)) ?? .keepAndPause } ?? state.policy(for: zone.end)
+    let policy =
+      hold.map { $0.decision.flatMap(ZonePolicy.init(rawValue:)) ?? .keepAndPause } ?? state.policy(for: zone.end)
     if policy == .keepAndPause, hold != nil, position.hasTold(endAt: zone.endSequence) { return policy }
     output.addZone(Zone.ID(zoneName: zone.zoneName, ownerName: database.id.owner), end: zone.end, policy: policy)
     page.deletedCount += 1
     if hold == nil {
       page.holds.append(
         StoredZoneHold(
-          zoneName: zone.zoneName, end: zone.end, endSequence: zone.endSequence, heldAt: now, decision: policy == .keepAndPause ? nil : policy.rawValue))
+          zoneName: zone.zoneName, end: zone.end, endSequence: zone.endSequence, heldAt: now,
+          decision: policy == .keepAndPause ? nil : policy.rawValue))
     }
     // An end without a number is older than the numbers: all present records of the zone come after the position.
     if policy != .keepAndPause { position.lostZone(zone.endSequence > 0 ? zone.endSequence : .max) }
@@ -282,7 +278,8 @@ struct ImportBatch {
 
   /// - Returns: false when the page has no room for the row.
   private mutating func deliver(
-    _ row: ZoneCursor.Row, _ cursor: ZoneCursor, limit: Int, isAgain: Bool = false, isNews: Bool = false, from snapshot: any ShardSnapshot
+    _ row: ZoneCursor.Row, _ cursor: ZoneCursor, limit: Int, isAgain: Bool = false, isNews: Bool = false,
+    from snapshot: any ShardSnapshot
   ) throws -> Bool {
     guard case .record(let found) = row else {
       // A damaged row does not say where in the hierarchy it is, so a user with partial sight is not told of it.
@@ -317,7 +314,8 @@ struct ImportBatch {
       leaveOut(row, cursor, problem)
       return true
     case .change(let change):
-      let encoded = output.encoded(change, tag: RecordChangeTag(sequence: stored.sequence), zone: cursor.zoneJSON, isAgain: isAgain)
+      let encoded = output.encoded(
+        change, tag: RecordChangeTag(sequence: stored.sequence), zone: cursor.zoneJSON, isAgain: isAgain)
       guard deliveredCount < limit, output.hasRoom(for: encoded) else { return false }
       if let move { output.add(move) }
       output.add(encoded)
@@ -362,7 +360,8 @@ struct ImportBatch {
     if receipts.moves.isEmpty { return nil }
     // The owner's stores have, or had, all of the owner's zones.
     let sees = { [delivered, mirror] name in mirror.scope == .private || delivered[name] != nil }
-    guard let origin = moves.origin(of: record, receipts, in: zone.zoneName, mayBeUnknown: mayBeUnknown, sees: sees) else { return nil }
+    guard let origin = moves.origin(of: record, receipts, in: zone.zoneName, mayBeUnknown: mayBeUnknown, sees: sees)
+    else { return nil }
     func id(_ name: String) -> Zone.ID { Zone.ID(zoneName: name, ownerName: database.id.owner) }
     return output.encodedMove(of: record.recordName, from: id(origin), to: id(zone.zoneName))
   }
@@ -370,7 +369,9 @@ struct ImportBatch {
   private mutating func leaveOut(_ row: ZoneCursor.Row, _ cursor: ZoneCursor, _ problem: MirroringProblem) {
     output.add(problem)
     page.problems.append(problem)
-    guard let place = cursor.place(of: row), known[place] != nil || known.count + page.leftOut.count < Self.unimportedLimit else { return }
+    guard let place = cursor.place(of: row),
+      known[place] != nil || known.count + page.leftOut.count < Self.unimportedLimit
+    else { return }
     let earlier = known[place].flatMap { $0.sequence == row.sequence ? $0 : nil }
     page.leftOut.append(StoredUnimported(problem, place, row.sequence, of: mirror, after: earlier, at: now))
   }
@@ -380,13 +381,20 @@ struct ImportBatch {
     page.sequence = position.sequence
     page.completesFirstImport = state.firstImportAt == nil && !page.moreComing
     page.isFirstRun = !wasComplete
-    let reset = state.openResetCount > 0 ? (reason: ResetReason(rawValue: state.resetReason) ?? .other, isDone: position.completes(state)) : nil
+    let reset =
+      state.openResetCount > 0
+      ? (reason: ResetReason(rawValue: state.resetReason) ?? .other, isDone: position.completes(state)) : nil
     let start = database.stepCount(through: runStart)
     let total = againCount + max(database.stepCount(through: database.sequence) - start, 0)
     let done =
-      position.refetch.map { database.stepCount(through: $0.sequence) } ?? againCount + max(database.stepCount(through: position.sequence) - start, 0)
+      position.refetch.map { database.stepCount(through: $0.sequence) } ?? againCount
+      + max(database.stepCount(through: position.sequence) - start, 0)
     let importState = ImportState(
-      done: page.moreComing ? min(done, total) : total, total: total, isInitialImportDone: wasComplete || !page.moreComing, reset: reset)
-    return (output.finish(importToken: position.token(of: database).text, moreComing: page.moreComing, state: importState), page)
+      done: page.moreComing ? min(done, total) : total, total: total,
+      isInitialImportDone: wasComplete || !page.moreComing, reset: reset)
+    return (
+      output.finish(importToken: position.token(of: database).text, moreComing: page.moreComing, state: importState),
+      page
+    )
   }
 }

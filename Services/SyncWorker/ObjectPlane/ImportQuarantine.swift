@@ -11,10 +11,14 @@ import ZoneCommit
 
 extension StoredUnimported {
   /// - Parameter earlier: the row of the same change of the record.
-  init(_ problem: MirroringProblem, _ place: RecordPlace, _ sequence: Int64, of mirror: StoredMirror, after earlier: StoredUnimported?, at now: Int64) {
+  init(
+    _ problem: MirroringProblem, _ place: RecordPlace, _ sequence: Int64, of mirror: StoredMirror,
+    after earlier: StoredUnimported?, at now: Int64
+  ) {
     let attempts = (earlier?.attempts ?? 0) + 1
     self.init(
-      mirror: mirror.key, zone: place.zone, name: place.name, entity: problem.entity, code: problem.code.rawValue, reason: problem.reason, sequence: sequence,
+      mirror: mirror.key, zone: place.zone, name: place.name, entity: problem.entity, code: problem.code.rawValue,
+      reason: problem.reason, sequence: sequence,
       firstAt: earlier?.firstAt ?? now, lastAt: now, attempts: attempts,
       dueAt: problem.retryDelay(afterAttempts: attempts).map { now + $0 } ?? StoredQuarantine.never)
   }
@@ -45,16 +49,24 @@ extension StoreCall {
   }
 
   /// Reads again the left-out records that are due.
-  func retryUnimported(of mirror: StoredMirror, with reader: ImportReader, _ schema: EnvironmentSchema) async throws(RecordError) {
+  func retryUnimported(of mirror: StoredMirror, with reader: ImportReader, _ schema: EnvironmentSchema)
+    async throws(RecordError)
+  {
     let at = now
     let retries = try await read { snapshot -> [Retry] in
-      try snapshot.unimported(of: mirror.key, dueBy: at, limit: Self.unimportedRetryLimit).map { row in try self.retry(row, of: mirror, reader, at: at, in: snapshot) }
+      try snapshot.unimported(of: mirror.key, dueBy: at, limit: Self.unimportedRetryLimit).map { row in
+        try self.retry(row, of: mirror, reader, at: at, in: snapshot)
+      }
     }
     if retries.isEmpty { return }
-    let terms = CommitTerms(.quarantineRetry, Stamp(timestamp: at, userRecordName: mirror.userRecordName), schema, shard: store.shard, context)
+    let terms = CommitTerms(
+      .quarantineRetry, Stamp(timestamp: at, userRecordName: mirror.userRecordName), schema, shard: store.shard, context
+    )
     let effects = try await value(
       of: store.enqueue { transaction -> ZoneEffects in
-        guard try transaction.mirror(key: mirror.key) != nil, let database = try transaction.database(key: mirror.databaseKey) else { return ZoneEffects() }
+        guard try transaction.mirror(key: mirror.key) != nil,
+          let database = try transaction.database(key: mirror.databaseKey)
+        else { return ZoneEffects() }
         let commit = try terms.begin(in: database, transaction)
         for retry in retries {
           switch retry {
@@ -64,7 +76,9 @@ extension StoreCall {
               let row = try transaction.record(named: place.name, in: zone.key), row.sequence == sequence
             else { continue }
             let writer = commit.serversWriter(to: zone)
-            _ = row.isDeleted ? try writer.delete(row, modified: row.record.modified) : try writer.save(row.record, replacing: row)
+            _ =
+              row.isDeleted
+              ? try writer.delete(row, modified: row.record.modified) : try writer.save(row.record, replacing: row)
           case .stillUnreadable(let row): try transaction.putUnimported(row)
           case .outdated(let place): try transaction.removeUnimported(place.name, in: place.zone, of: mirror.key)
           }
@@ -74,14 +88,20 @@ extension StoreCall {
     effects.publish(by: context)
   }
 
-  private func retry(_ row: StoredUnimported, of mirror: StoredMirror, _ reader: ImportReader, at now: Int64, in snapshot: any ShardSnapshot) throws -> Retry {
+  private func retry(
+    _ row: StoredUnimported, of mirror: StoredMirror, _ reader: ImportReader, at now: Int64,
+    in snapshot: any ShardSnapshot
+  ) throws -> Retry {
     let place = RecordPlace(zone: row.zone, name: row.name)
     guard let zone = try snapshot.zone(key: row.zone), !zone.isDeleted else { return .outdated(place) }
     let problem: MirroringProblem
     do {
-      guard let stored = try snapshot.record(named: row.name, in: zone.key), stored.sequence == row.sequence else { return .outdated(place) }
+      guard let stored = try snapshot.record(named: row.name, in: zone.key), stored.sequence == row.sequence else {
+        return .outdated(place)
+      }
       switch try reader.outcome(of: stored, in: ZoneSource(zone, in: snapshot)) {
-      case .change where !mirror.isGuest && reader.permissions?.mayWrite(stored.record) ?? true: return .readable(place, sequence: row.sequence)
+      case .change where !mirror.isGuest && reader.permissions?.mayWrite(stored.record) ?? true:
+        return .readable(place, sequence: row.sequence)
       // The caller may not write it again; it comes with its next change.
       case .change, .nothing: return .outdated(place)
       case .problem(let found): problem = found
@@ -109,9 +129,12 @@ extension StoreCall {
     let objects = rows.map { row in
       QuarantinedObject(
         problem: MirroringProblem(
-          recordName: row.name, entity: row.entity, code: ServerErrorCode(rawValue: row.code) ?? .internalError, reason: row.reason,
-          cause: row.dueAt == StoredQuarantine.never ? .other : .damaged), firstAt: row.firstAt, lastAt: row.lastAt, attempts: row.attempts,
-        dueAt: row.dueAt == StoredQuarantine.never ? nil : row.dueAt, zoneID: names[row.zone].map { Zone.ID(zoneName: $0, ownerName: owner) })
+          recordName: row.name, entity: row.entity, code: ServerErrorCode(rawValue: row.code) ?? .internalError,
+          reason: row.reason,
+          cause: row.dueAt == StoredQuarantine.never ? .other : .damaged), firstAt: row.firstAt, lastAt: row.lastAt,
+        attempts: row.attempts,
+        dueAt: row.dueAt == StoredQuarantine.never ? nil : row.dueAt,
+        zoneID: names[row.zone].map { Zone.ID(zoneName: $0, ownerName: owner) })
     }
     return PlaneAnswer(body: StoreAnswer.quarantine(objects, last: rows.last?.key ?? after, moreComing: moreComing))
   }

@@ -69,14 +69,18 @@ struct ImportPosition: Hashable, Sendable {
   }
 
   /// True if every change to a record since `firstUnseen` is the store's own, so that the store need not be sent it.
-  func isEcho(_ row: StoredRecord, of mirror: StoredMirror) -> Bool { row.origin == mirror.key && row.sequenceOfOthers < firstUnseen }
+  func isEcho(_ row: StoredRecord, of mirror: StoredMirror) -> Bool {
+    row.origin == mirror.key && row.sequenceOfOthers < firstUnseen
+  }
 
   /// True if the store had everything at least once since it began.
   var hasBeenComplete: Bool { told > 0 }
 
   /// True if the client's new copy is complete since the reset in `state`: it had everything once after that, and
   /// records changed during the run moved to the run's end.
-  func completes(_ state: StoredSyncState) -> Bool { epoch == state.modelEpoch && refetch == nil && firstUnseen > state.resetSequence }
+  func completes(_ state: StoredSyncState) -> Bool {
+    epoch == state.modelEpoch && refetch == nil && firstUnseen > state.resetSequence
+  }
 
   /// The store has everything up to `sequence`.
   mutating func caughtUp(with sequence: Int64) {
@@ -120,7 +124,8 @@ struct ImportPosition: Hashable, Sendable {
   ///   began anew.
   init(_ token: SyncToken, of database: StoredDatabase) throws(RecordError) {
     let positions = token.positions
-    guard positions.count >= 2, positions[0].incarnation == database.incarnation, positions[0].sequence <= database.sequence,
+    guard positions.count >= 2, positions[0].incarnation == database.incarnation,
+      positions[0].sequence <= database.sequence,
       positions[1].incarnation == database.incarnation, positions[1].sequence <= positions[0].sequence + 1
     else { throw SyncToken.Refusal.expired }
     sequence = positions[0].sequence
@@ -128,32 +133,45 @@ struct ImportPosition: Hashable, Sendable {
     let epochs = positions.dropFirst(2).prefix { $0.incarnation == 0 }.map(\.sequence)
     epoch = epochs.first ?? 0
     if epochs.count == 3 { refetch = Refetch(epoch: epochs[1], sequence: epochs[2]) }
-    let knowledge = positions.dropFirst(2 + epochs.count).prefix(2).prefix { $0.incarnation == Self.toldMark }.map(\.sequence)
+    let knowledge = positions.dropFirst(2 + epochs.count).prefix(2).prefix { $0.incarnation == Self.toldMark }.map(
+      \.sequence)
     told = knowledge.first ?? max(firstUnseen - 1, 0)
     if knowledge.count == 2 { endsTold = knowledge[1] }
-    guard (0...database.sequence).contains(told), (0...database.sequence).contains(endsTold) else { throw SyncToken.Refusal.expired }
-    let marks = positions.dropFirst(2 + epochs.count + knowledge.count).prefix { $0.incarnation == Self.guestMark }.map(\.sequence)
+    guard (0...database.sequence).contains(told), (0...database.sequence).contains(endsTold) else {
+      throw SyncToken.Refusal.expired
+    }
+    let marks = positions.dropFirst(2 + epochs.count + knowledge.count).prefix { $0.incarnation == Self.guestMark }.map(
+      \.sequence)
     memberships = marks.first ?? 0
     if marks.count > 2 { catchUp = CatchUp(through: marks[1], sequence: marks[2]) }
-    for position in positions.dropFirst(2 + epochs.count + knowledge.count + marks.count) { zones[position.sequence] = position.incarnation }
+    for position in positions.dropFirst(2 + epochs.count + knowledge.count + marks.count) {
+      zones[position.sequence] = position.incarnation
+    }
   }
 
   func token(of database: StoredDatabase) -> SyncToken {
     var positions = [
-      SyncToken.Position(incarnation: database.incarnation, sequence: sequence), SyncToken.Position(incarnation: database.incarnation, sequence: firstUnseen),
+      SyncToken.Position(incarnation: database.incarnation, sequence: sequence),
+      SyncToken.Position(incarnation: database.incarnation, sequence: firstUnseen),
     ]
     if epoch > 0 || refetch != nil {
-      for number in [epoch] + (refetch.map { [$0.epoch, $0.sequence] } ?? []) { positions.append(SyncToken.Position(incarnation: 0, sequence: number)) }
+      for number in [epoch] + (refetch.map { [$0.epoch, $0.sequence] } ?? []) {
+        positions.append(SyncToken.Position(incarnation: 0, sequence: number))
+      }
     }
     if told != max(firstUnseen - 1, 0) || endsTold > 0 {
-      for number in [told, endsTold] { positions.append(SyncToken.Position(incarnation: Self.toldMark, sequence: number)) }
+      for number in [told, endsTold] {
+        positions.append(SyncToken.Position(incarnation: Self.toldMark, sequence: number))
+      }
     }
     if memberships > 0 || catchUp != nil {
       for number in [memberships] + (catchUp.map { [$0.through, $0.sequence] } ?? []) {
         positions.append(SyncToken.Position(incarnation: Self.guestMark, sequence: number))
       }
     }
-    let named = zones.sorted { (pausedZones.contains($0.key) ? 0 : 1, $0.key) < (pausedZones.contains($1.key) ? 0 : 1, $1.key) }
+    let named = zones.sorted {
+      (pausedZones.contains($0.key) ? 0 : 1, $0.key) < (pausedZones.contains($1.key) ? 0 : 1, $1.key)
+    }
     for (hash, incarnation) in named.prefix(Self.zoneLimit) {
       positions.append(SyncToken.Position(incarnation: incarnation, sequence: hash))
     }

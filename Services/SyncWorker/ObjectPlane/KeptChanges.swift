@@ -34,30 +34,37 @@ extension ExportRun {
   /// Keeps an object's changes for the guest's home.
   /// - Parameter timestamp: when the device made the changes.
   func keep(
-    _ changes: [HistoryChange], timestamp: Int64, _ problem: MirroringProblem, of mirror: StoredMirror, in transaction: any ShardTransaction
+    _ changes: [HistoryChange], timestamp: Int64, _ problem: MirroringProblem, of mirror: StoredMirror,
+    in transaction: any ShardTransaction
   ) throws {
     guard let last = changes.last else { return }
     let payload = HistoryTransaction(transactionID: "", timestamp: timestamp, changes: HeldChanges.compacted(changes))
     let at = context.clock.now
     let row = StoredQuarantine(
-      mirror: mirror.key, name: KeptChanges.makeName(context.random), entity: last.entity, cause: problem.cause.rawValue, code: problem.code.rawValue,
-      cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: at, lastAt: at, attempts: 1, dueAt: StoredQuarantine.never,
+      mirror: mirror.key, name: KeptChanges.makeName(context.random), entity: last.entity,
+      cause: problem.cause.rawValue, code: problem.code.rawValue,
+      cocoaErrorCode: problem.cocoaErrorCode?.rawValue, reason: problem.reason, firstAt: at, lastAt: at, attempts: 1,
+      dueAt: StoredQuarantine.never,
       schemaVersion: schema.version)
     // Assets without content can't be counted; the journal tells of them.
-    try transaction.putQuarantined(row, changes: payload.encoded(), assets: payload.assets.filter { try transaction.hasContent(of: $0) })
+    try transaction.putQuarantined(
+      row, changes: payload.encoded(), assets: payload.assets.filter { try transaction.hasContent(of: $0) })
   }
 
   /// Keeps a guest's lost changes for its user: the database's journal has them too, but belongs to the database's
   /// owner.
   func keep(_ loss: ConflictLoss, of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
-    guard mirror.isGuest, loss.edit.userRecordName == mirror.userRecordName, loss.edit.deviceID == mirror.deviceID else { return }
+    guard mirror.isGuest, loss.edit.userRecordName == mirror.userRecordName, loss.edit.deviceID == mirror.deviceID
+    else { return }
     let cause: QuarantineCause
     switch loss.kind {
     case .lostObject: cause = .deleted
     case .lostValue, .undecided: cause = .other
     case .unexported, .reverted: return
     }
-    let problem = MirroringProblem(recordName: loss.objectID, entity: loss.entity, code: .conflict, reason: "lost to another device's change", cause: cause)
+    let problem = MirroringProblem(
+      recordName: loss.objectID, entity: loss.entity, code: .conflict, reason: "lost to another device's change",
+      cause: cause)
     try keep(loss.lost, timestamp: loss.edit.timestamp, problem, of: mirror, in: transaction)
   }
 }

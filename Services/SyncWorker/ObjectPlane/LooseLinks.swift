@@ -47,24 +47,31 @@ package struct LooseLinks: Sendable {
     }
   }
 
-  private func look(in zone: StoredZone, of database: StoredDatabase, removes: Bool, _ report: inout Report) async throws {
+  private func look(in zone: StoredZone, of database: StoredDatabase, removes: Bool, _ report: inout Report)
+    async throws
+  {
     let before = context.clock.now - Self.age
     var last: String?
     while true {
       let after = last
       let (loose, end) = try await store.read { snapshot -> ([String], String?) in
-        let page = try snapshot.records(ofType: ReservedName.linkRecordType, in: zone.key, afterName: after, limit: Self.pageCount)
+        let page = try snapshot.records(
+          ofType: ReservedName.linkRecordType, in: zone.key, afterName: after, limit: Self.pageCount)
         let loose = try page.filter { try Self.isLoose($0, in: zone, before: before, snapshot) }
         return (loose.map(\.record.recordName), page.count == Self.pageCount ? page.last?.record.recordName : nil)
       }
       report.looseCount += loose.count
-      if removes, !loose.isEmpty { report.removedCount += try await remove(loose, in: zone, of: database, before: before) }
+      if removes, !loose.isEmpty {
+        report.removedCount += try await remove(loose, in: zone, of: database, before: before)
+      }
       guard let end else { return }
       last = end
     }
   }
 
-  private static func isLoose(_ stored: StoredRecord, in zone: StoredZone, before time: Int64, _ snapshot: any ShardSnapshot) throws -> Bool {
+  private static func isLoose(
+    _ stored: StoredRecord, in zone: StoredZone, before time: Int64, _ snapshot: any ShardSnapshot
+  ) throws -> Bool {
     guard stored.record.modified.timestamp < time, let link = LinkRecord(stored.record) else { return false }
     return try [link.ends.first, link.ends.second].contains { name in
       if try snapshot.record(named: name, in: zone.key)?.isDeleted == false { return false }
@@ -86,10 +93,13 @@ package struct LooseLinks: Sendable {
   }
 
   /// - Returns: the number of removed links. Links that lead somewhere by now stay.
-  private func remove(_ names: [String], in zone: StoredZone, of database: StoredDatabase, before time: Int64) async throws -> Int {
+  private func remove(_ names: [String], in zone: StoredZone, of database: StoredDatabase, before time: Int64)
+    async throws -> Int
+  {
     let schema = try await context.schemas.schema(of: database.id.container, database.id.environment)
     let terms = CommitTerms(
-      .looseLinks, Stamp(timestamp: context.clock.now, userRecordName: database.id.owner), schema, shard: store.shard, context)
+      .looseLinks, Stamp(timestamp: context.clock.now, userRecordName: database.id.owner), schema, shard: store.shard,
+      context)
     let (count, effects) = try await store.enqueue { transaction -> (Int, ZoneEffects) in
       guard let zone = try transaction.zone(key: zone.key), !zone.isDeleted else { return (0, ZoneEffects()) }
       let commit = try terms.begin(in: transaction.row(ofDatabase: zone.databaseKey), transaction)

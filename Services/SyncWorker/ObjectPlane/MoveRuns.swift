@@ -13,7 +13,9 @@ package final class MoveRuns: Sendable {
 
   private let phases = Mutex<[MirrorID: (count: Int, phase: Phase)]>([:])
 
-  package func begin(_ mirror: MirrorID) { phases.withLock { $0[mirror] = (($0[mirror]?.count ?? 0) + 1, $0[mirror]?.phase ?? .planning(0)) } }
+  package func begin(_ mirror: MirrorID) {
+    phases.withLock { $0[mirror] = (($0[mirror]?.count ?? 0) + 1, $0[mirror]?.phase ?? .planning(0)) }
+  }
 
   package func note(_ phase: Phase, of mirror: MirrorID) { phases.withLock { $0[mirror]?.phase = phase } }
 

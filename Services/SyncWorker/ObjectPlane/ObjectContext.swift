@@ -29,8 +29,10 @@ package struct ObjectContext: CommittingContext {
   package let recentExports: RecentExports
 
   package init(
-    commits: CommitContext, steadyClock: any WallClock, assets: AssetStore, signing: AssetSigning, people: any PeopleSource, assetThresholdByteCount: Int?,
-    storeLimit: Int, pause: @escaping @Sendable (Duration) async -> Void, watches: StoreWatches, recentExports: RecentExports
+    commits: CommitContext, steadyClock: any WallClock, assets: AssetStore, signing: AssetSigning,
+    people: any PeopleSource, assetThresholdByteCount: Int?,
+    storeLimit: Int, pause: @escaping @Sendable (Duration) async -> Void, watches: StoreWatches,
+    recentExports: RecentExports
   ) {
     self.commits = commits
     self.steadyClock = steadyClock

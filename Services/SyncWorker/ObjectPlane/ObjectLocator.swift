@@ -62,7 +62,9 @@ package final class ObjectLocator {
   // MARK: Zones
 
   /// The zone of an object; for an unknown object or an ended zone the default one, nil if that does not exist.
-  package func zone(of objectID: String) throws -> StoredZone? { isSingle ? defaultZone : try place(of: objectID).livingZone ?? defaultZone }
+  package func zone(of objectID: String) throws -> StoredZone? {
+    isSingle ? defaultZone : try place(of: objectID).livingZone ?? defaultZone
+  }
 
   /// The zone that the object is in, or was in when the zone ended; nil for the default one.
   func lastZone(of objectID: String) throws -> StoredZone? { isSingle ? nil : try place(of: objectID).zone }
@@ -80,7 +82,8 @@ package final class ObjectLocator {
   func zones(of transactions: [HistoryTransaction], lost: [HistoryChange] = []) throws -> [StoredZone] {
     var zones = defaultZone.map { [$0] } ?? []
     if isSingle { return zones }
-    for change in transactions.lazy.filter({ Exporter.exports(author: $0.author) }).flatMap(\.changes) where change.changeType == .insert {
+    for change in transactions.lazy.filter({ Exporter.exports(author: $0.author) }).flatMap(\.changes)
+    where change.changeType == .insert {
       inserted.insert(change.objectID)
     }
     func add(_ objectID: String) throws {
@@ -88,7 +91,9 @@ package final class ObjectLocator {
     }
     for change in transactions.lazy.flatMap(\.changes) {
       try add(change.objectID)
-      if change.changeType == .update, !change.relationships.isEmpty, try isTombstone(change.objectID) { try change.names.forEach(add) }
+      if change.changeType == .update, !change.relationships.isEmpty, try isTombstone(change.objectID) {
+        try change.names.forEach(add)
+      }
     }
     for change in lost { try change.names.forEach(add) }
     return zones
@@ -125,7 +130,11 @@ package final class ObjectLocator {
     if isSingle { return [] }
     var zones: [StoredZone] = []
     for change in transactions.lazy.flatMap(\.changes) {
-      if let zone = try place(of: change.objectID).zone, zone.endSequence > 0, !zones.contains(where: { $0.key == zone.key }) { zones.append(zone) }
+      if let zone = try place(of: change.objectID).zone, zone.endSequence > 0,
+        !zones.contains(where: { $0.key == zone.key })
+      {
+        zones.append(zone)
+      }
     }
     return zones
   }
@@ -225,7 +234,9 @@ package final class ObjectLocator {
       case .nothing: break
       }
     }
-    if let assigned = placements.first(where: { placement in placement.isAssigned && guestZones.contains { $0.key == placement.zone } }) {
+    if let assigned = placements.first(where: { placement in
+      placement.isAssigned && guestZones.contains { $0.key == placement.zone }
+    }) {
       return Place(zone: guestZones.first { $0.key == assigned.zone }, isAssigned: true)
     }
     if let buried { return Place(zone: buried, isTombstone: true) }
@@ -239,7 +250,9 @@ package final class ObjectLocator {
   }
 
   /// The zone of a guest's object to which its user has lost access.
-  package func lostZone(of objectID: String) throws -> String? { try guest == nil ? nil : place(of: objectID).lostZoneName }
+  package func lostZone(of objectID: String) throws -> String? {
+    try guest == nil ? nil : place(of: objectID).lostZoneName
+  }
 
   /// True if a guest's object moved out of its user's sight. Their changes of it go nowhere, and relationships to it
   /// are treated as if it were deleted.

@@ -24,10 +24,14 @@ package struct ObjectPlane: Sendable {
   package func schemasChanged() { exports.signalAll(.schemaChanged) }
 
   /// Facts on a store's exports that are known without reading its changes.
-  package func facts(of mirror: StoredMirror, in database: DatabaseID, quarantined: Int = 0, _ id: MirrorID) async -> StoreFacts {
+  package func facts(of mirror: StoredMirror, in database: DatabaseID, quarantined: Int = 0, _ id: MirrorID) async
+    -> StoreFacts
+  {
     var isModelKnown = true
     do {
-      isModelKnown = try await context.schemas.schema(of: database.container, database.environment).mirrorModels[mirror.modelHash] != nil
+      isModelKnown =
+        try await context.schemas.schema(of: database.container, database.environment).mirrorModels[mirror.modelHash]
+        != nil
     } catch {
       // Dropped because a directory that is away says nothing about models.
     }

@@ -15,20 +15,27 @@ extension StoreCall {
   package func object(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
-    let run = ExportRun(mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context)
+    let run = ExportRun(
+      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema,
+      context: context)
     let permissions = schema.permissions(of: request.caller, in: request.database)
     let isExporting = exports.runs.isRunning(id(of: mirror))
     let found = try await read { snapshot in
-      let answer = try Self.object(objectID, of: try self.mirror(in: snapshot), run, isExporting: isExporting, in: snapshot)
+      let answer = try Self.object(
+        objectID, of: try self.mirror(in: snapshot), run, isExporting: isExporting, in: snapshot)
       if let permissions, let record = answer?.record?.0, !permissions.mayRead(record) { return nil as ObjectAnswer? }
       return answer
     }
-    guard var answer = found else { throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store") }
+    guard var answer = found else {
+      throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
+    }
     let inliner = AssetInliner(assets: context.assets, shard: store.shard, deserializer: Deserializer(model.index))
     // Dropped because the import reports a record whose asset does not fit; here the link shows where it is.
     if let inlined = try? inliner.inlined(answer.object, recordName: objectID).get() { answer.object = inlined }
     return PlaneAnswer(
-      body: answer.json(values: MirrorValueWriter(assets: assetLinks), records: RecordDictionaryWriter(zone: answer.zoneID, assets: assetLinks)))
+      body: answer.json(
+        values: MirrorValueWriter(assets: assetLinks),
+        records: RecordDictionaryWriter(zone: answer.zoneID, assets: assetLinks)))
   }
 
   /// The object's record, with the store's saved and unexported changes applied.
@@ -41,28 +48,38 @@ extension StoreCall {
     if mirror.isGuest {
       // An object hidden from the user counts as missing.
       guard let zone else { return nil }
-      if let row = try locator.source(in: zone).row(named: objectID), try !locator.isVisible(row, in: zone) { return nil }
+      if let row = try locator.source(in: zone).row(named: objectID), try !locator.isVisible(row, in: zone) {
+        return nil
+      }
     }
     let source = locator.source(in: zone)
     let pending = try run.pending(about: [objectID], isWide: true, of: mirror, in: snapshot)
-    var exporter = run.exporter(of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: true)
+    var exporter = run.exporter(
+      of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: true)
     let held = mirror.quarantinedCount == 0 ? nil : try snapshot.quarantined(objectID, of: mirror.key)
     let heldChanges = try held.flatMap { try run.heldChanges($0, in: snapshot) }?.transaction.changes ?? []
-    if !heldChanges.isEmpty { try exporter.apply(HistoryTransaction(transactionID: "", timestamp: 0, changes: heldChanges)) }
+    if !heldChanges.isEmpty {
+      try exporter.apply(HistoryTransaction(transactionID: "", timestamp: 0, changes: heldChanges))
+    }
     for transaction in pending { try exporter.apply(transaction) }
     let deserializer = Deserializer(run.model.index)
     let record = try exporter.currentRecord(named: objectID)
     guard
-      let object = try record.flatMap({ record in try deserializer.entity(of: record).map { try deserializer.object($0, from: record) } })
+      let object = try record.flatMap({ record in
+        try deserializer.entity(of: record).map { try deserializer.object($0, from: record) }
+      })
         ?? ObjectValues(held: heldChanges),
       let entity = run.model.index.entity(named: object.entity)
     else { return nil }
     let isDirty = pending.contains { $0.changes.contains { $0.objectID == objectID } }
-    let lastError = try held.map(MirroringProblem.init) ?? MirrorErrors.problem(of: objectID, in: snapshot.latestEvent(of: mirror.key, kind: .export)?.errorJSON)
+    let lastError =
+      try held.map(MirroringProblem.init)
+      ?? MirrorErrors.problem(of: objectID, in: snapshot.latestEvent(of: mirror.key, kind: .export)?.errorJSON)
     // With more transactions than one batch takes, the object may not be in the batch under way.
     let waiting = mirror.lastTransactionNumber - mirror.exportedTransactionNumber
     let facts = SyncFacts(
-      stored: .record, pendingTransactions: isDirty ? [mirror.exportedTransactionNumber + 1] : [], problem: lastError, isHeld: held != nil,
+      stored: .record, pendingTransactions: isDirty ? [mirror.exportedTransactionNumber + 1] : [], problem: lastError,
+      isHeld: held != nil,
       conflicts: try snapshot.openConflicts(of: objectID, for: mirror),
       store: StoreFacts(pendingCount: waiting, isExporting: isExporting && waiting <= Limit.exportItemCount))
     return ObjectAnswer(
@@ -83,9 +100,11 @@ extension StoreCall {
     for (index, name) in names.enumerated() {
       if index >= rows.count || output.bytes.count > Self.pageByteCount {
         RecordDictionaryWriter.writeError(
-          RecordError(.badRequest, "The records are too large for one answer: ask for fewer at a time"), of: name, to: &output)
+          RecordError(.badRequest, "The records are too large for one answer: ask for fewer at a time"), of: name,
+          to: &output)
       } else if let row = rows[index].row, !row.isDeleted {
-        RecordDictionaryWriter(zone: rows[index].zone, assets: assetLinks).write(row.record, tag: row.tag, as: .complete, to: &output)
+        RecordDictionaryWriter(zone: rows[index].zone, assets: assetLinks).write(
+          row.record, tag: row.tag, as: .complete, to: &output)
       } else {
         RecordDictionaryWriter.writeError(RecordError(.notFound, "Record not found"), of: name, to: &output)
       }
@@ -108,7 +127,9 @@ extension StoreCall {
 
   /// - Returns: the rows in the order of `names`, each with its zone; fewer than `names` when they are too large for
   ///   one answer.
-  private func rows(_ names: [String], byteLimit: Int) async throws(RecordError) -> [(zone: Zone.ID, row: StoredRecord?)] {
+  private func rows(_ names: [String], byteLimit: Int) async throws(RecordError) -> [(
+    zone: Zone.ID, row: StoredRecord?
+  )] {
     let permissions = try await context.schemas.schema(of: request.database.container, request.database.environment)
       .permissions(of: request.caller, in: request.database)
     return try await read { snapshot in

@@ -12,7 +12,8 @@ package enum PendingTransactions {
   /// Visits each transaction in order; the export reports unreadable ones.
   /// - Returns: whether all were visited.
   package static func forEach(
-    of mirror: StoredMirror, rowLimit: Int, in snapshot: any ShardSnapshot, _ body: (StoredTransaction, HistoryTransaction) throws -> Void
+    of mirror: StoredMirror, rowLimit: Int, in snapshot: any ShardSnapshot,
+    _ body: (StoredTransaction, HistoryTransaction) throws -> Void
   ) throws -> Bool {
     var last = mirror.exportedTransactionNumber
     var (rowCount, byteCount) = (0, 0)
@@ -57,7 +58,8 @@ struct PendingUploads: Sendable {
     guard transactionCount > 0 else { return }
     var objects: Set<String> = []
     var bytes = 0
-    isComplete = try PendingTransactions.forEach(of: mirror, rowLimit: Self.countedTransactions, in: snapshot) { row, transaction in
+    isComplete = try PendingTransactions.forEach(of: mirror, rowLimit: Self.countedTransactions, in: snapshot) {
+      row, transaction in
       for change in transaction.changes { objects.insert(change.objectID) }
       bytes += row.payload.count
     }

@@ -11,7 +11,8 @@ enum PermissionCheck {
   /// - Parameter transactions: the transactions that are not stored yet, with their places in the request.
   /// - Throws: `ACCESS_DENIED` naming the place, the entity and the object; nothing is stored then.
   static func check(
-    _ transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ run: ExportRun, _ permissions: any RecordAccess,
+    _ transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ run: ExportRun,
+    _ permissions: any RecordAccess,
     in snapshot: any ShardSnapshot
   ) throws {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
@@ -26,19 +27,25 @@ enum PermissionCheck {
     let writes = exporter.plan().writes
     let deleted = writes.deletedNames
     for write in writes where !write.isServersAlone && !write.item.goesAlong(with: deleted) {
-      guard let problem = try permissions.problem(of: write.item, replacing: source.row(named: write.item.recordName)) else { continue }
+      guard let problem = try permissions.problem(of: write.item, replacing: source.row(named: write.item.recordName))
+      else { continue }
       throw RecordError(problem.code, "\(place(of: write.item, in: transactions)): \(problem.reason)")
     }
   }
 
   /// The place of the change of a record's object, or else of an object that the record relates to.
-  private static func place(of item: ExportItem, in transactions: [(place: Int, transaction: HistoryTransaction)]) -> String {
+  private static func place(of item: ExportItem, in transactions: [(place: Int, transaction: HistoryTransaction)])
+    -> String
+  {
     var related: String?
     for (place, saved) in transactions {
       for (index, change) in saved.changes.enumerated() {
         let text = "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID)"
         if change.objectID == item.recordName { return text }
-        if related == nil, change.concerns([item.recordName]) || LinkRecord(item.record)?.joins(change.objectID) == true { related = text }
+        if related == nil, change.concerns([item.recordName]) || LinkRecord(item.record)?.joins(change.objectID) == true
+        {
+          related = text
+        }
       }
     }
     return related ?? "\(item.record.recordType) \(item.recordName)"

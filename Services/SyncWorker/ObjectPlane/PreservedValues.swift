@@ -25,11 +25,17 @@ enum PreservedValues {
   }
 
   private static func added(
-    to transactions: [HistoryTransaction], of mirror: StoredMirror, _ run: ExportRun, isolatesErrors: Bool, in snapshot: any ShardSnapshot
+    to transactions: [HistoryTransaction], of mirror: StoredMirror, _ run: ExportRun, isolatesErrors: Bool,
+    in snapshot: any ShardSnapshot
   ) throws -> [HistoryTransaction] {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
     var zones = try locator.zones(of: transactions).map { zone in
-      (key: zone.key, exporter: run.exporter(of: mirror, from: locator.source(in: zone), elsewhere: locator.elsewhere(than: zone), isolatesErrors: isolatesErrors))
+      (
+        key: zone.key,
+        exporter: run.exporter(
+          of: mirror, from: locator.source(in: zone), elsewhere: locator.elsewhere(than: zone),
+          isolatesErrors: isolatesErrors)
+      )
     }
     let deleted = Set(transactions.flatMap(\.changes).filter { !names(of: $0, run.model).isEmpty }.map(\.objectID))
     for pending in try run.pending(about: deleted, isWide: false, of: mirror, in: snapshot) {
@@ -40,13 +46,16 @@ enum PreservedValues {
     for index in transactions.indices {
       for (position, change) in transactions[index].changes.enumerated() {
         let names = names(of: change, run.model)
-        guard !names.isEmpty, let key = try locator.zone(of: change.objectID)?.key, let zone = zones.firstIndex(where: { $0.key == key }),
-          let record = try zones[zone].exporter.currentRecord(named: change.objectID), let entity = deserializer.entity(of: record)
+        guard !names.isEmpty, let key = try locator.zone(of: change.objectID)?.key,
+          let zone = zones.firstIndex(where: { $0.key == key }),
+          let record = try zones[zone].exporter.currentRecord(named: change.objectID),
+          let entity = deserializer.entity(of: record)
         else { continue }
         // Dropped because the import reports a record that does not fit its model; its tombstone stays empty.
         guard let object = try? deserializer.object(entity, from: record) else { continue }
         result[index].changes[position] = HistoryChange(
-          changeType: .delete, entity: change.entity, objectID: change.objectID, tombstone: object.attributes.filter { names.contains($0.name) })
+          changeType: .delete, entity: change.entity, objectID: change.objectID,
+          tombstone: object.attributes.filter { names.contains($0.name) })
       }
       for zone in zones.indices { try zones[zone].exporter.apply(transactions[index]) }
     }
@@ -55,7 +64,8 @@ enum PreservedValues {
 
   /// The preserved attributes of a deletion without a tombstone.
   private static func names(of change: HistoryChange, _ model: MirrorModel) -> Set<String> {
-    guard change.changeType == .delete, change.tombstone.isEmpty, let entity = model.index.entity(named: change.entity) else { return [] }
+    guard change.changeType == .delete, change.tombstone.isEmpty, let entity = model.index.entity(named: change.entity)
+    else { return [] }
     return entity.preservedAttributeNames.intersection(entity.mirroredAttributes.map(\.name))
   }
 }

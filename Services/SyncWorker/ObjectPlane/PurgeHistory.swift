@@ -21,7 +21,9 @@ extension StoreCall {
     var run: ExportRun?
     var isFirst = true
     func commit(_ batch: ExportRun?) async throws -> PurgeStep {
-      let commit = store.enqueue { transaction in try purge(position, isForced: isForced, exportingWith: batch, in: transaction) }
+      let commit = store.enqueue { transaction in
+        try purge(position, isForced: isForced, exportingWith: batch, in: transaction)
+      }
       if isFirst { startNext() }
       isFirst = false
       return try await commit.value
@@ -29,7 +31,11 @@ extension StoreCall {
     while true {
       let step: PurgeStep
       do {
-        if let run { step = try await run.isolating { batch in try await commit(batch) } } else { step = try await commit(nil) }
+        if let run {
+          step = try await run.isolating { batch in try await commit(batch) }
+        } else {
+          step = try await commit(nil)
+        }
       } catch {
         throw RecordError(storing: error, log: context.log)
       }

@@ -25,7 +25,9 @@ extension StoreCall {
     if moreComing { rows.removeLast() }
     // The changes that a guest keeps for its home's journal wait for nothing.
     let listed = rows.filter { !KeptChanges.isName($0.name) }
-    return PlaneAnswer(body: StoreAnswer.quarantine(listed.map(QuarantinedObject.init), last: rows.last?.key ?? Int64(after), moreComing: moreComing))
+    return PlaneAnswer(
+      body: StoreAnswer.quarantine(
+        listed.map(QuarantinedObject.init), last: rows.last?.key ?? Int64(after), moreComing: moreComing))
   }
 
   private static let quarantineLimit = 200
@@ -38,7 +40,11 @@ extension StoreCall {
       let mirror = try mirror(in: transaction)
       let hastened = try transaction.retryUnimported(names, of: mirror.key, at: at)
       if mirror.quarantinedCount == 0 { return (hastened, mirror.key) }
-      return (hastened + (try transaction.retryQuarantined(names.map(QuarantineSelection.names) ?? .all, of: mirror.key, at: at)), mirror.key)
+      return (
+        hastened
+          + (try transaction.retryQuarantined(names.map(QuarantineSelection.names) ?? .all, of: mirror.key, at: at)),
+        mirror.key
+      )
     }
     startNext()
     let (count, key) = try await value(of: commit)

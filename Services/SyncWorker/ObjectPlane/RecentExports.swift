@@ -41,10 +41,15 @@ package final class RecentExports: Sendable {
   }
 
   /// The event of the run that exported a transaction; nil when it had none or is forgotten.
-  package func event(of transactionNumber: Int64, _ mirror: MirrorID, in snapshot: any ShardSnapshot) throws -> StoredEvent? {
-    let found = runs.withLock { runs in runs[mirror]?.last { $0.after < transactionNumber && transactionNumber <= $0.through } }
+  package func event(of transactionNumber: Int64, _ mirror: MirrorID, in snapshot: any ShardSnapshot) throws
+    -> StoredEvent?
+  {
+    let found = runs.withLock { runs in
+      runs[mirror]?.last { $0.after < transactionNumber && transactionNumber <= $0.through }
+    }
     guard let found else { return nil }
-    return try snapshot.events(of: mirror.key, after: found.eventNumber - 1, kind: .export, limit: Self.eventLimit).first { $0.identifier == found.eventIdentifier }
+    return try snapshot.events(of: mirror.key, after: found.eventNumber - 1, kind: .export, limit: Self.eventLimit)
+      .first { $0.identifier == found.eventIdentifier }
   }
 
   /// Events that may have come between the start of one and its end.

@@ -15,7 +15,9 @@ extension StoreCall {
     let zone = try mirror.defaultZoneName.flatMap { try snapshot.zone(named: $0, in: mirror.databaseKey) }
     if try ZoneStanding(of: mirror, to: zone, in: snapshot).refusal != nil { return .max }
     guard let zone, zone.endSequence > 0 else { return .min }
-    let hold = try snapshot.zoneHolds(of: mirror.key).first { $0.zoneName == zone.zoneName && $0.endSequence == zone.endSequence }
+    let hold = try snapshot.zoneHolds(of: mirror.key).first {
+      $0.zoneName == zone.zoneName && $0.endSequence == zone.endSequence
+    }
     return hold.flatMap { $0.decision == ZonePolicy.delete.rawValue ? $0.heldAt : nil } ?? .min
   }
 
@@ -35,7 +37,8 @@ extension StoreCall {
         var rescan = earlier
         // Saves from before the zone's end are gone with their objects and not lost.
         let cutoff = try Self.goneUntil(of: current, in: snapshot)
-        let rows = try snapshot.transactions(of: current.key, after: after, limit: HistoryRequest.pageLimit, byteLimit: Limit.exportByteCount)
+        let rows = try snapshot.transactions(
+          of: current.key, after: after, limit: HistoryRequest.pageLimit, byteLimit: Limit.exportByteCount)
         for row in rows where row.appendedAt > cutoff {
           try rescan.add(try decoded(row, of: current)) { try locator.row(of: $0) != nil || locator.isEnded($0) }
         }
@@ -45,7 +48,9 @@ extension StoreCall {
       guard let end else { break }
       last = end
     }
-    context.log.info("a store's history was scanned for objects that its zone lacks", ["store": .text(storeIdentifier), "objects": .integer(Int64(rescan.missingCount))])
+    context.log.info(
+      "a store's history was scanned for objects that its zone lacks",
+      ["store": .text(storeIdentifier), "objects": .integer(Int64(rescan.missingCount))])
     for batch in rescan.batches(objectLimit: Limit.exportItemCount) {
       var part = run
       part.resent = batch

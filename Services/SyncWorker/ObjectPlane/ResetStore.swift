@@ -36,7 +36,8 @@ extension StoreCall {
       state.previousConfiguration = nil
       state.sinceSequence = database.sequence
       try transaction.put(state, of: mirror.key)
-      _ = try transaction.put(StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true), of: mirror.key)
+      _ = try transaction.put(
+        StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true), of: mirror.key)
       return SyncToken(.database, incarnation: database.incarnation, sequence: database.sequence)
     }
     return PlaneAnswer(body: StoreAnswer.reset(asked.reason, through: through.text))
@@ -51,14 +52,16 @@ extension StoreCall {
     }
     if ResetBreaker.allows(openResetCount: state.openResetCount) { return }
     let refusal = RecordError(
-      .conflict, "The store was reset \(state.openResetCount) times without a complete import since: import to the end before the next reset",
+      .conflict,
+      "The store was reset \(state.openResetCount) times without a complete import since: import to the end before the next reset",
       cocoaErrorCode: .unrecoverable)
     let (at, identifier) = (now, context.random.uuid())
     try await value(
       of: store.enqueue { transaction in
         guard try transaction.mirror(key: mirror.key) != nil else { return }
         let event = StoredEvent(
-          identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: false, errorJSON: MirrorErrors.failure(refusal))
+          identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: false,
+          errorJSON: MirrorErrors.failure(refusal))
         _ = try transaction.put(event, of: mirror.key)
       })
     context.noticed(id(of: mirror))
@@ -93,7 +96,9 @@ extension StoreCall {
             let outcome = try run.callAsFunction(transaction)
             guard let current = try transaction.mirror(key: mirror.key) else { return (outcome, nil) }
             // A save came while the earlier ones were forwarded.
-            if current.isHome, outcome.moreComing { throw RecordError(.tryAgainLater, "The store's changes are not forwarded yet", retryAfter: 1) }
+            if current.isHome, outcome.moreComing {
+              throw RecordError(.tryAgainLater, "The store's changes are not forwarded yet", retryAfter: 1)
+            }
             if outcome.moreComing { return (outcome, nil) }
             return (outcome, try body(transaction, current))
           }

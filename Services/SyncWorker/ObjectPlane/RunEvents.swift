@@ -37,7 +37,9 @@ struct RunEvents: Sendable {
     } catch StoreError.fenced, StoreError.closed {
       // Dropped because another worker holds the shard and does the same.
     } catch {
-      context.log.error("events left open can't be ended", ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
+      context.log.error(
+        "events left open can't be ended",
+        ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
     }
   }
 
@@ -46,7 +48,8 @@ struct RunEvents: Sendable {
     let reason = RecordError(storing: error, log: .silent)
     let now = context.clock.now
     let event = StoredEvent(
-      identifier: context.random.uuid(), kind: .export, startedAt: now, endedAt: now, succeeded: false, errorJSON: MirrorErrors.failure(reason))
+      identifier: context.random.uuid(), kind: .export, startedAt: now, endedAt: now, succeeded: false,
+      errorJSON: MirrorErrors.failure(reason))
     do {
       try await store.enqueue { transaction in
         // The store was removed meanwhile: it has no events.
@@ -56,7 +59,9 @@ struct RunEvents: Sendable {
       context.noticed(MirrorID(shard: store.shard, key: mirrorKey))
     } catch {
       // Dropped because what kept the export from being stored keeps its event, too; the log has both.
-      context.log.debug("a failed export's event could not be stored", ["shard": .integer(Int64(store.shard)), "mirror": .integer(mirrorKey)])
+      context.log.debug(
+        "a failed export's event could not be stored",
+        ["shard": .integer(Int64(store.shard)), "mirror": .integer(mirrorKey)])
     }
   }
 }

@@ -29,9 +29,13 @@ package struct SaveCheck: Sendable {
   func callAsFunction(of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
     let hasZones = try transaction.database(key: mirror.databaseKey)?.hasPlacements == true
     let mayConflict = run.schema.uniqueRules?.rejecting.isEmpty == false
-    guard let current = try transaction.mirror(key: mirror.key), hasUpdates || hasZones || permissions != nil || mayConflict || current.forgottenAt > 0 else { return }
-    let new = try transactions.enumerated().filter { try transaction.transactionNumber(of: $0.element.transactionID, in: mirror.key) == nil }
-      .map { (place: $0.offset, transaction: $0.element) }
+    guard let current = try transaction.mirror(key: mirror.key),
+      hasUpdates || hasZones || permissions != nil || mayConflict || current.forgottenAt > 0
+    else { return }
+    let new = try transactions.enumerated().filter {
+      try transaction.transactionNumber(of: $0.element.transactionID, in: mirror.key) == nil
+    }
+    .map { (place: $0.offset, transaction: $0.element) }
     try Self.checkAge(of: new, current)
     if hasUpdates { try KnownObjects(mirror: current, transaction: transaction).check(new) }
     if let permissions { try PermissionCheck.check(new, of: current, run, permissions, in: transaction) }
@@ -42,13 +46,16 @@ package struct SaveCheck: Sendable {
 
 extension SaveCheck {
   /// - Throws: `CONFLICT` naming the place, for a transaction that is not newer than the forgotten saves.
-  package static func checkAge(of new: [(place: Int, transaction: HistoryTransaction)], _ mirror: StoredMirror) throws(RecordError) {
+  package static func checkAge(of new: [(place: Int, transaction: HistoryTransaction)], _ mirror: StoredMirror)
+    throws(RecordError)
+  {
     guard mirror.forgottenAt > 0 else { return }
     for (place, saved) in new where saved.timestamp <= mirror.forgottenAt + EditTime.tolerance {
       throw RecordError(
         .conflict,
         "transactions[\(place)]: it dates from \(MirrorDate.text(saved.timestamp)), and the server no longer knows the store's transactions until "
-          + "\(MirrorDate.text(mirror.forgottenAt)), so it can't tell whether this one is new: import, and save missing changes as a new transaction")
+          + "\(MirrorDate.text(mirror.forgottenAt)), so it can't tell whether this one is new: import, and save missing changes as a new transaction"
+      )
     }
   }
 }
@@ -70,13 +77,19 @@ private struct KnownObjects {
   func check(_ transactions: [(place: Int, transaction: HistoryTransaction)]) throws {
     guard let zoneName = mirror.defaultZoneName else { return }
     // The store has objects of an ended zone which nobody else has any more.
-    if try ZoneStanding(of: mirror, to: transaction.zone(named: zoneName, in: mirror.databaseKey), in: transaction) != .whole { return }
+    if try ZoneStanding(of: mirror, to: transaction.zone(named: zoneName, in: mirror.databaseKey), in: transaction)
+      != .whole
+    {
+      return
+    }
     let locator = try ObjectLocator(of: mirror, in: transaction)
     var known: Set<String> = []
     for (place, saved) in transactions where Exporter.exports(author: saved.author) {
       for (index, change) in saved.changes.enumerated() {
         if change.changeType == .update, !known.contains(change.objectID), try !isKnown(change.objectID, locator) {
-          throw RecordError(.notFound, "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): there is no such object")
+          throw RecordError(
+            .notFound,
+            "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): there is no such object")
         }
         known.insert(change.objectID)
       }
@@ -87,7 +100,11 @@ private struct KnownObjects {
   private func isKnown(_ objectID: String, _ locator: ObjectLocator) throws -> Bool {
     do {
       if try locator.row(of: objectID) != nil { return true }
-      if let zone = try locator.lastZone(of: objectID), try ZoneStanding(of: mirror, to: zone, in: transaction) != .whole { return true }
+      if let zone = try locator.lastZone(of: objectID),
+        try ZoneStanding(of: mirror, to: zone, in: transaction) != .whole
+      {
+        return true
+      }
     } catch StoreError.corrupt {
       // Dropped because the record exists; the export reports the damage.
       return true

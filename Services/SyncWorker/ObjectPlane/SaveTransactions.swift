@@ -21,36 +21,49 @@ extension StoreCall {
     }
     let mirror = try await locate()
     guard mirror.defaultZoneName != nil else {
-      throw RecordError(.badRequest, "Failed to assign an object to a record zone: a shared store needs a zone that was shared", cocoaErrorCode: .noZoneAssigned)
+      throw RecordError(
+        .badRequest, "Failed to assign an object to a record zone: a shared store needs a zone that was shared",
+        cocoaErrorCode: .noZoneAssigned)
     }
     let (model, schema) = try await model(of: mirror)
-    let reader = TransactionReader(model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: now, assets: assetReader)
-    var large = LargeValues(assets: context.assets, expiry: AssetLifetime.uploadExpiry(at: now), thresholdByteCount: context.assetThresholdByteCount)
+    let reader = TransactionReader(
+      model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: now,
+      assets: assetReader)
+    var large = LargeValues(
+      assets: context.assets, expiry: AssetLifetime.uploadExpiry(at: now),
+      thresholdByteCount: context.assetThresholdByteCount)
     let json = try JSONValue.request(body)
     var transactions = try reader.transactions(json)
     try await date(&transactions, json, of: mirror)
     if PreservedValues.areAsked(by: transactions, model) {
       let saved = transactions
       let run = try await exportRun(for: mirror)
-      transactions = try await read { snapshot in try PreservedValues.added(to: saved, of: try self.mirror(in: snapshot), run, in: snapshot) }
+      transactions = try await read { snapshot in
+        try PreservedValues.added(to: saved, of: try self.mirror(in: snapshot), run, in: snapshot)
+      }
     }
     transactions = try large.moved(out: transactions, log: context.log)
 
     let rows = transactions.map {
       SavedRow(
-        transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
+        transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(),
+        isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
     }
     let at = now
     let quota = StorageQuota(of: request.caller, in: request.database, standard: context.commits.userQuota)
     let changes = quota == nil ? [] : transactions.map { (id: $0.transactionID, changes: $0.changes) }
     // Queued right behind the append, mostly in the same group commit. A refused append leaves it nothing to do.
     let run = ExportRun(
-      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context, quota: quota,
+      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema,
+      context: context, quota: quota,
       recent: Dictionary(
-        zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) }, uniquingKeysWith: { first, _ in first }),
+        zip(transactions, rows).map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $1.payload)) },
+        uniquingKeysWith: { first, _ in first }),
       contents: large.contents)
     // The permissions that the export will judge by.
-    let check = SaveCheck(transactions, run: run, permissions: request.database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil)
+    let check = SaveCheck(
+      transactions, run: run,
+      permissions: request.database.isPublic ? schema.permissions(ofAbsentUser: mirror.userRecordName) : nil)
     let append = store.enqueue { transaction in
       try check.callAsFunction(of: mirror, in: transaction)
       // A repeated save counted against the quota when it was new.
@@ -59,7 +72,8 @@ extension StoreCall {
       return try Self.append(rows, to: mirror, at: at, in: transaction)
     }
     // While a store's exports have to wait, only a call that waits for the export runs one.
-    let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
+    let export =
+      throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
     let followed = await follow(export, of: mirror, waits: waitsForExport)
     let appended: (numbers: [Int64], last: Int64)
@@ -68,20 +82,26 @@ extension StoreCall {
     } catch let violation as UniquenessViolation {
       return PlaneAnswer(
         status: ServerErrorCode.uniqueFieldError.row.httpStatus,
-        body: StoreAnswer.uniquenessRefusal(violation.conflicts.map { ($0.recordName, $0.entity, $0.reason, $0.winner) }, uuid: request.uuid))
+        body: StoreAnswer.uniquenessRefusal(
+          violation.conflicts.map { ($0.recordName, $0.entity, $0.reason, $0.winner) }, uuid: request.uuid))
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
-    let exported = waitsForExport ? try await exported(through: appended.last, of: appended.numbers.max(), mirror, run, after: followed) : nil
+    let exported =
+      waitsForExport
+      ? try await exported(through: appended.last, of: appended.numbers.max(), mirror, run, after: followed) : nil
     return PlaneAnswer(
       body: StoreAnswer.saved(
-        zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: exported?.event.map { self.event($0) },
+        zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last),
+        event: exported?.event.map { self.event($0) },
         syncToken: exported?.syncToken))
   }
 
   /// Notes in each transaction which changes of others its edits knew of: those before the import token that comes
   /// with it, or else those that the store had been sent by then.
-  private func date(_ transactions: inout [HistoryTransaction], _ body: JSONValue, of mirror: StoredMirror) async throws(RecordError) {
+  private func date(_ transactions: inout [HistoryTransaction], _ body: JSONValue, of mirror: StoredMirror)
+    async throws(RecordError)
+  {
     let tokens = try TransactionReader.importTokens(body)
     if !tokens.isEmpty {
       try await read { snapshot in
@@ -131,7 +151,9 @@ extension StoreCall {
       if let earlier = try transaction.transactionNumber(of: row.transactionID, in: mirror.key) { return earlier }
       last += 1
       try transaction.append(
-        StoredTransaction(number: last, transactionID: row.transactionID, author: row.author, appendedAt: at, payload: row.payload, isEncrypted: row.isEncrypted),
+        StoredTransaction(
+          number: last, transactionID: row.transactionID, author: row.author, appendedAt: at, payload: row.payload,
+          isEncrypted: row.isEncrypted),
         assets: row.assets, to: mirror.key)
       return last
     }
@@ -140,7 +162,9 @@ extension StoreCall {
 
   /// Follows an export that was queued right behind a save: in this call if it waits, else in the shard's loop.
   /// - Returns: the outcome; nil when the call does not wait or the export failed. A retry meets the same failure.
-  package func follow(_ export: PendingCommit<ExportOutcome>?, of mirror: StoredMirror, waits: Bool) async -> ExportOutcome? {
+  package func follow(_ export: PendingCommit<ExportOutcome>?, of mirror: StoredMirror, waits: Bool) async
+    -> ExportOutcome?
+  {
     guard let export = export.map({ ExportStart(mirrorKey: mirror.key, commit: $0) }) else { return nil }
     if waits { return await ExportReport(store: store, context: context, exports: exports).follow(export) }
     exports.started(export, on: store.shard)
@@ -157,7 +181,9 @@ extension StoreCall {
     through number: Int64, of own: Int64?, _ mirror: StoredMirror, _ run: ExportRun, after followed: ExportOutcome?
   ) async throws(RecordError) -> (event: StoredEvent?, syncToken: String?)? {
     let deadline = now + Self.exportWait
-    if let followed, let own, followed.hasExported(own), followed.exportedNumber >= number { return (followed.event, followed.syncToken?.text) }
+    if let followed, let own, followed.hasExported(own), followed.exportedNumber >= number {
+      return (followed.event, followed.syncToken?.text)
+    }
     var run = run
     while now <= deadline {
       if let until = throttledUntil(mirror) {
@@ -171,7 +197,9 @@ extension StoreCall {
       run.advance(after: outcome)
       if outcome.exportedNumber >= number, outcome.running == nil {
         return try await read { snapshot in
-          let token = try snapshot.database(key: mirror.databaseKey).map { SyncToken(.database, incarnation: $0.incarnation, sequence: $0.sequence).text }
+          let token = try snapshot.database(key: mirror.databaseKey).map {
+            SyncToken(.database, incarnation: $0.incarnation, sequence: $0.sequence).text
+          }
           if let own, outcome.hasExported(own) { return (outcome.event, token) }
           return (try own.flatMap { try context.recentExports.event(of: $0, id(of: mirror), in: snapshot) }, token)
         }
@@ -188,26 +216,34 @@ extension StoreCall {
     do {
       return try await run.commit(to: store)
     } catch {
-      exports.signal(.failed(mirrorKey: run.mirrorKey, ExportFailure(error), running: run.running, isDrain: false), on: store.shard)
+      exports.signal(
+        .failed(mirrorKey: run.mirrorKey, ExportFailure(error), running: run.running, isDrain: false), on: store.shard)
       throw RecordError(storing: error, log: context.log)
     }
   }
 
   /// Until when the store's exports have to wait, in milliseconds since 1970; nil when they need not.
-  package func throttledUntil(_ mirror: StoredMirror) -> Int64? { exports.throttledUntil(mirror.key, on: store.shard, at: now) }
+  package func throttledUntil(_ mirror: StoredMirror) -> Int64? {
+    exports.throttledUntil(mirror.key, on: store.shard, at: now)
+  }
 
   /// - Throws: `TRY_AGAIN_LATER` while the store's exports have to wait.
   func checkThrottle(of mirror: StoredMirror) throws(RecordError) {
     guard let until = throttledUntil(mirror) else { return }
-    throw RecordError(.tryAgainLater, "The store's changes can't be exported yet", retryAfter: Int((until - now + 999) / 1000))
+    throw RecordError(
+      .tryAgainLater, "The store's changes can't be exported yet", retryAfter: Int((until - now + 999) / 1000))
   }
 
   /// An export from stored transactions alone, as a drain or a reset runs it.
   func exportRun(for mirror: StoredMirror) async throws(RecordError) -> ExportRun {
     let (model, schema) = try await model(of: mirror)
-    let quota = isGuest ? await ownersQuota() : StorageQuota(of: request.caller, in: request.database, standard: context.commits.userQuota)
+    let quota =
+      isGuest
+      ? await ownersQuota()
+      : StorageQuota(of: request.caller, in: request.database, standard: context.commits.userQuota)
     return ExportRun(
-      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context, quota: quota)
+      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema,
+      context: context, quota: quota)
   }
 }
 
@@ -237,7 +273,9 @@ package struct LargeValues {
   private static let changeByteCount = 600_000
   private static let smallByteCount = 1_000
 
-  package mutating func moved(out transactions: [HistoryTransaction], log: Log) throws(RecordError) -> [HistoryTransaction] {
+  package mutating func moved(out transactions: [HistoryTransaction], log: Log) throws(RecordError)
+    -> [HistoryTransaction]
+  {
     var moved = transactions
     for (index, transaction) in transactions.enumerated() {
       for (position, change) in transaction.changes.enumerated() {
@@ -267,7 +305,8 @@ package struct LargeValues {
       attributes.append(NamedValue(name: attribute.name, value: .asset(asset)))
     }
     return HistoryChange(
-      changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: attributes, relationships: change.relationships,
+      changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: attributes,
+      relationships: change.relationships,
       tombstone: change.tombstone)
   }
 }

@@ -18,7 +18,9 @@ extension ExportRun {
   /// - Parameter saved: transactions that are not stored yet.
   /// - Throws: `UniquenessViolation` or store errors. Duplicates among waiting saves only show at the export, which
   ///   holds them back.
-  func checkUniqueness(of saved: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws {
+  func checkUniqueness(of saved: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction)
+    throws
+  {
     guard let rules = schema.uniqueRules, !rules.rejecting.isEmpty else { return }
     do {
       try checkUniqueness(of: saved, by: rules, of: mirror, isolatesErrors: false, in: transaction)
@@ -29,7 +31,8 @@ extension ExportRun {
   }
 
   private func checkUniqueness(
-    of saved: [HistoryTransaction], by rules: UniqueRules, of mirror: StoredMirror, isolatesErrors: Bool, in transaction: any ShardTransaction
+    of saved: [HistoryTransaction], by rules: UniqueRules, of mirror: StoredMirror, isolatesErrors: Bool,
+    in transaction: any ShardTransaction
   ) throws {
     let names = concerned(by: rules, in: saved)
     if names.isEmpty { return }
@@ -43,7 +46,8 @@ extension ExportRun {
     // Without a zone, only the save itself is checked.
     for zone in zones.isEmpty ? [nil] : zones.map(Optional.some) {
       let source = locator.source(in: zone)
-      var exporter = exporter(of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: isolatesErrors)
+      var exporter = exporter(
+        of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), isolatesErrors: isolatesErrors)
       for transaction in judged { try exporter.apply(transaction) }
       let inZone = try names.filter { try locator.zone(of: $0)?.key == zone?.key }
       var planned: [String: Record?] = [:]
@@ -65,7 +69,9 @@ extension ExportRun {
   private func concerned(by rules: UniqueRules, in saved: [HistoryTransaction]) -> [String] {
     var seen: Set<String> = []
     return saved.filter { Exporter.exports(author: $0.author) }.flatMap(\.changes).compactMap { change in
-      guard let type = model.index.entity(named: change.entity)?.recordType, rules.rejecting.contains(type), seen.insert(change.objectID).inserted else { return nil }
+      guard let type = model.index.entity(named: change.entity)?.recordType, rules.rejecting.contains(type),
+        seen.insert(change.objectID).inserted
+      else { return nil }
       return change.objectID
     }
   }
@@ -76,7 +82,8 @@ extension HistoryTransaction {
   fileprivate func onlyAttributes(of names: Set<String>) -> HistoryTransaction {
     var transaction = self
     transaction.changes = changes.filter { names.contains($0.objectID) }.map { change in
-      HistoryChange(changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
+      HistoryChange(
+        changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
     }
     return transaction
   }

@@ -31,12 +31,15 @@ extension StoreCall {
     let (installed, effects) = try await value(of: commit)
     let mirror = installed.mirror
     // Transactions that waited for their model can be exported.
-    if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
+    if mirror.exportedTransactionNumber < mirror.lastTransactionNumber {
+      exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard)
+    }
     context.noticed(id(of: mirror))
     effects.publish(by: context)
     return PlaneAnswer(
       body: StoreAnswer.setup(
-        storeIdentifier: storeIdentifier, historyToken: mirror.historyToken(mirror.lastTransactionNumber), lease: installed.lease,
+        storeIdentifier: storeIdentifier, historyToken: mirror.historyToken(mirror.lastTransactionNumber),
+        lease: installed.lease,
         accountChange: accountChange(setUp.account)))
   }
 
@@ -48,7 +51,8 @@ extension StoreCall {
 
   /// - Returns: the store's row, and the effects of a zone made in this call.
   private func install(
-    _ setUp: SetUpStoreRequest, at: Int64, event identifier: String, _ terms: CommitTerms, in transaction: any ShardTransaction
+    _ setUp: SetUpStoreRequest, at: Int64, event identifier: String, _ terms: CommitTerms,
+    in transaction: any ShardTransaction
   ) throws -> (Installed, ZoneEffects) {
     let database = try transaction.makeDatabase(request.database)
     var mirror: StoredMirror
@@ -56,7 +60,8 @@ extension StoreCall {
     if let existing = try transaction.mirror(storeIdentifier, in: database.key) {
       guard existing.userRecordName == user else { throw missing }
       guard existing.scope == request.scope else {
-        throw RecordError(.conflict, "The store identifier is in use for the user's \(existing.scope.rawValue) database")
+        throw RecordError(
+          .conflict, "The store identifier is in use for the user's \(existing.scope.rawValue) database")
       }
       try checkSetUp(setUp, of: existing, in: transaction)
       (mirror, state) = (existing, try transaction.syncState(of: existing.key))
@@ -71,7 +76,8 @@ extension StoreCall {
     } else {
       try checkRoom(in: database.key, transaction)
       mirror = try transaction.makeMirror(
-        storeIdentifier, in: database.key, userRecordName: user, scope: request.scope, modelHash: setUp.modelHash, configuration: setUp.configuration,
+        storeIdentifier, in: database.key, userRecordName: user, scope: request.scope, modelHash: setUp.modelHash,
+        configuration: setUp.configuration,
         deviceName: setUp.deviceName, createdAt: at)
       state = StoredSyncState()
       state.sinceSequence = database.sequence
@@ -94,7 +100,9 @@ extension StoreCall {
   private func checkRoom(in database: Int64, _ transaction: any ShardTransaction) throws {
     let limit = context.storeLimit
     guard limit > 0, try transaction.mirrorCount(of: user, in: database) >= limit else { return }
-    throw RecordError(.quotaExceeded, "You have \(limit) stores of the database, which is the limit: DELETE those of devices that are gone")
+    throw RecordError(
+      .quotaExceeded,
+      "You have \(limit) stores of the database, which is the limit: DELETE those of devices that are gone")
   }
 
   /// The event of the setup; it reports a client's store that belongs to another account.
@@ -102,7 +110,9 @@ extension StoreCall {
     var event = StoredEvent(identifier: identifier, kind: .setup, startedAt: at, endedAt: at, succeeded: true)
     guard accountChange(account) == .accountChange else { return event }
     event.errorJSON = MirrorErrors.failure(
-      RecordError(.conflict, "The client's objects belong to another account: do not save them to this one", cocoaErrorCode: .accountChanged))
+      RecordError(
+        .conflict, "The client's objects belong to another account: do not save them to this one",
+        cocoaErrorCode: .accountChanged))
     return event
   }
 
@@ -126,17 +136,23 @@ extension StoreCall {
   }
 
   private func answer(_ gap: [SchemaFieldName]) -> PlaneAnswer {
-    PlaneAnswer(status: ServerErrorCode.conflict.row.httpStatus, body: StoreAnswer.schemaGap(gap, uuid: context.random.uuid()))
+    PlaneAnswer(
+      status: ServerErrorCode.conflict.row.httpStatus, body: StoreAnswer.schemaGap(gap, uuid: context.random.uuid()))
   }
 
   /// Adds missing types and fields in development (M7), also for a model whose schema was replaced since.
-  private func extend(with gap: [SchemaFieldName], _ model: ModelIndex, _ configuration: String?) async throws(RecordError) {
+  private func extend(with gap: [SchemaFieldName], _ model: ModelIndex, _ configuration: String?)
+    async throws(RecordError)
+  {
     let missing = Set(gap)
     let fields = SchemaGenerator.schema(for: model, configuration: configuration).recordTypes.flatMap { type in
       type.fields.filter {
-        missing.contains(SchemaFieldName(recordType: type.name, field: $0.name)) || missing.contains(SchemaFieldName(recordType: type.name, field: nil))
+        missing.contains(SchemaFieldName(recordType: type.name, field: $0.name))
+          || missing.contains(SchemaFieldName(recordType: type.name, field: nil))
       }
-      .map { ExtendSchema.SchemaField(recordType: type.name, field: $0.name, type: $0.type, isEncrypted: $0.isEncrypted) }
+      .map {
+        ExtendSchema.SchemaField(recordType: type.name, field: $0.name, type: $0.type, isEncrypted: $0.isEncrypted)
+      }
     }
     try await context.schemas.extend(request.database.container, with: fields)
   }

@@ -18,7 +18,8 @@ extension StoreCall {
     }
     let mirror = state.mirror
     let quarantined = mirror.quarantinedCount
-    let downloads = try await news(for: mirror, after: imports.position(of: held(mirror)) ?? mirror.importedSequence, through: .max)
+    let downloads = try await news(
+      for: mirror, after: imports.position(of: held(mirror)) ?? mirror.importedSequence, through: .max)
     var isCaughtUp = state.uploads.transactionCount == 0 && downloads == 0
     if let target = try await barrier() {
       let confirmed = await imports.confirmed(of: held(mirror)) ?? mirror.importedSequence
@@ -29,16 +30,19 @@ extension StoreCall {
     }
     let facts = await facts(of: mirror, quarantined: quarantined)
     let pending = StoreStatus.Pending(
-      uploads: state.uploads.transactionCount, objects: state.uploads.objectCount, downloads: downloads, quarantined: quarantined,
+      uploads: state.uploads.transactionCount, objects: state.uploads.objectCount, downloads: downloads,
+      quarantined: quarantined,
       notImported: state.notImportedCount, conflicts: state.conflictCount, bytes: state.uploads.byteCount,
       isPartial: !state.uploads.isComplete || downloads == Self.newsLimit)
     var status = StoreStatus(
-      pending: pending, activity: facts.activity, throttledUntil: facts.throttledUntil, lastExport: state.lastExport.map(event),
+      pending: pending, activity: facts.activity, throttledUntil: facts.throttledUntil,
+      lastExport: state.lastExport.map(event),
       lastImport: state.lastImport.map(event), caughtUp: isCaughtUp)
     status.firstImportAt = state.sync.firstImportAt
     status.openReset = state.sync.openResetCount > 0 ? ResetReason(rawValue: state.sync.resetReason) ?? .other : nil
     status.heldZones = state.holds.map {
-      StoreStatus.HeldZone(zone: Zone.ID(zoneName: $0.zoneName, ownerName: request.database.owner), end: $0.end, since: $0.heldAt)
+      StoreStatus.HeldZone(
+        zone: Zone.ID(zoneName: $0.zoneName, ownerName: request.database.owner), end: $0.end, since: $0.heldAt)
     }
     switch plane.moves.phase(of: id(of: mirror)) {
     case .planning(let count)?: status.move = StoreStatus.Move(phase: "planning", done: count, total: nil)
@@ -68,7 +72,8 @@ extension StoreCall {
       uploads = try PendingUploads(of: mirror, in: snapshot)
       sync = try snapshot.syncState(of: mirror.key)
       holds = try snapshot.zoneHolds(of: mirror.key).filter { $0.decision == nil }
-      conflictCount = try snapshot.openConflictCount(in: mirror.databaseKey, of: mirror.scope == .public ? mirror.userRecordName : nil)
+      conflictCount = try snapshot.openConflictCount(
+        in: mirror.databaseKey, of: mirror.scope == .public ? mirror.userRecordName : nil)
       notImportedCount = try snapshot.unimported(of: mirror.key, afterKey: 0, limit: ImportBatch.unimportedLimit).count
     }
   }
@@ -80,7 +85,8 @@ extension StoreCall {
   /// Lets gateways hear of the store's activity, for a little longer than a request may wait.
   package func watch(_ mirror: StoredMirror) {
     context.watches.watch(
-      id(of: mirror), StoreChange(database: request.database, storeIdentifier: storeIdentifier), until: now + Self.watchTime, now: now)
+      id(of: mirror), StoreChange(database: request.database, storeIdentifier: storeIdentifier),
+      until: now + Self.watchTime, now: now)
   }
 
   /// Milliseconds for which a store is watched.
@@ -100,7 +106,9 @@ extension StoreCall {
     }
     guard let position = positions?.first else { throw SyncToken.Refusal.unknownType.recordError }
     return try await read { snapshot in
-      guard let database = try snapshot.database(request.database), position.incarnation == database.incarnation, position.sequence <= database.sequence else {
+      guard let database = try snapshot.database(request.database), position.incarnation == database.incarnation,
+        position.sequence <= database.sequence
+      else {
         throw SyncToken.Refusal.unknownType.recordError
       }
       return position.sequence
@@ -109,11 +117,14 @@ extension StoreCall {
 
   /// The number of records that others changed after a position and up to `last`. It reads at most the first few
   /// hundred changes of a zone, and counts all of these when there are more.
-  private func news(for mirror: StoredMirror, after position: Int64, through last: Int64) async throws(RecordError) -> Int {
+  private func news(for mirror: StoredMirror, after position: Int64, through last: Int64) async throws(RecordError)
+    -> Int
+  {
     try await read { snapshot in
       let guest = mirror.isGuest ? try GuestZones(of: mirror, snapshot) : nil
       var count = 0
-      for zone in try snapshot.mirroredZones(of: mirror, after: position) where !zone.isDeleted && count < Self.newsLimit {
+      for zone in try snapshot.mirroredZones(of: mirror, after: position)
+      where !zone.isDeleted && count < Self.newsLimit {
         let visible = guest?.visible(in: zone, snapshot)
         do {
           count += try Self.news(in: zone, seenAs: visible, for: mirror, after: position, through: last, snapshot)
@@ -127,7 +138,8 @@ extension StoreCall {
   }
 
   private static func news(
-    in zone: StoredZone, seenAs visible: VisibleRecords?, for mirror: StoredMirror, after position: Int64, through last: Int64, _ snapshot: any ShardSnapshot
+    in zone: StoredZone, seenAs visible: VisibleRecords?, for mirror: StoredMirror, after position: Int64,
+    through last: Int64, _ snapshot: any ShardSnapshot
   ) throws -> Int {
     // A user with partial sight needs a longer look, so that hidden records do not count.
     let pageCount = visible?.seesEverything == false ? 20 : 1

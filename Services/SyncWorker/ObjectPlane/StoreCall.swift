@@ -19,7 +19,8 @@ package struct StoreCall: DatabaseCall {
   package let plane: ObjectPlane
 
   package init(
-    request: DatabaseRequest, body: [UInt8], storeIdentifier: String, user: String, store: any ShardStore, plane: ObjectPlane
+    request: DatabaseRequest, body: [UInt8], storeIdentifier: String, user: String, store: any ShardStore,
+    plane: ObjectPlane
   ) {
     self.request = request
     self.body = body
@@ -38,16 +39,21 @@ package struct StoreCall: DatabaseCall {
   package var isGuest: Bool { request.scope == .shared && request.database.owner != user }
 
   /// The identifier under which the store's row is stored.
-  package var rowIdentifier: String { isGuest ? StoredMirror.guestIdentifier(storeIdentifier, of: user) : storeIdentifier }
+  package var rowIdentifier: String {
+    isGuest ? StoredMirror.guestIdentifier(storeIdentifier, of: user) : storeIdentifier
+  }
 
   // MARK: The store that is meant
 
   /// The answer for a missing store and for another user's alike.
-  package var missing: RecordError { RecordError(.notFound, "There is no store \(storeIdentifier) of this user in this database") }
+  package var missing: RecordError {
+    RecordError(.notFound, "There is no store \(storeIdentifier) of this user in this database")
+  }
 
   /// The store's row in `snapshot`. Stores of other users or databases count as missing.
   package func mirror(in snapshot: any ShardSnapshot) throws -> StoredMirror {
-    guard let database = try snapshot.database(request.database), let mirror = try snapshot.mirror(rowIdentifier, in: database.key),
+    guard let database = try snapshot.database(request.database),
+      let mirror = try snapshot.mirror(rowIdentifier, in: database.key),
       mirror.userRecordName == user, mirror.scope == request.scope
     else { throw missing }
     if mirror.lease != 0 { try checkLease(of: mirror, in: snapshot) }
@@ -56,7 +62,9 @@ package struct StoreCall: DatabaseCall {
 
   package func locate() async throws(RecordError) -> StoredMirror {
     // A lease has a row of its own, which the cached store lacks.
-    if let mirror = store.committedMirror(rowIdentifier, of: request.database), mirror.userRecordName == user, mirror.scope == request.scope, mirror.lease == 0 {
+    if let mirror = store.committedMirror(rowIdentifier, of: request.database), mirror.userRecordName == user,
+      mirror.scope == request.scope, mirror.lease == 0
+    {
       return mirror
     }
     return try await read { snapshot in try mirror(in: snapshot) }
@@ -66,7 +74,9 @@ package struct StoreCall: DatabaseCall {
   package func model(of mirror: StoredMirror) async throws(RecordError) -> (MirrorModel, EnvironmentSchema) {
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     guard let model = schema.mirrorModels[mirror.modelHash] else {
-      throw RecordError(.conflict, "The environment no longer knows the model of store \(storeIdentifier): push it, then set the store up again")
+      throw RecordError(
+        .conflict,
+        "The environment no longer knows the model of store \(storeIdentifier): push it, then set the store up again")
     }
     return (model, schema)
   }
@@ -77,7 +87,9 @@ package struct StoreCall: DatabaseCall {
   /// - Throws: `BAD_REQUEST` unless it is a whole number of at least `minimum`.
   package func integer(_ name: String, default value: Int, minimum: Int = 1, maximum: Int) throws(RecordError) -> Int {
     guard let text = request.query[name] else { return value }
-    guard let number = Int(text), number >= minimum else { throw RecordError(.badRequest, "\(name) must be an integer of at least \(minimum)") }
+    guard let number = Int(text), number >= minimum else {
+      throw RecordError(.badRequest, "\(name) must be an integer of at least \(minimum)")
+    }
     return min(number, maximum)
   }
 
@@ -115,8 +127,10 @@ package struct StoreCall: DatabaseCall {
 extension MirrorEvent {
   package init(_ event: StoredEvent, storeIdentifier: String) {
     self.init(
-      identifier: event.identifier, type: event.kind.wireName, storeIdentifier: storeIdentifier, startDate: event.startedAt, endDate: event.endedAt,
-      succeeded: event.succeeded, errorJSON: event.errorJSON, savedCount: event.savedCount, deletedCount: event.deletedCount)
+      identifier: event.identifier, type: event.kind.wireName, storeIdentifier: storeIdentifier,
+      startDate: event.startedAt, endDate: event.endedAt,
+      succeeded: event.succeeded, errorJSON: event.errorJSON, savedCount: event.savedCount,
+      deletedCount: event.deletedCount)
   }
 }
 

@@ -52,7 +52,8 @@ extension StoreCall {
 
   static func fenced(until: Int64, at now: Int64) -> RecordError {
     RecordError(
-      .conflict, "Another process uses this store: it has the store's lease", retryAfter: until > now ? Int((until - now + 999) / 1000) : nil,
+      .conflict, "Another process uses this store: it has the store's lease",
+      retryAfter: until > now ? Int((until - now + 999) / 1000) : nil,
       cocoaErrorCode: .unrecoverable)
   }
 }

@@ -25,7 +25,9 @@ package final class StoreWatches: Sendable {
   func watch(_ mirror: MirrorID, _ change: StoreChange, until end: Int64, now: Int64) {
     watches.withLock { watches in
       if watches.count >= Self.limit { watches = watches.filter { $0.value.end > now } }
-      if watches.count < Self.limit || watches[mirror] != nil { watches[mirror] = Watch(change: change, end: max(end, watches[mirror]?.end ?? end)) }
+      if watches.count < Self.limit || watches[mirror] != nil {
+        watches[mirror] = Watch(change: change, end: max(end, watches[mirror]?.end ?? end))
+      }
       count.store(watches.count, ordering: .relaxed)
     }
   }

@@ -17,12 +17,14 @@ package enum ZoneChoice {
   /// - Parameter transactions: the transactions that are not stored yet, with their places in the request.
   /// - Throws: `BAD_REQUEST` with 134060 or 2988, naming the place, the objects and their zones; nothing is stored.
   package static func make(
-    for transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ model: ModelIndex, in transaction: any ShardTransaction
+    for transactions: [(place: Int, transaction: HistoryTransaction)], of mirror: StoredMirror, _ model: ModelIndex,
+    in transaction: any ShardTransaction
   ) throws {
     let locator = try ObjectLocator(of: mirror, in: transaction)
     if locator.isSingle || transactions.isEmpty { return }
     let defaultZone = mirror.defaultZoneName.map { Zone.ID(zoneName: $0, ownerName: locator.owner) }
-    var assignment = ZoneAssignment(model: model, defaultZone: defaultZone) { objectID in try locator.home(of: objectID) }
+    var assignment = ZoneAssignment(model: model, defaultZone: defaultZone) { objectID in try locator.home(of: objectID)
+    }
     _ = try PendingTransactions.forEach(of: mirror, rowLimit: backlogLimit, in: transaction) { _, pending in
       do {
         try assignment.add(pending, place: "an earlier transaction")
@@ -43,7 +45,10 @@ package enum ZoneChoice {
         let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey)
         // The export judges a save for an ended zone by a store that has not heard of the end.
         if let zone, try ZoneStanding(of: mirror, to: zone, in: transaction).refusal != nil { continue }
-        try transaction.place(objectID, in: zone.flatMap { $0.isDeleted ? nil : $0 }?.key ?? transaction.makeZone(named: zoneID.zoneName, in: mirror.databaseKey).key)
+        try transaction.place(
+          objectID,
+          in: zone.flatMap { $0.isDeleted ? nil : $0 }?.key
+            ?? transaction.makeZone(named: zoneID.zoneName, in: mirror.databaseKey).key)
       }
     } catch let refusal as ZoneAssignment.Refusal {
       throw refusal.recordError
@@ -51,7 +56,9 @@ package enum ZoneChoice {
   }
 
   /// The held-back changes of the objects that a save names: objects connected with these wait along.
-  private static func held(about transactions: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction) throws -> [HistoryTransaction] {
+  private static func held(
+    about transactions: [HistoryTransaction], of mirror: StoredMirror, in transaction: any ShardTransaction
+  ) throws -> [HistoryTransaction] {
     if mirror.quarantinedCount == 0 { return [] }
     return try Set(transactions.lazy.flatMap(\.changes).flatMap(\.names)).sorted().compactMap { name in
       guard let row = try transaction.quarantined(name, of: mirror.key) else { return nil }

@@ -61,27 +61,38 @@ struct ZoneCopy {
   /// Calls `body` for every object and link, but not for shares and records of other programs.
   private func forEach(_ body: (Record) throws -> Void) throws {
     var last: String?
-    while case let rows = try transaction.records(in: zone.key, afterName: last, limit: Self.pageCount), let end = rows.last {
-      for row in rows where !row.isDeleted && row.record.recordType.hasPrefix(ReservedName.recordTypePrefix) || Self.isLink(row) { try body(row.record) }
+    while case let rows = try transaction.records(in: zone.key, afterName: last, limit: Self.pageCount),
+      let end = rows.last
+    {
+      for row in rows
+      where !row.isDeleted && row.record.recordType.hasPrefix(ReservedName.recordTypePrefix) || Self.isLink(row) {
+        try body(row.record)
+      }
       last = end.record.recordName
     }
   }
 
-  private static func isLink(_ row: StoredRecord) -> Bool { !row.isDeleted && LinkRecord.isLink(recordType: row.record.recordType) }
+  private static func isLink(_ row: StoredRecord) -> Bool {
+    !row.isDeleted && LinkRecord.isLink(recordType: row.record.recordType)
+  }
 
   /// nil for a link with an end that is not copied.
   private func copy(of record: Record, _ names: [String: String]) throws -> Record? {
     guard let name = names[record.recordName] else { return nil }
-    var copy = Record(recordName: name, recordType: record.recordType, fields: record.fields, created: stamp, modified: stamp)
+    var copy = Record(
+      recordName: name, recordType: record.recordType, fields: record.fields, created: stamp, modified: stamp)
     copy.versions = record.versions
     copy.fields[ReservedName.moveReceipt] = nil
     copy.parent = record.parent.flatMap { names[$0] }
     if let link = LinkRecord(record) {
       guard let first = names[link.ends.first], let second = names[link.ends.second] else { return nil }
       // A legacy link's name consists of its ends.
-      if record.recordType != ReservedName.linkRecordType { copy.recordName = "\(first)\(ReservedName.linkSeparator)\(second)" }
+      if record.recordType != ReservedName.linkRecordType {
+        copy.recordName = "\(first)\(ReservedName.linkSeparator)\(second)"
+      }
       // A pair that is its own inverse may have its two ends in either order.
-      copy.fields[ReservedName.linkRecordNames] = record.fields[ReservedName.linkRecordNames].map { _ in Field(.string("\(first)\(ReservedName.linkSeparator)\(second)"))
+      copy.fields[ReservedName.linkRecordNames] = record.fields[ReservedName.linkRecordNames].map { _ in
+        Field(.string("\(first)\(ReservedName.linkSeparator)\(second)"))
       }
       return copy
     }
@@ -105,5 +116,7 @@ struct ZoneCopy {
     return copy
   }
 
-  private func renamed(_ reference: Reference, _ name: String) -> Reference { Reference(recordName: name, action: reference.action, zoneID: nil) }
+  private func renamed(_ reference: Reference, _ name: String) -> Reference {
+    Reference(recordName: name, action: reference.action, zoneID: nil)
+  }
 }

@@ -40,7 +40,9 @@ struct ZoneCursor {
   /// Rows read at once.
   private static let chunk = 64
 
-  init(_ zone: StoredZone, of owner: String, as guest: GuestZones?, after sequence: Int64, in snapshot: any ShardSnapshot) {
+  init(
+    _ zone: StoredZone, of owner: String, as guest: GuestZones?, after sequence: Int64, in snapshot: any ShardSnapshot
+  ) {
     self.zone = zone
     zoneJSON = Zone.ID(zoneName: zone.zoneName, ownerName: owner).json
     source = ZoneSource(zone, in: snapshot, sees: { name in guest.map { $0.access[name] != nil } ?? true })
@@ -54,7 +56,9 @@ struct ZoneCursor {
       let changes = try snapshot.readableChanges(in: zone.key, after: last, limit: Self.chunk)
       isAtEnd = changes.rowCount < Self.chunk
       var read = changes.records.map(Row.record)
-      if !changes.damaged.isEmpty { read = (read + changes.damaged.map(Row.damaged)).sorted { $0.sequence < $1.sequence } }
+      if !changes.damaged.isEmpty {
+        read = (read + changes.damaged.map(Row.damaged)).sorted { $0.sequence < $1.sequence }
+      }
       rows = read[...]
       last = read.last?.sequence ?? last
     }
@@ -64,5 +68,7 @@ struct ZoneCursor {
   mutating func advance() { rows.removeFirst() }
 
   /// nil for a row with an unreadable name.
-  func place(of row: Row) -> RecordPlace? { row.recordName.isEmpty ? nil : RecordPlace(zone: zone.key, name: row.recordName) }
+  func place(of row: Row) -> RecordPlace? {
+    row.recordName.isEmpty ? nil : RecordPlace(zone: zone.key, name: row.recordName)
+  }
 }

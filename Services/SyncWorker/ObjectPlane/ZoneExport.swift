@@ -27,22 +27,28 @@ extension ExportRun {
   ///   - sent: all transactions, the batch included.
   ///   - lost: the batch's changes of objects that went with their zones.
   func export(
-    _ batch: ExportBatch, after earlier: [HistoryTransaction], sent: [HistoryTransaction], lost: [HistoryChange], of mirror: StoredMirror, to zone: StoredZone,
+    _ batch: ExportBatch, after earlier: [HistoryTransaction], sent: [HistoryTransaction], lost: [HistoryChange],
+    of mirror: StoredMirror, to zone: StoredZone,
     _ locator: ObjectLocator, _ commit: ZoneCommit
   ) throws -> ZoneExport {
     let transaction = commit.transaction
     let source = locator.source(in: zone)
     let permissions = try access(of: mirror, to: zone, in: transaction)
     let writes = ExportWrites(
-      .export, zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema, database: database, quota: quota,
+      .export, zone: zone, source: source, transaction: transaction, permissions: permissions, schema: schema,
+      database: database, quota: quota,
       isolation: isolation)
     var reverting: [String: ExportWrites.Refusal] = [:]
     var export = ZoneExport(zone: zone.key)
     while true {
       var exporter = exporter(
-        of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), reverting: Set(reverting.keys), isolatesErrors: isolation != nil,
+        of: mirror, from: source, elsewhere: locator.elsewhere(than: zone), reverting: Set(reverting.keys),
+        isolatesErrors: isolation != nil,
         judge: ConflictJudge(rules: schema.conflictRules, store: mirror.key, stamp: stamp(of: mirror)))
-      if source.hasRedirects { exporter.importedAt = try transaction.latestEvent(of: mirror.key, kind: .import).map { max($0.startedAt, $0.endedAt ?? 0) } ?? 0 }
+      if source.hasRedirects {
+        exporter.importedAt =
+          try transaction.latestEvent(of: mirror.key, kind: .import).map { max($0.startedAt, $0.endedAt ?? 0) } ?? 0
+      }
       for transaction in earlier { try exporter.apply(transaction) }
       try batch.apply(to: &exporter)
       for change in lost { try exporter.tellOfLost(change) }
@@ -59,7 +65,8 @@ extension ExportRun {
       export.conflicts = conflicts
       // The journal has these changes: they are not held back, which would lose them again.
       export.leftOut = plan.leftOut.filter { item in
-        item.problem.cause != .deleted || !losses.contains { $0.objectID == item.change.objectID && $0.isOfEdit(by: mirror.deviceID) }
+        item.problem.cause != .deleted
+          || !losses.contains { $0.objectID == item.change.objectID && $0.isOfEdit(by: mirror.deviceID) }
       }
       export.refused = verdict.refused.filter { $0.problem.cause != .permission }
       export.written = try write(verdict, of: mirror, to: zone, from: source, commit)
@@ -70,7 +77,8 @@ extension ExportRun {
       export.written += try commit.mergeDuplicates(in: zone).writes
       // Changes of other objects that concern an undone object were in its record when that was refused.
       let undoings =
-        reverting.values.sorted { $0.problem.recordName < $1.problem.recordName } + forbidden.filter { reverting[$0.problem.recordName] == nil }
+        reverting.values.sorted { $0.problem.recordName < $1.problem.recordName }
+        + forbidden.filter { reverting[$0.problem.recordName] == nil }
       for refusal in undoings { try note(refusal, of: batch, after: earlier, of: mirror, in: zone, transaction) }
       export.reverted = undoings.map(\.problem)
       return export
@@ -86,7 +94,8 @@ extension ExportRun {
   /// Puts undone changes into the journal, for a user who gets the permission later. A transaction in slices is noted
   /// as a whole, with the slice that has the object's own step.
   private func note(
-    _ refusal: ExportWrites.Refusal, of batch: ExportBatch, after earlier: [HistoryTransaction], of mirror: StoredMirror, in zone: StoredZone,
+    _ refusal: ExportWrites.Refusal, of batch: ExportBatch, after earlier: [HistoryTransaction],
+    of mirror: StoredMirror, in zone: StoredZone,
     _ transaction: any ShardTransaction
   ) throws {
     let sent = earlier + (batch.slice.map { [$0.transaction] } ?? batch.transactions)
@@ -94,17 +103,24 @@ extension ExportRun {
     guard let first = lost.first, batch.slice?.begins(first.objectID) ?? true else { return }
     let saved = sent.last { $0.timestamp > 0 && $0.changes.contains { $0.objectID == first.objectID } }
     // The home of a guest writes it down, where its user can see it.
-    if mirror.isGuest { return try keep(lost, timestamp: saved?.timestamp ?? context.clock.now, refusal.problem, of: mirror, in: transaction) }
-    let edit = Stamp(timestamp: saved?.timestamp ?? context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)
+    if mirror.isGuest {
+      return try keep(
+        lost, timestamp: saved?.timestamp ?? context.clock.now, refusal.problem, of: mirror, in: transaction)
+    }
+    let edit = Stamp(
+      timestamp: saved?.timestamp ?? context.clock.now, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID
+    )
     let loss = ConflictLoss(kind: .reverted, objectID: first.objectID, entity: first.entity, lost: lost, edit: edit)
-    try ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: context.clock.now).append(loss, inZone: zone.zoneName)
+    try ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: context.clock.now).append(
+      loss, inZone: zone.zoneName)
   }
 
   // MARK: Writing
 
   /// - Returns: the writes that were made, including deletions that references took along.
   private func write(
-    _ verdict: ExportWrites.Verdict, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource, _ commit: ZoneCommit
+    _ verdict: ExportWrites.Verdict, of mirror: StoredMirror, to zone: StoredZone, from source: ZoneSource,
+    _ commit: ZoneCommit
   ) throws -> [PlannedWrite] {
     let (own, servers) = (commit.writer(to: zone), commit.serversWriter(to: zone))
     let going = Set(verdict.cascade)

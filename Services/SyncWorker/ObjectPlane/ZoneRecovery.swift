@@ -19,12 +19,19 @@ extension StoreCall {
     let asked = try PurgeZoneRequest(try JSONValue.request(body))
     let zoneID = asked.zone
     if asked.keepsCopy, zoneID.zoneName == mirror.defaultZoneName {
-      throw RecordError(.badRequest, "keepCopy: zone '\(zoneID.zoneName)' takes the copies, and can't be copied itself", cocoaErrorCode: .mirroring)
+      throw RecordError(
+        .badRequest, "keepCopy: zone '\(zoneID.zoneName)' takes the copies, and can't be copied itself",
+        cocoaErrorCode: .mirroring)
     }
     guard mirror.scope == .private else {
-      throw RecordError(.badRequest, "zoneID: only zones of the private database can be purged; the public database keeps its only zone", cocoaErrorCode: .mirroring)
+      throw RecordError(
+        .badRequest,
+        "zoneID: only zones of the private database can be purged; the public database keeps its only zone",
+        cocoaErrorCode: .mirroring)
     }
-    guard zoneID.ownerRecordName ?? request.database.owner == request.database.owner, zoneID.zoneName != ReservedName.defaultZone else {
+    guard zoneID.ownerRecordName ?? request.database.owner == request.database.owner,
+      zoneID.zoneName != ReservedName.defaultZone
+    else {
       throw RecordError(.zoneNotFound, "zoneID: the store has no zone '\(zoneID.zoneName.prefix(Limit.nameByteCount))'")
     }
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
@@ -32,7 +39,9 @@ extension StoreCall {
     let key = IdempotencyKey(request: request, body: body)
     let stamp = Stamp(timestamp: at, userRecordName: user, deviceID: mirror.identifier)
     let copying = CommitTerms(.copy, stamp, schema, shard: store.shard, context)
-    let ending = CommitTerms(.endZone, by: WriteAuthor(userRecordName: user, device: storeIdentifier), stamp, schema, shard: store.shard, context)
+    let ending = CommitTerms(
+      .endZone, by: WriteAuthor(userRecordName: user, device: storeIdentifier), stamp, schema, shard: store.shard,
+      context)
     let purge = try await exportingFirst(startNext: startNext) { transaction, mirror -> ZonePurge in
       // A repeated request does not purge a zone that was made again since.
       if let outcome = try key.outcome(in: transaction), case .saved(let count)? = outcome.items.first {
@@ -45,7 +54,8 @@ extension StoreCall {
       var purge = ZonePurge(count: count)
       if asked.keepsCopy {
         let commit = try copying.begin(in: database, transaction)
-        purge.copies = try ZoneCopy(commit: commit, zone: zone, key: key).make(in: mirror.defaultZoneName ?? ReservedName.privateMirrorZone)
+        purge.copies = try ZoneCopy(commit: commit, zone: zone, key: key).make(
+          in: mirror.defaultZoneName ?? ReservedName.privateMirrorZone)
         purge.effects = try commit.finish()
       }
       let commit = try ending.begin(in: database, transaction)
@@ -53,8 +63,12 @@ extension StoreCall {
       purge.effects.add(try commit.finish())
       // The caller's store knows of the end: its later saves are new.
       try transaction.put(
-        StoredZoneHold(zoneName: zone.zoneName, end: .purged, endSequence: ended.sequence, heldAt: at, decision: ZonePolicy.delete.rawValue), of: mirror.key)
-      try key.put(RequestOutcome(at: at, items: [.saved(sequence: Int64(count))], objectIDs: purge.copies.map(\.objectID)), in: transaction)
+        StoredZoneHold(
+          zoneName: zone.zoneName, end: .purged, endSequence: ended.sequence, heldAt: at,
+          decision: ZonePolicy.delete.rawValue), of: mirror.key)
+      try key.put(
+        RequestOutcome(at: at, items: [.saved(sequence: Int64(count))], objectIDs: purge.copies.map(\.objectID)),
+        in: transaction)
       return purge
     }
     purge.effects.publish(by: context)
@@ -70,16 +84,20 @@ extension StoreCall {
   }
 
   /// `POST zones/{zoneName}/resume`: decides about the objects of a zone that is paused for this store.
-  package func resumeZone(_ zoneName: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func resumeZone(_ zoneName: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer
+  {
     let decision = try ResumeZoneRequest(try JSONValue.request(body)).decision
     let at = now
     let commit = store.enqueue { transaction -> StoredMirror in
       let mirror = try self.mirror(in: transaction)
       guard var hold = try transaction.zoneHolds(of: mirror.key).first(where: { $0.zoneName == zoneName }) else {
-        throw RecordError(.notFound, "No zone '\(zoneName.prefix(Limit.nameByteCount))' waits for a decision of this store")
+        throw RecordError(
+          .notFound, "No zone '\(zoneName.prefix(Limit.nameByteCount))' waits for a decision of this store")
       }
       if let earlier = hold.decision {
-        guard earlier == decision.rawValue else { throw RecordError(.conflict, "An earlier request decided: \(ZonePolicy(rawValue: earlier)?.action ?? "")") }
+        guard earlier == decision.rawValue else {
+          throw RecordError(.conflict, "An earlier request decided: \(ZonePolicy(rawValue: earlier)?.action ?? "")")
+        }
         return mirror
       }
       hold.decision = decision.rawValue
@@ -88,10 +106,15 @@ extension StoreCall {
     }
     startNext()
     let mirror = try await value(of: commit)
-    if decision == .delete { try await journalHeld(of: mirror, in: zoneName) } else { try await retryPaused(of: mirror, in: zoneName, at: at) }
+    if decision == .delete {
+      try await journalHeld(of: mirror, in: zoneName)
+    } else {
+      try await retryPaused(of: mirror, in: zoneName, at: at)
+    }
     if mirror.quarantinedCount > 0 { exports.signal(.backlog(mirrorKey: mirror.key), on: store.shard) }
     context.noticed(id(of: mirror))
-    return PlaneAnswer(body: StoreAnswer.resumed(Zone.ID(zoneName: zoneName, ownerName: request.database.owner), decision))
+    return PlaneAnswer(
+      body: StoreAnswer.resumed(Zone.ID(zoneName: zoneName, ownerName: request.database.owner), decision))
   }
 }
 
@@ -105,7 +128,9 @@ extension StoreCall {
       let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: at)
       for row in rows {
         guard let payload = try transaction.quarantinedChanges(row.key) else { continue }
-        for loss in UnexportedChanges([try HistoryTransaction(decoding: payload)], of: mirror).losses { try journal.append(loss, inZone: zoneName) }
+        for loss in UnexportedChanges([try HistoryTransaction(decoding: payload)], of: mirror).losses {
+          try journal.append(loss, inZone: zoneName)
+        }
         try transaction.removeQuarantined(row.name, of: mirror.key)
       }
     }
@@ -121,7 +146,8 @@ extension StoreCall {
 
   /// Visits the held-back rows of a zone's objects, a page in each commit; a repeated call continues.
   private func forEachHeld(
-    of mirror: StoredMirror, in zoneName: String, _ body: @escaping @Sendable ([StoredQuarantine], any ShardTransaction) throws -> Void
+    of mirror: StoredMirror, in zoneName: String,
+    _ body: @escaping @Sendable ([StoredQuarantine], any ShardTransaction) throws -> Void
   ) async throws(RecordError) {
     if try await read({ snapshot in try snapshot.mirror(key: mirror.key)?.quarantinedCount ?? 0 }) == 0 { return }
     var last: Int64 = 0
@@ -133,7 +159,8 @@ extension StoreCall {
           let rows = try transaction.quarantined(of: mirror.key, afterKey: after, limit: Self.heldPageCount)
           let locator = try ObjectLocator(of: current, in: transaction)
           let isDefault = zoneName == current.defaultZoneName
-          try body(try rows.filter { try locator.zone(of: $0.name).map { $0.zoneName == zoneName } ?? isDefault }, transaction)
+          try body(
+            try rows.filter { try locator.zone(of: $0.name).map { $0.zoneName == zoneName } ?? isDefault }, transaction)
           return rows.count == Self.heldPageCount ? rows.last?.key : nil
         })
       guard let end else { return }

@@ -22,7 +22,9 @@ package enum ZoneStanding: Hashable, Sendable {
     // A guest's membership ends with the zone, and its earlier saves find no zone.
     if mirror.isGuest { return }
     guard let zone, zone.endSequence > 0 else { return }
-    if let hold = try snapshot.zoneHolds(of: mirror.key).first(where: { $0.zoneName == zone.zoneName && $0.endSequence == zone.endSequence }) {
+    if let hold = try snapshot.zoneHolds(of: mirror.key).first(where: {
+      $0.zoneName == zone.zoneName && $0.endSequence == zone.endSequence
+    }) {
       switch hold.decision {
       case nil: self = .paused(hold.end)
       case ZonePolicy.keepAndReupload.rawValue: self = .renewed
@@ -39,7 +41,8 @@ package enum ZoneStanding: Hashable, Sendable {
   package var refusal: (cause: QuarantineCause, reason: String)? {
     switch self {
     case .whole, .renewed, .ended(_, .keepAndReupload): nil
-    case .paused(let end), .ended(let end, .keepAndPause): (.zonePaused, "the zone is gone (\(end.name)), and the store waits for a decision about its objects")
+    case .paused(let end), .ended(let end, .keepAndPause):
+      (.zonePaused, "the zone is gone (\(end.name)), and the store waits for a decision about its objects")
     case .ended(let end, .delete): (.zoneEnded, "the zone is gone (\(end.name)), and its objects with it")
     }
   }
@@ -47,5 +50,7 @@ package enum ZoneStanding: Hashable, Sendable {
 
 extension StoredSyncState {
   /// The policy that the client asked for, or else the standard one (P4).
-  func policy(for end: ZoneEnd) -> ZonePolicy { zonePolicies[end].flatMap(ZonePolicy.init(rawValue:)) ?? .standard(for: end, in: .own) }
+  func policy(for end: ZoneEnd) -> ZonePolicy {
+    zonePolicies[end].flatMap(ZonePolicy.init(rawValue:)) ?? .standard(for: end, in: .own)
+  }
 }

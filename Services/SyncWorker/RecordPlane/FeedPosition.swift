@@ -40,7 +40,10 @@ struct FeedPosition: Hashable, Sendable {
   ///   participant.
   /// - Throws: `Unknown sync continuation type` for a token of another zone or of an earlier zone of that name, and for
   ///   a participant's token from before part of the access ended: the client must start again with the rest.
-  init(_ token: SyncToken?, at position: ChangesPosition, in zone: StoredZone, isReversed: Bool, members: [ShareMember]? = nil) throws {
+  init(
+    _ token: SyncToken?, at position: ChangesPosition, in zone: StoredZone, isReversed: Bool,
+    members: [ShareMember]? = nil
+  ) throws {
     var (numbers, marks) = try Self.numbers(of: token, in: zone, isParticipant: members != nil)
     if let members {
       let now = members.reduce(zone.sequence) { max($0, $1.since, $1.until ?? 0) }
@@ -54,15 +57,20 @@ struct FeedPosition: Hashable, Sendable {
     }
     since = numbers.first ?? (position == .caughtUp ? zone.sequence : 0)
     guard isReversed else { return }
-    reverse = numbers.count == 3 ? Reverse(before: numbers[1], top: numbers[2]) : Reverse(before: zone.sequence + 1, top: zone.sequence)
+    reverse =
+      numbers.count == 3
+      ? Reverse(before: numbers[1], top: numbers[2]) : Reverse(before: zone.sequence + 1, top: zone.sequence)
   }
 
   /// Sequences that the zone has given out: one, or the three of a feed in reverse; and a participant's two.
-  private static func numbers(of token: SyncToken?, in zone: StoredZone, isParticipant: Bool) throws -> (numbers: [Int64], marks: [Int64]) {
+  private static func numbers(of token: SyncToken?, in zone: StoredZone, isParticipant: Bool) throws -> (
+    numbers: [Int64], marks: [Int64]
+  ) {
     guard let positions = token?.positions else { return ([], []) }
     let numbers = positions.prefix { $0.incarnation == zone.incarnation }.map(\.sequence)
     let marks = positions.dropFirst(numbers.count)
-    guard numbers.allSatisfy({ $0 <= zone.sequence }), numbers.count == 1 || (numbers.count == 3 && numbers == numbers.sorted()),
+    guard numbers.allSatisfy({ $0 <= zone.sequence }),
+      numbers.count == 1 || (numbers.count == 3 && numbers == numbers.sorted()),
       marks.isEmpty || (isParticipant && marks.count == 2 && marks.allSatisfy { $0.incarnation == participantMark })
     else { throw SyncToken.Refusal.unknownType.recordError }
     return (numbers, marks.map(\.sequence))

@@ -72,8 +72,11 @@ extension RecordPlaneCall {
       guard let view = try finder.find(zone, in: snapshot) else { throw RecordError.noZone(named: zone.zoneName) }
       let row = view.row
       let visible = VisibleRecords(view, in: snapshot)
-      let members = try view.access.map { _ in try snapshot.members(caller ?? "", inZone: row.zoneName, of: row.databaseKey) }
-      let start = try FeedPosition(token, at: changes.position, in: row, isReversed: changes.isReversed, members: members)
+      let members = try view.access.map { _ in
+        try snapshot.members(caller ?? "", inZone: row.zoneName, of: row.databaseKey)
+      }
+      let start = try FeedPosition(
+        token, at: changes.position, in: row, isReversed: changes.isReversed, members: members)
       var page = ZonePage(zone: row, start: start)
       try page.fill(limit: limit, from: snapshot)
       if view.access != nil { try page.hide(from: visible) }
@@ -140,14 +143,19 @@ extension RecordPlaneCall {
     return writeDatabasePage(page.zones, token: page.token, moreComing: page.moreComing, tokenKeys: tokenKeys)
   }
 
-  func writeDatabasePage(_ zones: [StoredZone], token: SyncToken, moreComing: Bool, tokenKeys: [String]) -> PlaneAnswer {
+  func writeDatabasePage(_ zones: [StoredZone], token: SyncToken, moreComing: Bool, tokenKeys: [String]) -> PlaneAnswer
+  {
     var output = JSONWriter(reservingByteCount: 256 * (zones.count + 1))
     output.beginObject()
     output.key("zones")
     output.beginArray()
     for stored in zones {
       let zone = Zone.ID(zoneName: stored.zoneName, ownerName: database.owner)
-      if stored.isDeleted { ZoneDictionary.writeDeleted(zone, to: &output) } else { ZoneDictionary.write(zone, syncToken: stored.syncToken.text, to: &output) }
+      if stored.isDeleted {
+        ZoneDictionary.writeDeleted(zone, to: &output)
+      } else {
+        ZoneDictionary.write(zone, syncToken: stored.syncToken.text, to: &output)
+      }
     }
     output.endArray()
     for key in tokenKeys { output.member(key, token.text) }
@@ -170,11 +178,13 @@ extension RecordPlaneCall {
 
   /// The sequence a database's feed goes on after.
   /// - Throws: `Unknown sync continuation type` for a token of something else: another zone, or the same name in an earlier life.
-  static func start(_ token: SyncToken?, at position: ChangesPosition, incarnation: UInt64, end: Int64) throws -> Int64 {
+  static func start(_ token: SyncToken?, at position: ChangesPosition, incarnation: UInt64, end: Int64) throws -> Int64
+  {
     guard let token else { return position == .caughtUp ? end : 0 }
     // A database without zones gave out a token without positions: nothing was seen yet.
     if token.kind == .database, token.positions.isEmpty { return 0 }
-    guard token.positions.count == 1, token.positions[0].incarnation == incarnation, token.positions[0].sequence <= end else {
+    guard token.positions.count == 1, token.positions[0].incarnation == incarnation, token.positions[0].sequence <= end
+    else {
       throw SyncToken.Refusal.unknownType.recordError
     }
     return token.positions[0].sequence

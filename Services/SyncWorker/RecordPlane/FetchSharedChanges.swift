@@ -16,13 +16,17 @@ private struct SharedZoneChange: Sendable {
 
 extension RecordPlaneCall {
   /// One owner's part of a shared database's feed. A zone is told when something changed in it or access to it began, and as deleted when that ended.
-  func fetchSharedChanges(_ changes: DatabaseChangesRequest, _ token: SyncToken?, tokenKeys: [String]) async throws(RecordError) -> PlaneAnswer {
+  func fetchSharedChanges(_ changes: DatabaseChangesRequest, _ token: SyncToken?, tokenKeys: [String])
+    async throws(RecordError) -> PlaneAnswer
+  {
     guard let user = request.caller.userRecordName, user != database.owner else {
       return writeDatabasePage([], token: SyncToken(.database, []), moreComing: false, tokenKeys: tokenKeys)
     }
     let database = database
     let page = try await read { snapshot -> (zones: [StoredZone], token: SyncToken, moreComing: Bool) in
-      guard let row = try snapshot.database(database), row.hasShares, case let members = try snapshot.members(user, of: row.key), !members.isEmpty else {
+      guard let row = try snapshot.database(database), row.hasShares,
+        case let members = try snapshot.members(user, of: row.key), !members.isEmpty
+      else {
         // The same answer as for an owner who does not exist.
         if let token, !token.positions.isEmpty { throw SyncToken.Refusal.unknownType.recordError }
         return ([], SyncToken(.database, []), false)
@@ -52,7 +56,9 @@ extension RecordPlaneCall {
         found.append(SharedZoneChange(zone: StoredZone(ended: zoneName, of: database.key, at: until), sequence: until))
       }
     }
-    return found.filter { $0.sequence > start }.sorted { ($0.sequence, $0.zone.zoneName) < ($1.sequence, $1.zone.zoneName) }
+    return found.filter { $0.sequence > start }.sorted {
+      ($0.sequence, $0.zone.zoneName) < ($1.sequence, $1.zone.zoneName)
+    }
   }
 }
 

@@ -25,10 +25,13 @@ struct HierarchyLimits {
 
   /// Refuses a step that moves a share's root to another parent. A replacement that names no parent keeps the old one.
   func keepingRoot(in step: RecordExecution.Step) throws -> Result<OperationDecision, RecordError> {
-    guard case .success(.save(var record)) = step.decision, let earlier = step.existing, !earlier.isDeleted, earlier.record.parent != record.parent,
+    guard case .success(.save(var record)) = step.decision, let earlier = step.existing, !earlier.isDeleted,
+      earlier.record.parent != record.parent,
       try isRoot(record.recordName)
     else { return step.decision }
-    if case .success(let patch) = step.operation.patch, case .set = patch.parent { return .failure(RecordError.shareAccessDenied) }
+    if case .success(let patch) = step.operation.patch, case .set = patch.parent {
+      return .failure(RecordError.shareAccessDenied)
+    }
     record.parent = earlier.record.parent
     return .success(.save(record))
   }

@@ -25,11 +25,15 @@ extension RecordPlaneCall {
         guard let row, byteCount <= Self.pageByteCount else { break }
         var record = try snapshot.record(named: item.recordName, in: row.key)
         if let permissions, let found = record, !permissions.mayRead(found.record) { record = nil }
-        if let visible, !visible.seesEverything, let found = record, try !visible.isVisible(found.record) { record = nil }
+        if let visible, !visible.seesEverything, let found = record, try !visible.isVisible(found.record) {
+          record = nil
+        }
         byteCount += record?.record.fields.byteCount ?? 0
         records.append(record)
       }
-      let shares = try row.flatMap { try ShownShares.shown(with: records.compactMap(\.self), in: $0, to: caller, snapshot) }
+      let shares = try row.flatMap {
+        try ShownShares.shown(with: records.compactMap(\.self), in: $0, to: caller, snapshot)
+      }
       return (row, records, shares)
     }
     let records = writer(for: zone, showing: found.2)
@@ -55,5 +59,6 @@ extension RecordPlaneCall {
   }
 
   /// The error for the rest of a lookup, which can't be paged.
-  private static let noRoom = RecordError(.badRequest, "The records are too large for one answer: look up fewer at a time")
+  private static let noRoom = RecordError(
+    .badRequest, "The records are too large for one answer: look up fewer at a time")
 }

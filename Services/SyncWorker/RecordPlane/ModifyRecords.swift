@@ -14,25 +14,31 @@ import ZoneCommit
 extension RecordPlaneCall {
   func modifyRecords(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let zone = try zone(ZoneReference(of: json))
-    guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    guard let user = request.caller.userRecordName else {
+      throw RecordError(.authenticationRequired, "request needs authorization")
+    }
     let wantsConflicts = try wantsConflictRecords()
     let key = IdempotencyKey(request: request, body: body)
     for _ in 0..<Self.attemptCount {
       let (modify, schema) = try await readModification(of: zone, key)
       let people = try await people(named: modify.shareRequests, in: zone, by: user)
-      if zone.isDefault, modify.isAtomic == true { throw RecordError(.badRequest, "atomic operations not supported in default zone") }
+      if zone.isDefault, modify.isAtomic == true {
+        throw RecordError(.badRequest, "atomic operations not supported in default zone")
+      }
       let modification = RecordModification(
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
         terms: CommitTerms(
           .edit, by: WriteAuthor(userRecordName: user, device: request.clientID),
-          Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema, quota: try await quota(), shard: store.shard, context),
+          Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema, quota: try await quota(),
+          shard: store.shard, context),
         permissions: schema.permissions(of: request.caller, in: database), key: key, finder: finder, people: people)
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()
       do {
         let result = try await pending.value
         result.effects.publish(by: context)
-        return answer(result, to: modification, wantsConflicts ? try await conflicts(in: result, of: modification) : [:])
+        return answer(
+          result, to: modification, wantsConflicts ? try await conflicts(in: result, of: modification) : [:])
       } catch is RecordTypeUnknown {
         continue
       } catch is PeopleUnknown {
@@ -41,28 +47,36 @@ extension RecordPlaneCall {
         throw RecordError(storing: error, log: context.log)
       }
     }
-    throw RecordError(.tryAgainLater, "The records change their types faster than the request can be read", retryAfter: 1)
+    throw RecordError(
+      .tryAgainLater, "The records change their types faster than the request can be read", retryAfter: 1)
   }
 
   /// The writes of a participant, too, are charged to the owner of the zone (S9).
   private func quota() async throws(RecordError) -> StorageQuota? {
-    guard request.scope == .shared else { return StorageQuota(of: request.caller, in: database, standard: context.commits.userQuota) }
+    guard request.scope == .shared else {
+      return StorageQuota(of: request.caller, in: database, standard: context.commits.userQuota)
+    }
     return StorageQuota(
-      await context.schemas.standing(of: database.owner, database.container, database.environment), in: database, standard: context.commits.userQuota)
+      await context.schemas.standing(of: database.owner, database.container, database.environment), in: database,
+      standard: context.commits.userQuota)
   }
 
   /// The people that share requests name. Other requests, and callers who may not invite, cause no lookup: such a
   /// caller must not learn whether the zone exists or the directory answers.
-  private func people(named requests: [ShareRequest], in zone: Zone.ID, by user: String) async throws(RecordError) -> SharePeople {
+  private func people(named requests: [ShareRequest], in zone: Zone.ID, by user: String) async throws(RecordError)
+    -> SharePeople
+  {
     let finder = finder
     func mayInvite() async throws(RecordError) -> Bool {
       try await read { snapshot in
         guard let view = try finder.find(zone, in: snapshot) else { return false }
-        return view.access?.members.contains { AccessMatrix.verdict(.changeParticipants, $0.standing) == .allowed } ?? true
+        return view.access?.members.contains { AccessMatrix.verdict(.changeParticipants, $0.standing) == .allowed }
+          ?? true
       }
     }
     guard !requests.isEmpty, try await mayInvite() else { return SharePeople(owner: database.owner, caller: user) }
-    return try await SharePeople(owner: database.owner, caller: user, looking: requests.flatMap(\.patch.lookups), in: context.people)
+    return try await SharePeople(
+      owner: database.owner, caller: user, looking: requests.flatMap(\.patch.lookups), in: context.people)
   }
 
   /// Operations without a type are read with the type the record had just before; it is seldom another one at the write.
@@ -71,10 +85,13 @@ extension RecordPlaneCall {
   // MARK: Reading
 
   /// The request, read with a schema that covers it: development's is extended first, production's refuses what it lacks.
-  private func readModification(of zone: Zone.ID, _ key: IdempotencyKey) async throws(RecordError) -> (modify: ModifyRecordsRequest, schema: EnvironmentSchema) {
+  private func readModification(of zone: Zone.ID, _ key: IdempotencyKey) async throws(RecordError) -> (
+    modify: ModifyRecordsRequest, schema: EnvironmentSchema
+  ) {
     var schema = try await context.schemas.schema(of: database.container, database.environment)
     let recordTypes = try await recordTypes(
-      of: ModifyRecordsRequest.recordNamesWithoutType(in: json), in: zone, schema.permissions(of: request.caller, in: database))
+      of: ModifyRecordsRequest.recordNamesWithoutType(in: json), in: zone,
+      schema.permissions(of: request.caller, in: database))
     var modify = try read(zone, schema, recordTypes, key)
     if database.environment == .production { return (modify.covered(by: schema.schemaIndex), schema) }
     let undeclared = modify.undeclaredFields
@@ -103,7 +120,9 @@ extension RecordPlaneCall {
       }, newShortGUID: { ShortGUID(shard: shard, random: random.bytes).text })
   }
 
-  private func recordTypes(of names: [String], in zone: Zone.ID, _ permissions: RecordPermissions?) async throws(RecordError) -> [String: String] {
+  private func recordTypes(of names: [String], in zone: Zone.ID, _ permissions: RecordPermissions?)
+    async throws(RecordError) -> [String: String]
+  {
     if names.isEmpty { return [:] }
     let finder = finder
     return try await read { snapshot in
@@ -111,7 +130,8 @@ extension RecordPlaneCall {
       let (row, visible) = (view.row, VisibleRecords(view, in: snapshot))
       var types: [String: String] = [:]
       for name in names.prefix(Limit.operationsPerRequest) {
-        guard let stored = try snapshot.record(named: name, in: row.key), !stored.isDeleted, permissions?.mayRead(stored.record) ?? true,
+        guard let stored = try snapshot.record(named: name, in: row.key), !stored.isDeleted,
+          permissions?.mayRead(stored.record) ?? true,
           try visible.isVisible(stored.record)
         else { continue }
         types[name] = stored.record.recordType
@@ -122,8 +142,12 @@ extension RecordPlaneCall {
 
   // MARK: Answering
 
-  private func answer(_ result: RecordModification.Result, to modification: RecordModification, _ conflicts: [Int: RecordConflict]) -> PlaneAnswer {
-    let isAtomicFailure = modification.isAtomic && result.items.count > 1 && result.items.contains { if case .failed = $0 { true } else { false } }
+  private func answer(
+    _ result: RecordModification.Result, to modification: RecordModification, _ conflicts: [Int: RecordConflict]
+  ) -> PlaneAnswer {
+    let isAtomicFailure =
+      modification.isAtomic && result.items.count > 1
+      && result.items.contains { if case .failed = $0 { true } else { false } }
     let records = writer(for: modification.zone, showing: result.shares)
     var output = JSONWriter(reservingByteCount: 1024 * (result.items.count + 1))
     output.beginObject()
@@ -136,7 +160,9 @@ extension RecordPlaneCall {
     for (place, (operation, item)) in zip(modification.operations, result.items).enumerated() {
       switch item {
       case .saved(let stored):
-        records.write(stored.record, tag: stored.tag, as: operation.presentation(isShort: output.bytes.count > Self.pageByteCount), to: &output)
+        records.write(
+          stored.record, tag: stored.tag, as: operation.presentation(isShort: output.bytes.count > Self.pageByteCount),
+          to: &output)
       case .deleted: RecordDictionaryWriter.writeDeleted(operation.recordName, to: &output)
       case .failed(let error):
         if let conflict = conflicts[place], output.bytes.count < Self.pageByteCount {
@@ -183,12 +209,16 @@ extension ModifyRecordsRequest {
     for field in undeclared { counts[field.recordType, default: schema.fields(of: field.recordType).count] += 1 }
     let tooWide = counts.filter { $0.value > Limit.fieldsPerRecordType }
     let fields = undeclared.filter { tooWide[$0.recordType] == nil }
-      .map { ExtendSchema.SchemaField(recordType: $0.recordType, field: $0.field, type: $0.type, isEncrypted: $0.isEncrypted) }
+      .map {
+        ExtendSchema.SchemaField(recordType: $0.recordType, field: $0.field, type: $0.type, isEncrypted: $0.isEncrypted)
+      }
     if tooWide.isEmpty { return (self, fields) }
     let fitting = refusing { patch in
       guard let recordType = patch.recordType, let count = tooWide[recordType] else { return nil }
       guard patch.changes.contains(where: { $0.field != nil && !$0.isDeclared }) else { return nil }
-      return RecordError(.badRequest, "record type '\(recordType)' would have \(count) fields, the limit is \(Limit.fieldsPerRecordType)")
+      return RecordError(
+        .badRequest, "record type '\(recordType)' would have \(count) fields, the limit is \(Limit.fieldsPerRecordType)"
+      )
     }
     return (fitting, fields)
   }

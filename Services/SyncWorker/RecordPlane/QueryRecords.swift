@@ -27,9 +27,12 @@ extension RecordPlaneCall {
   func queryRecords() async throws(RecordError) -> PlaneAnswer {
     let environmentSchema = try await context.schemas.schema(of: database.container, database.environment)
     let schema = environmentSchema.schemaIndex
-    let request = try QueryRecordsRequest(json, owner: database.owner, schema: schema, environment: database.environment)
+    let request = try QueryRecordsRequest(
+      json, owner: database.owner, schema: schema, environment: database.environment)
     let zone = request.isZoneWide ? nil : try zone(request.zone ?? .defaultZone)
-    let marker = try request.continuationMarker.map { text throws(RecordError) in try QueryMarker(text, for: request.query, by: markers) }
+    let marker = try request.continuationMarker.map { text throws(RecordError) in
+      try QueryMarker(text, for: request.query, by: markers)
+    }
     let permissions = environmentSchema.permissions(of: self.request.caller, in: database)
     guard let query = request.query.readable(permissions?.readable(request.query.recordType)) else {
       return write(QuerySearch.Page(), as: request, syncToken: nil)
@@ -50,7 +53,9 @@ extension RecordPlaneCall {
         findings.syncToken = found?.row.shownSyncToken
       } else if let row {
         // A page is filled zone by zone, so that without an order it is full early.
-        let zones = try finder.zones(of: row, in: snapshot).sorted { RecordQuery.zone($0.row.zoneName, precedes: $1.row.zoneName) }
+        let zones = try finder.zones(of: row, in: snapshot).sorted {
+          RecordQuery.zone($0.row.zoneName, precedes: $1.row.zoneName)
+        }
         for zone in zones where !search.isFinished { try search.run(in: zone, snapshot) }
       }
       findings.page = search.page
@@ -71,7 +76,8 @@ extension RecordPlaneCall {
 
   /// Reads, and has the indexes made that the query misses also where it looks at too much without them for one read.
   private func wishing(
-    for query: RecordQuery, _ schema: EnvironmentSchema, _ body: @escaping @Sendable (any ShardSnapshot) throws -> QueryFindings
+    for query: RecordQuery, _ schema: EnvironmentSchema,
+    _ body: @escaping @Sendable (any ShardSnapshot) throws -> QueryFindings
   ) async throws(RecordError) -> QueryFindings {
     do throws(RecordError) {
       return try await read(body)
@@ -105,7 +111,9 @@ extension RecordPlaneCall {
     // The query does not wait for it: until it is done, queries go without the index and ask again.
     _ = store.enqueue { transaction in
       for key in stale { try transaction.dropIndex(key) }
-      if let wish, isRoom, let row = try transaction.database(database) { _ = try transaction.makeIndex(wish, in: row.key) }
+      if let wish, isRoom, let row = try transaction.database(database) {
+        _ = try transaction.makeIndex(wish, in: row.key)
+      }
     }
   }
 
@@ -127,7 +135,9 @@ extension RecordPlaneCall {
         next = last?.marker
         break
       }
-      let records = writers[hit.zoneName] ?? writer(for: Zone.ID(zoneName: hit.zoneName, ownerName: database.owner), showing: shares[hit.zoneName])
+      let records =
+        writers[hit.zoneName]
+        ?? writer(for: Zone.ID(zoneName: hit.zoneName, ownerName: database.owner), showing: shares[hit.zoneName])
       writers[hit.zoneName] = records
       records.write(hit.stored.record, tag: hit.stored.tag, as: request.presentation, to: &output)
       last = hit

@@ -17,7 +17,9 @@ package struct QuerySearch {
     let sortKeys: [[UInt8]]
     let byteCount: Int
 
-    var marker: QueryMarker { QueryMarker(zoneName: zoneName, recordName: stored.record.recordName, sortKeys: sortKeys) }
+    var marker: QueryMarker {
+      QueryMarker(zoneName: zoneName, recordName: stored.record.recordName, sortKeys: sortKeys)
+    }
   }
 
   struct Page: Sendable {
@@ -71,7 +73,8 @@ package struct QuerySearch {
 
   /// - Parameter checkWanted: called regularly; throws when the answer is no longer wanted.
   init(
-    query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex], pageCost: Int = Self.pageCost,
+    query: RecordQuery, after marker: QueryMarker?, limit: Int, isZoneWide: Bool, indexes: [StoredIndex],
+    pageCost: Int = Self.pageCost,
     costLimit: Int = Self.costLimit, checkWanted: @escaping () throws -> Void = {}
   ) {
     self.query = query
@@ -81,7 +84,8 @@ package struct QuerySearch {
     self.marker = marker
     self.limit = limit
     self.isZoneWide = isZoneWide
-    self.indexes = Dictionary(indexes.filter(\.isReady).map { ($0.index, $0.key) }, uniquingKeysWith: { first, _ in first })
+    self.indexes = Dictionary(
+      indexes.filter(\.isReady).map { ($0.index, $0.key) }, uniquingKeysWith: { first, _ in first })
     plan = QueryPlan(query)
   }
 
@@ -137,7 +141,9 @@ package struct QuerySearch {
     }
   }
 
-  private mutating func count(_ access: IndexAccess, in zone: StoredZone, limit: Int, _ snapshot: any ShardSnapshot) throws -> Int {
+  private mutating func count(_ access: IndexAccess, in zone: StoredZone, limit: Int, _ snapshot: any ShardSnapshot)
+    throws -> Int
+  {
     guard let index = indexes[access.index] else { return limit }
     var count = 0
     for range in access.ranges where count < limit {
@@ -154,7 +160,9 @@ package struct QuerySearch {
     guard let marker else { return scan }
     guard let first = marker.sortKeys.first else {
       // By name within one key.
-      if zone.zoneName == marker.zoneName { scan.after = IndexPosition(key: range.lower, recordName: marker.recordName) }
+      if zone.zoneName == marker.zoneName {
+        scan.after = IndexPosition(key: range.lower, recordName: marker.recordName)
+      }
       return scan
     }
     let rest = IndexRange(key: first).intersection(range)
@@ -167,7 +175,9 @@ package struct QuerySearch {
   }
 
   /// Goes through records of an index, or without one of the type by name; in the query's order until the page is full.
-  private mutating func stream(_ zone: StoredZone, _ scan: IndexScan?, isInOrder: Bool, _ snapshot: any ShardSnapshot) throws {
+  private mutating func stream(_ zone: StoredZone, _ scan: IndexScan?, isInOrder: Bool, _ snapshot: any ShardSnapshot)
+    throws
+  {
     // With further orders or zones, an unexamined record may come before an examined one.
     let keepsPlace = isInOrder && (query.orders.isEmpty || (query.orders.count == 1 && !isZoneWide))
     var scan = scan
@@ -177,7 +187,9 @@ package struct QuerySearch {
       if let scan {
         rows = try snapshot.indexedRecords(scan, limit: Self.chunk)
       } else {
-        rows = try snapshot.records(ofType: query.recordType, in: zone.key, afterName: last, limit: Self.chunk).map { IndexedRecord(key: [], stored: $0) }
+        rows = try snapshot.records(ofType: query.recordType, in: zone.key, afterName: last, limit: Self.chunk).map {
+          IndexedRecord(key: [], stored: $0)
+        }
       }
       for row in rows {
         if isInOrder, isBeyondPage(row, zone) {
@@ -200,7 +212,9 @@ package struct QuerySearch {
   private func isBeyondPage(_ row: IndexedRecord, _ zone: StoredZone) -> Bool {
     guard isFull, let end = hits.last else { return false }
     guard let order = query.orders.first else { return true }
-    if query.orders.count > 1 { return row.key != end.sortKeys[0] && end.sortKeys[0].lexicographicallyPrecedes(row.key) == order.isAscending }
+    if query.orders.count > 1 {
+      return row.key != end.sortKeys[0] && end.sortKeys[0].lexicographicallyPrecedes(row.key) == order.isAscending
+    }
     let place = QueryMarker(zoneName: zone.zoneName, recordName: row.stored.record.recordName, sortKeys: [row.key])
     return !query.precedes(place, end.marker)
   }
@@ -223,7 +237,8 @@ package struct QuerySearch {
   // MARK: Hits
 
   private func marker(of stored: StoredRecord, _ zone: StoredZone) -> QueryMarker {
-    QueryMarker(zoneName: zone.zoneName, recordName: stored.record.recordName, sortKeys: query.sortKeys(of: stored.record))
+    QueryMarker(
+      zoneName: zone.zoneName, recordName: stored.record.recordName, sortKeys: query.sortKeys(of: stored.record))
   }
 
   /// Every record passes here on its way to a page.
@@ -235,7 +250,8 @@ package struct QuerySearch {
     var look = RecordLook(stored.record)
     guard try judge.passes(&look, spending: &budget), try visible?.isVisible(stored.record) ?? true else { return }
     let hit = Hit(
-      zoneName: zone.zoneName, stored: stored, sortKeys: query.sortKeys(of: stored.record), byteCount: stored.record.fields.byteCount)
+      zoneName: zone.zoneName, stored: stored, sortKeys: query.sortKeys(of: stored.record),
+      byteCount: stored.record.fields.byteCount)
     if let marker, !query.precedes(marker, hit.marker) { return }
     if isFull, let end = hits.last, !query.precedes(hit.marker, end.marker) {
       hasMore = true
@@ -243,7 +259,9 @@ package struct QuerySearch {
     }
     hits.insert(hit, at: hits.partitioningIndex { query.precedes(hit.marker, $0.marker) })
     byteCount += hit.byteCount
-    while let end = hits.last, hits.count > limit + 1 || (hits.count > 1 && byteCount - end.byteCount >= RecordPlaneCall.pageByteCount) {
+    while let end = hits.last,
+      hits.count > limit + 1 || (hits.count > 1 && byteCount - end.byteCount >= RecordPlaneCall.pageByteCount)
+    {
       byteCount -= end.byteCount
       hits.removeLast()
       hasMore = true

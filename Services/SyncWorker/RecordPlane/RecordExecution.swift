@@ -27,7 +27,9 @@ struct RecordExecution {
   /// The present state of records that earlier units deleted by references or wrote again for shares.
   private var tombstones: [String: StoredRecord] = [:]
 
-  init(_ modification: RecordModification, zone: StoredZone?, _ sharing: ZoneSharing?, _ transaction: any ShardTransaction) throws {
+  init(
+    _ modification: RecordModification, zone: StoredZone?, _ sharing: ZoneSharing?, _ transaction: any ShardTransaction
+  ) throws {
     self.sharing = sharing
     self.modification = modification
     self.transaction = transaction
@@ -37,14 +39,17 @@ struct RecordExecution {
     if let permissions = modification.permissions { mayName = permissions.mayRead }
     if let visible = sharing?.visible, !visible.seesEverything { mayName = visible.isVisible }
     judge = ZoneJudge(
-      .edit, in: zone, of: modification.database, modification.schema, quota: modification.terms.quota, .allThatGrow, mayName: mayName, transaction)
+      .edit, in: zone, of: modification.database, modification.schema, quota: modification.terms.quota, .allThatGrow,
+      mayName: mayName, transaction)
     writer = try zone.map { try open($0) }
   }
 
   /// A commit's writer to the zone.
   /// - Parameter zone: nil: the zone is made.
   private func open(_ zone: StoredZone?) throws -> ZoneWriter {
-    let database = try zone.map { try transaction.row(ofDatabase: $0.databaseKey) } ?? transaction.makeDatabase(modification.database)
+    let database =
+      try zone.map { try transaction.row(ofDatabase: $0.databaseKey) }
+      ?? transaction.makeDatabase(modification.database)
     let commit = try modification.terms.begin(in: database, transaction)
     if let permissions = modification.permissions { commit.mayMerge = permissions.mayWrite }
     if let sharing, !sharing.visible.seesEverything { commit.mayMerge = sharing.mayMerge }
@@ -59,7 +64,9 @@ struct RecordExecution {
     if !merged.writes.isEmpty {
       // Records that this changes are answered as they are then, so that their tags hold.
       for (index, item) in result.items.enumerated() {
-        if case .saved(let stored) = item, let later = merged.stored[stored.record.recordName], !later.isDeleted { result.items[index] = .saved(later) }
+        if case .saved(let stored) = item, let later = merged.stored[stored.record.recordName], !later.isDeleted {
+          result.items[index] = .saved(later)
+        }
       }
     }
     if writer.commit.hasWritten { result.zone = writer.commit.current(writer.zone) }
@@ -68,7 +75,9 @@ struct RecordExecution {
   }
 
   /// The row that an operation meets, after the units before it.
-  func current(_ name: String, _ existing: StoredRecord?) -> StoredRecord? { tombstones.isEmpty ? existing : tombstones[name] ?? existing }
+  func current(_ name: String, _ existing: StoredRecord?) -> StoredRecord? {
+    tombstones.isEmpty ? existing : tombstones[name] ?? existing
+  }
 
   /// True when an earlier unit of this request has deleted the record: its own deletion succeeds.
   func isGone(_ name: String) -> Bool { tombstones[name]?.isDeleted == true }
@@ -99,7 +108,8 @@ struct RecordExecution {
     let again = writer.commit.takeRewritten().union(settled.keys)
     for (index, item) in result.items.enumerated() {
       guard case .saved(let stored) = item, again.contains(stored.record.recordName),
-        let later = try transaction.record(named: stored.record.recordName, in: writer.zone.key), !later.isDeleted, later.sequence != stored.sequence
+        let later = try transaction.record(named: stored.record.recordName, in: writer.zone.key), !later.isDeleted,
+        later.sequence != stored.sequence
       else { continue }
       result.items[index] = .saved(later)
       tombstones[stored.record.recordName] = later
@@ -108,7 +118,11 @@ struct RecordExecution {
 
   /// An item of a unit that fails: its own error, or its siblings'.
   private static func rolledBack(_ decision: Result<OperationDecision, RecordError>) -> RecordModification.Item {
-    if case .failure(let error) = decision { .failed(error) } else { .failed(RecordError(.atomicError, "Atomic failure")) }
+    if case .failure(let error) = decision {
+      .failed(error)
+    } else {
+      .failed(RecordError(.atomicError, "Atomic failure"))
+    }
   }
 
   // MARK: Rules
@@ -120,8 +134,10 @@ struct RecordExecution {
     writes.reserveCapacity(steps.count)
     for step in steps {
       switch step.decision {
-      case .success(.save(let record)): writes.append(JudgedWrite(recordName: record.recordName, record: record, existing: step.existing))
-      case .success(.delete): writes.append(JudgedWrite(recordName: step.operation.recordName, record: nil, existing: step.existing))
+      case .success(.save(let record)):
+        writes.append(JudgedWrite(recordName: record.recordName, record: record, existing: step.existing))
+      case .success(.delete):
+        writes.append(JudgedWrite(recordName: step.operation.recordName, record: nil, existing: step.existing))
       case .success(.nothing), .failure: break
       }
     }
@@ -138,7 +154,8 @@ struct RecordExecution {
 
   /// Deletes a record together with its target; a record that the unit itself made was never stored.
   private mutating func deleteAlong(_ name: String, among steps: [Step]) throws {
-    guard let zone = writer?.zone, let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted else { return }
+    guard let zone = writer?.zone, let stored = try transaction.record(named: name, in: zone.key), !stored.isDeleted
+    else { return }
     tombstones[name] = try delete(stored)
   }
 

@@ -47,7 +47,8 @@ final class RecordModification: Sendable {
   var schema: EnvironmentSchema { terms.schema }
 
   init(
-    database: DatabaseID, zone: Zone.ID, operations: [RecordOperation], isAtomic: Bool, terms: CommitTerms, permissions: RecordPermissions?,
+    database: DatabaseID, zone: Zone.ID, operations: [RecordOperation], isAtomic: Bool, terms: CommitTerms,
+    permissions: RecordPermissions?,
     key: IdempotencyKey, finder: ZoneFinder, people: SharePeople
   ) {
     self.database = database
@@ -67,7 +68,9 @@ final class RecordModification: Sendable {
     let view = try finder.find(zone, in: transaction)
     if view == nil, !zone.isDefault || finder.participant != nil {
       // A participant who has left no longer sees the zone when repeating the request to leave.
-      guard let earlier = try key.outcome(in: transaction), earlier.items.allSatisfy({ $0 == .deleted }) else { throw RecordError.noZone(named: zone.zoneName) }
+      guard let earlier = try key.outcome(in: transaction), earlier.items.allSatisfy({ $0 == .deleted }) else {
+        throw RecordError.noZone(named: zone.zoneName)
+      }
       return Result(zone: nil, items: earlier.items.map { _ in .deleted })
     }
     let row = view?.row
@@ -77,9 +80,13 @@ final class RecordModification: Sendable {
     }
     var existing: [StoredRecord?] = []
     existing.reserveCapacity(operations.count)
-    for operation in operations { existing.append(try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }) }
+    for operation in operations {
+      existing.append(try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) })
+    }
     var result = try execute(existing, zone: row, sharing, in: transaction)
-    result.shares = try shown(with: result.items.compactMap { if case .saved(let stored) = $0 { stored } else { nil } }, in: result.zone, transaction)
+    result.shares = try shown(
+      with: result.items.compactMap { if case .saved(let stored) = $0 { stored } else { nil } }, in: result.zone,
+      transaction)
     // Failures are kept too: a late second delivery must not do what its client was told has failed.
     try key.put(RequestOutcome(at: stamp.timestamp, items: result.items.map(\.outcome)), in: transaction)
     return result
@@ -89,11 +96,15 @@ final class RecordModification: Sendable {
   private func sharing(of view: ZoneView, in transaction: any ShardTransaction) throws -> ZoneSharing? {
     let isShared = try view.access != nil || transaction.database(key: view.row.databaseKey)?.hasShares == true
     guard !database.isPublic, isShared || operations.contains(where: { $0.shareRequest != nil }) else { return nil }
-    return ZoneSharing(view, people, stamp: stamp, ShareState.Making(at: stamp.timestamp, shard: terms.shard, terms.random), in: transaction)
+    return ZoneSharing(
+      view, people, stamp: stamp, ShareState.Making(at: stamp.timestamp, shard: terms.shard, terms.random),
+      in: transaction)
   }
 
   /// The share members of answered records.
-  private func shown(with records: [StoredRecord], in zone: StoredZone?, _ transaction: any ShardTransaction) throws -> ShownShares? {
+  private func shown(with records: [StoredRecord], in zone: StoredZone?, _ transaction: any ShardTransaction) throws
+    -> ShownShares?
+  {
     guard let zone, try transaction.database(key: zone.databaseKey)?.hasShares == true else { return nil }
     return try ShownShares.shown(with: records, in: zone, to: stamp.userRecordName, transaction)
   }
@@ -106,7 +117,8 @@ final class RecordModification: Sendable {
       try execution.execute(
         zip(operations, existing).map { operation, stored in
           RecordExecution.Step(
-            operation: operation, existing: stored, decision: try AssetCheck.checked(decision(operation, stored, sharing), replacing: stored, in: transaction))
+            operation: operation, existing: stored,
+            decision: try AssetCheck.checked(decision(operation, stored, sharing), replacing: stored, in: transaction))
         })
       return try execution.finish()
     }
@@ -114,7 +126,8 @@ final class RecordModification: Sendable {
       let stored = execution.current(operation.recordName, stored)
       let decision: Swift.Result<OperationDecision, RecordError> =
         operation.kind.isDelete && execution.isGone(operation.recordName)
-        ? .success(.nothing) : try AssetCheck.checked(decision(operation, stored, sharing), replacing: stored, in: transaction)
+        ? .success(.nothing)
+        : try AssetCheck.checked(decision(operation, stored, sharing), replacing: stored, in: transaction)
       try execution.execute([RecordExecution.Step(operation: operation, existing: stored, decision: decision)])
     }
     return try execution.finish()
@@ -124,7 +137,9 @@ final class RecordModification: Sendable {
     _ operation: RecordOperation, _ stored: StoredRecord?, _ sharing: ZoneSharing?
   ) throws -> Swift.Result<OperationDecision, RecordError> {
     if let sharing {
-      if let stored, !stored.isDeleted, try !sharing.visible.isVisible(stored.record) { return sharing.decision(onHidden: operation) { decide(operation, nil) } }
+      if let stored, !stored.isDeleted, try !sharing.visible.isVisible(stored.record) {
+        return sharing.decision(onHidden: operation) { decide(operation, nil) }
+      }
       if let decision = try sharing.decision(on: operation, stored) { return decision }
     } else if operation.shareRequest != nil {
       // Of a default zone that has no record yet, and of the public database.
@@ -141,7 +156,9 @@ final class RecordModification: Sendable {
     if let permissions, operation.kind != .create, !permissions.mayWrite(stored.record) {
       return permissions.mayRead(stored.record) ? .failure(Self.notPermitted) : invisible(operation)
     }
-    if case .success(let patch) = operation.patch, patch.recordType == nil, !patch.changes.isEmpty { throw RecordTypeUnknown() }
+    if case .success(let patch) = operation.patch, patch.recordType == nil, !patch.changes.isEmpty {
+      throw RecordTypeUnknown()
+    }
     return decide(operation, RecordOperation.Existing(record: stored.record, sequence: stored.sequence))
   }
 
@@ -152,7 +169,9 @@ final class RecordModification: Sendable {
 
   private static let notPermitted = RecordError(.accessDenied, "WRITE operation not permitted")
 
-  private func decide(_ operation: RecordOperation, _ existing: RecordOperation.Existing?) -> Swift.Result<OperationDecision, RecordError> {
+  private func decide(_ operation: RecordOperation, _ existing: RecordOperation.Existing?)
+    -> Swift.Result<OperationDecision, RecordError>
+  {
     Swift.Result { () throws(RecordError) in try operation.decision(meeting: existing, stamp: stamp) }
   }
 
@@ -171,7 +190,9 @@ final class RecordModification: Sendable {
       case .saved(let sequence):
         let current = try row.flatMap { try transaction.record(named: operation.recordName, in: $0.key) }
         // The record may be another user's by now, or the right to read it may be gone.
-        let readable = try current.flatMap { try permissions?.mayRead($0.record) == false || visible?.isVisible($0.record) == false ? nil : $0 }
+        let readable = try current.flatMap {
+          try permissions?.mayRead($0.record) == false || visible?.isVisible($0.record) == false ? nil : $0
+        }
         let saved = try saved(by: operation, at: sequence, time: outcome.at, readable)
         items.append(.saved(saved))
         if readable != nil { seen.append(saved) }
@@ -182,7 +203,9 @@ final class RecordModification: Sendable {
 
   /// A record as an earlier try saved it. If it has changed since, it keeps its old tag and shows the request's own
   /// values, so that the client's next change meets the conflict.
-  private func saved(by operation: RecordOperation, at sequence: Int64, time: Int64, _ current: StoredRecord?) throws -> StoredRecord {
+  private func saved(by operation: RecordOperation, at sequence: Int64, time: Int64, _ current: StoredRecord?) throws
+    -> StoredRecord
+  {
     if let current, current.sequence == sequence { return current }
     let patch = try operation.patch.get()
     var stamp = stamp
@@ -190,7 +213,8 @@ final class RecordModification: Sendable {
     let base =
       current.map(\.record)
       ?? Record(
-        recordName: operation.recordName, recordType: patch.recordType ?? "", fields: Fields(), created: stamp, modified: stamp)
+        recordName: operation.recordName, recordType: patch.recordType ?? "", fields: Fields(), created: stamp,
+        modified: stamp)
     let record = try patch.applied(to: base, merging: operation.kind.merges, stamp: stamp)
     return StoredRecord(record: record, isDeleted: false, sequence: sequence, origin: 0, sequenceOfOthers: 0)
   }

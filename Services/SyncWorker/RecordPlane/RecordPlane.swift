@@ -25,7 +25,8 @@ package struct RecordContext: CommittingContext {
   package let queryCounts: QueryCounts
 
   package init(
-    commits: CommitContext, assets: AssetStore, signing: AssetSigning, people: any PeopleSource, audit: AccessAudit, queryPageCost: Int, queryCounts: QueryCounts
+    commits: CommitContext, assets: AssetStore, signing: AssetSigning, people: any PeopleSource, audit: AccessAudit,
+    queryPageCost: Int, queryCounts: QueryCounts
   ) {
     self.commits = commits
     self.assets = assets
@@ -66,7 +67,8 @@ package struct RecordPlane: ShardWork {
     case .store, .guest, .zone: throw RecordError(.notFound, "There is no call \(request.route.label)")
     }
     try Self.checkCaller(of: request)
-    let call = RecordPlaneCall(request: request, json: try JSONValue.request(body), body: body, store: store, context: context)
+    let call = RecordPlaneCall(
+      request: request, json: try JSONValue.request(body), body: body, store: store, context: context)
     switch route {
     case .modifyRecords: return try await call.modifyRecords(startNext: startNext)
     case .lookUpRecords: return try await call.lookUpRecords()
@@ -82,7 +84,8 @@ package struct RecordPlane: ShardWork {
     case .lookUpSubscriptions: return try await call.lookUpSubscriptions()
     case .modifySubscriptions: return try await call.modifySubscriptions(startNext: startNext)
     case .rereferenceAssets: return try await call.rereferenceAssets()
-    case .prepareZip, .startCopy, .checkCopy: throw RecordError(.badRequest, "This server does not offer \(route.pattern)")
+    case .prepareZip, .startCopy, .checkCopy:
+      throw RecordError(.badRequest, "This server does not offer \(route.pattern)")
     }
   }
 
@@ -93,18 +96,24 @@ package struct RecordPlane: ShardWork {
       while !Task.isCancelled {
         let after = last
         let page = try await store.read { snapshot in
-          try snapshot.indexes(afterKey: after, limit: Self.indexPage).map { ($0, try snapshot.database(key: $0.databaseKey)?.id) }
+          try snapshot.indexes(afterKey: after, limit: Self.indexPage).map {
+            ($0, try snapshot.database(key: $0.databaseKey)?.id)
+          }
         }
         for case (let stored, let database?) in page {
           let schema = try await context.schemas.schema(of: database.container, database.environment)
-          if !schema.declares(stored.index, in: database.environment) { try await store.enqueue { try $0.dropIndex(stored.key) }.value }
+          if !schema.declares(stored.index, in: database.environment) {
+            try await store.enqueue { try $0.dropIndex(stored.key) }.value
+          }
         }
         guard page.count == Self.indexPage, let end = page.last else { return }
         last = end.0.key
       }
     } catch {
       // Not lost: the next query of each database, or the next opening, looks again.
-      context.log.debug("indexes were not compared with their schemas", ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
+      context.log.debug(
+        "indexes were not compared with their schemas",
+        ["shard": .integer(Int64(store.shard)), "error": .text(String(describing: error))])
     }
   }
 
@@ -119,7 +128,9 @@ package struct RecordPlane: ShardWork {
     case .private:
       if request.caller.isOperator { return }
       guard let user else { throw RecordError(.authenticationRequired, "request needs authorization") }
-      guard user == request.database.owner else { throw RecordError(.accessDenied, "The database belongs to another user") }
+      guard user == request.database.owner else {
+        throw RecordError(.accessDenied, "The database belongs to another user")
+      }
     case .shared:
       guard user != nil else { throw RecordError(.authenticationRequired, "request needs authorization") }
     }
@@ -150,24 +161,30 @@ struct RecordPlaneCall: ShardCall {
       guard isOwn, zone.isDefault else { throw RecordError.noZone(named: reference.zoneName) }
     case .private:
       guard reference.ownerRecordName ?? database.owner == database.owner else {
-        context.audit.denied(Zone.ID(zoneName: reference.zoneName, ownerName: reference.ownerRecordName ?? ""), to: caller)
+        context.audit.denied(
+          Zone.ID(zoneName: reference.zoneName, ownerName: reference.ownerRecordName ?? ""), to: caller)
         throw RecordError.noZone(named: reference.zoneName)
       }
     case .shared:
       // A user has no access to own zones as shared ones; the read of the zone decides the rest.
-      guard reference.ownerRecordName == database.owner, caller != database.owner, !zone.isDefault else { throw RecordError.noZone(named: reference.zoneName) }
+      guard reference.ownerRecordName == database.owner, caller != database.owner, !zone.isDefault else {
+        throw RecordError.noZone(named: reference.zoneName)
+      }
     }
     return zone
   }
 
   /// Finds zones for the caller.
   var finder: ZoneFinder {
-    ZoneFinder(database: database, participant: request.scope == .shared ? request.caller.userRecordName ?? "" : nil, audit: context.audit)
+    ZoneFinder(
+      database: database, participant: request.scope == .shared ? request.caller.userRecordName ?? "" : nil,
+      audit: context.audit)
   }
 
   /// Writes the records of a zone into an answer.
   func writer(for zone: Zone.ID, showing shares: ShownShares? = nil) -> RecordDictionaryWriter {
-    var writer = RecordDictionaryWriter(zone: zone, assets: context.signing.links(for: request, zone: zone, shard: store.shard))
+    var writer = RecordDictionaryWriter(
+      zone: zone, assets: context.signing.links(for: request, zone: zone, shard: store.shard))
     writer.shares = shares
     return writer
   }
@@ -181,6 +198,7 @@ extension RecordPlaneCall {
   /// The caller's permissions; nil in a private database, where the caller is the owner.
   func permissions() async throws(RecordError) -> RecordPermissions? {
     guard database.isPublic else { return nil }
-    return try await context.schemas.schema(of: database.container, database.environment).permissions(of: request.caller, in: database)
+    return try await context.schemas.schema(of: database.container, database.environment).permissions(
+      of: request.caller, in: database)
   }
 }

@@ -13,7 +13,9 @@ import ZoneCommit
 extension RecordPlaneCall {
   func rereferenceAssets() async throws(RecordError) -> PlaneAnswer {
     let zone = try zone(ZoneReference(of: json))
-    guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    guard let user = request.caller.userRecordName else {
+      throw RecordError(.authenticationRequired, "request needs authorization")
+    }
     let items = try RereferenceAssetsRequest(json).items
     let (finder, assets, shard) = (finder, context.assets, store.shard)
     let expiry = AssetLifetime.uploadExpiry(at: context.clock.now)
@@ -22,13 +24,18 @@ extension RecordPlaneCall {
       let view = try finder.require(zone, in: snapshot)
       let visible = view.map { VisibleRecords($0, in: snapshot) }
       return try items.map { item throws -> Result<Asset, RecordError> in
-        guard let row = view?.row, let stored = try snapshot.record(named: item.recordName, in: row.key), !stored.isDeleted,
+        guard let row = view?.row, let stored = try snapshot.record(named: item.recordName, in: row.key),
+          !stored.isDeleted,
           permissions?.mayRead(stored.record) ?? true, try visible?.isVisible(stored.record) ?? true
         else {
           return .failure(RecordError(.notFound, "Record not found"))
         }
         guard case .asset(let asset)? = stored.record.fields[item.fieldName]?.value else {
-          return .failure(RecordError(.badRequest, "\(stored.record.recordType) '\(item.recordName.prefix(Limit.nameByteCount))' has no asset in that field"))
+          return .failure(
+            RecordError(
+              .badRequest,
+              "\(stored.record.recordType) '\(item.recordName.prefix(Limit.nameByteCount))' has no asset in that field")
+          )
         }
         return .success(asset)
       }
@@ -48,9 +55,11 @@ extension RecordPlaneCall {
     for (item, result) in zip(items, found) {
       switch result {
       case .success(let asset) where !offered.contains(asset):
-        RecordDictionaryWriter.writeError(RecordError(.notFound, "asset not found: upload it again"), of: item.recordName, to: &output)
+        RecordDictionaryWriter.writeError(
+          RecordError(.notFound, "asset not found: upload it again"), of: item.recordName, to: &output)
       case .success(let asset):
-        AssetReceipt(asset: asset, expiry: expiry).write(for: assetUser(user), signedWith: context.signing.key, to: &output)
+        AssetReceipt(asset: asset, expiry: expiry).write(
+          for: assetUser(user), signedWith: context.signing.key, to: &output)
       case .failure(let error): RecordDictionaryWriter.writeError(error, of: item.recordName, to: &output)
       }
     }
@@ -70,13 +79,17 @@ extension RecordPlaneCall {
 /// Refuses records that name content which is gone.
 enum AssetCheck {
   static func checked(
-    _ decision: Result<OperationDecision, RecordError>, replacing existing: StoredRecord?, in transaction: any ShardTransaction
+    _ decision: Result<OperationDecision, RecordError>, replacing existing: StoredRecord?,
+    in transaction: any ShardTransaction
   ) throws -> Result<OperationDecision, RecordError> {
     guard case .success(.save(let record)) = decision else { return decision }
     for element in record.fields where element.field.value.type == .asset || element.field.value.type == .assetList {
-      if let existing, !existing.isDeleted, existing.record.fields[element.name]?.value == element.field.value { continue }
+      if let existing, !existing.isDeleted, existing.record.fields[element.name]?.value == element.field.value {
+        continue
+      }
       for asset in element.field.value.assets where try !transaction.hasContent(of: asset) {
-        return .failure(RecordError(.badRequest, "\(record.recordType).\(element.name): asset not found: upload it again"))
+        return .failure(
+          RecordError(.badRequest, "\(record.recordType).\(element.name): asset not found: upload it again"))
       }
     }
     return decision

@@ -38,7 +38,10 @@ struct ShareAct: Sendable {
     do throws(RecordError) {
       switch request.purpose {
       case .accept: decision = try state.accepting(caller, by: item.shortGUID, making)
-      case .requestAccess: decision = located.isRequestable(by: caller) || state.participant(for: caller) != nil ? try state.requesting(caller, at: stamp.timestamp) : nil
+      case .requestAccess:
+        decision =
+          located.isRequestable(by: caller) || state.participant(for: caller) != nil
+          ? try state.requesting(caller, at: stamp.timestamp) : nil
       case .decline: decision = state.leaving(caller)
       case .resolve: decision = nil
       }
@@ -56,10 +59,13 @@ struct ShareAct: Sendable {
   }
 
   private func apply(
-    _ decision: ShareDecision, to share: StoredShare, _ located: LocatedShare, _ result: inout Result, in transaction: any ShardTransaction
+    _ decision: ShareDecision, to share: StoredShare, _ located: LocatedShare, _ result: inout Result,
+    in transaction: any ShardTransaction
   ) throws {
     let commit = try terms.begin(in: located.database, transaction)
-    guard try ShareWriter(writer: commit.serversWriter(to: located.zone)).apply(decision, to: share, stamp: stamp) != nil else { return }
+    guard
+      try ShareWriter(writer: commit.serversWriter(to: located.zone)).apply(decision, to: share, stamp: stamp) != nil
+    else { return }
     result.effects.add(try commit.finish())
   }
 }

@@ -20,7 +20,8 @@ package struct ShareResolution: Sendable {
   var settle: @Sendable (DatabaseID) async throws(RecordError) -> Void = { (_) async throws(RecordError) in }
 
   package init(
-    context: RecordContext, request: ResolveShortGUIDs, settle: @escaping @Sendable (DatabaseID) async throws(RecordError) -> Void = { (_) async throws(RecordError) in }
+    context: RecordContext, request: ResolveShortGUIDs,
+    settle: @escaping @Sendable (DatabaseID) async throws(RecordError) -> Void = { (_) async throws(RecordError) in }
   ) {
     self.context = context
     self.request = request
@@ -39,20 +40,27 @@ package struct ShareResolution: Sendable {
 
   /// - Throws: errors of the shard or of the directory; an item that is not found is null.
   package func answer(from store: any ShardStore) async throws(RecordError) -> [UInt8] {
-    guard let user = request.caller.userRecordName else { return write(request.items.map { _ in .nothing }, for: KnownUser(userRecordName: "")) }
+    guard let user = request.caller.userRecordName else {
+      return write(request.items.map { _ in .nothing }, for: KnownUser(userRecordName: ""))
+    }
     // Before the search, so that time and failures do not depend on its result.
     let caller = try await SharePeople(owner: user, caller: user, looking: [], in: context.people).caller
     let located = try await located(in: store)
     if located.allSatisfy({ $0 == nil }) { return write(located.map { _ in .nothing }, for: caller) }
     for database in Set(located.compactMap { $0?.database.id }) { try await settle(database) }
-    if request.purpose == .resolve { return write(try await self.located(in: store).map { $0.map { resolved($0, for: caller) } ?? .nothing }, for: caller) }
+    if request.purpose == .resolve {
+      return write(
+        try await self.located(in: store).map { $0.map { resolved($0, for: caller) } ?? .nothing }, for: caller)
+    }
     return write(try await acted(for: caller, in: store), for: caller)
   }
 
   private func located(in store: any ShardStore) async throws(RecordError) -> [LocatedShare?] {
     let request = request
     do {
-      return try await store.read { snapshot in try request.items.map { try LocatedShare($0.shortGUID, for: request, in: snapshot) } }
+      return try await store.read { snapshot in
+        try request.items.map { try LocatedShare($0.shortGUID, for: request, in: snapshot) }
+      }
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
@@ -63,9 +71,11 @@ package struct ShareResolution: Sendable {
   private func acted(for caller: KnownUser, in store: any ShardStore) async throws(RecordError) -> [Outcome] {
     let schema = try await context.schemas.schema(of: request.container, request.environment)
     let terms = CommitTerms(
-      .shareAct, Stamp(timestamp: context.clock.now, userRecordName: caller.userRecordName), schema, shard: store.shard, context)
+      .shareAct, Stamp(timestamp: context.clock.now, userRecordName: caller.userRecordName), schema, shard: store.shard,
+      context)
     let act = ShareAct(
-      request: request, caller: caller, terms: terms, making: ShareState.Making(at: context.clock.now, shard: store.shard, context.random))
+      request: request, caller: caller, terms: terms,
+      making: ShareState.Making(at: context.clock.now, shard: store.shard, context.random))
     let result: ShareAct.Result
     do {
       result = try await store.enqueue { transaction in try act.commit(in: transaction) }.value
@@ -80,7 +90,9 @@ package struct ShareResolution: Sendable {
     switch AccessMatrix.verdict(.seeMetadata, located.standing(of: caller)) {
     case .allowed: .found(located)
     case .denied, .absent:
-      located.isRequestable(by: caller) ? .requestable(isRequested: located.state?.requesters.contains { caller.matches($0.identity) } ?? false) : .nothing
+      located.isRequestable(by: caller)
+        ? .requestable(isRequested: located.state?.requesters.contains { caller.matches($0.identity) } ?? false)
+        : .nothing
     }
   }
 
@@ -119,12 +131,16 @@ package struct ShareResolution: Sendable {
     output.member("databaseScope", isOwn ? "PRIVATE" : "SHARED")
   }
 
-  private func write(_ located: LocatedShare, as item: ResolveShortGUIDs.Item, for caller: KnownUser, to output: inout JSONWriter) {
+  private func write(
+    _ located: LocatedShare, as item: ResolveShortGUIDs.Item, for caller: KnownUser, to output: inout JSONWriter
+  ) {
     let standing = located.standing(of: caller)
     let zone = Zone.ID(zoneName: located.zone.zoneName, ownerName: located.database.id.owner)
     var records = context.signing.writer(for: zone, baseURL: request.baseURL, shard: request.shard)
     var shown = ShownShares(to: caller)
-    if let share = located.share, let state = share.state { shown.shares[share.name] = ShownShares.Share(shortGUID: share.shortGUID, state: state) }
+    if let share = located.share, let state = share.state {
+      shown.shares[share.name] = ShownShares.Share(shortGUID: share.shortGUID, state: state)
+    }
     if let share = located.share, let root = share.rootRecordName { shown.roots[root] = share.name }
     records.shares = shown
     output.beginObject()
@@ -139,10 +155,13 @@ package struct ShareResolution: Sendable {
     if let root = located.root {
       output.member("rootRecordName", root.record.recordName)
       // The client looks up a record without room here by its name; a caller who has not accepted can't read it.
-      if item.fetchesRootRecord, output.bytes.count <= RecordPlaneCall.pageByteCount, AccessMatrix.verdict(.readRecords, standing) == .allowed {
+      if item.fetchesRootRecord, output.bytes.count <= RecordPlaneCall.pageByteCount,
+        AccessMatrix.verdict(.readRecords, standing) == .allowed
+      {
         output.key("rootRecord")
         records.write(
-          root.record, tag: root.tag, as: RecordPresentation(desiredKeys: DesiredKeys(item.desiredKeys), numbersAsStrings: false), to: &output)
+          root.record, tag: root.tag,
+          as: RecordPresentation(desiredKeys: DesiredKeys(item.desiredKeys), numbersAsStrings: false), to: &output)
       }
     }
     output.key("ownerIdentity")
@@ -157,11 +176,15 @@ package struct ShareResolution: Sendable {
     output.endObject()
   }
 
-  private func writeParticipant(_ located: LocatedShare, _ standing: ShareStanding, _ caller: KnownUser, to output: inout JSONWriter) {
+  private func writeParticipant(
+    _ located: LocatedShare, _ standing: ShareStanding, _ caller: KnownUser, to output: inout JSONWriter
+  ) {
     let own = located.state?.participant(for: caller)
     let invitation = own ?? located.state?.participants.first { $0.oneTimeGUID == located.shortGUID }
     let role = standing == .owner ? ParticipantRole.owner : invitation?.role ?? .publicUser
-    let permission = standing == .owner ? SharePermission.readWrite : invitation?.permission ?? located.state?.publicPermission ?? .none
+    let permission =
+      standing == .owner
+      ? SharePermission.readWrite : invitation?.permission ?? located.state?.publicPermission ?? .none
     let acceptance = standing == .owner ? AcceptanceStatus.accepted : own?.acceptance ?? .pending
     output.member("participantType", role.wireName)
     output.member("participantStatus", acceptance.wireName)
@@ -192,17 +215,23 @@ struct LocatedShare: Sendable {
     if let (zone, found) = try snapshot.record(withShortGUID: shortGUID) {
       zoneKey = zone
       let isShare = found.record.recordType == ReservedName.shareRecordType
-      let share = isShare ? try snapshot.share(named: found.record.recordName, in: zone) : try snapshot.share(ofRoot: found.record.recordName, in: zone)
+      let share =
+        isShare
+        ? try snapshot.share(named: found.record.recordName, in: zone)
+        : try snapshot.share(ofRoot: found.record.recordName, in: zone)
       self.share = share.flatMap { $0.state == nil ? nil : $0 }
       root = isShare ? nil : found
     } else if let (zone, share) = try snapshot.share(withOneTimeGUID: shortGUID) {
       zoneKey = zone
       self.share = share
-      root = try share.rootRecordName.flatMap { try snapshot.record(named: $0, in: zone) }.flatMap { $0.isDeleted ? nil : $0 }
+      root = try share.rootRecordName.flatMap { try snapshot.record(named: $0, in: zone) }.flatMap {
+        $0.isDeleted ? nil : $0
+      }
     } else {
       return nil
     }
-    guard let zone = try snapshot.zone(key: zoneKey), !zone.isDeleted, let database = try snapshot.database(key: zone.databaseKey),
+    guard let zone = try snapshot.zone(key: zoneKey), !zone.isDeleted,
+      let database = try snapshot.database(key: zone.databaseKey),
       database.id.container == request.container, database.id.environment == request.environment
     else { return nil }
     self.shortGUID = shortGUID

@@ -11,7 +11,9 @@ import ZoneCommit
 extension RecordPlaneCall {
   /// The subscribing user: users see and change their own subscriptions only, in the public database too.
   private func subscriber() throws(RecordError) -> String {
-    guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
+    guard let user = request.caller.userRecordName else {
+      throw RecordError(.authenticationRequired, "request needs authorization")
+    }
     return user
   }
 
@@ -32,7 +34,11 @@ extension RecordPlaneCall {
       return try identifiers.map { try snapshot.subscription($0, of: user, scope: scope, in: row.key) }
     }
     return Self.answer(zip(identifiers, rows)) { item, output in
-      if let row = item.1 { output.raw(row.payload) } else { Subscription.writeError(Self.missing(subscription: item.0), of: item.0, to: &output) }
+      if let row = item.1 {
+        output.raw(row.payload)
+      } else {
+        Subscription.writeError(Self.missing(subscription: item.0), of: item.0, to: &output)
+      }
     }
   }
 
@@ -40,11 +46,14 @@ extension RecordPlaneCall {
     let user = try subscriber()
     let key = IdempotencyKey(request: request, body: body)
     let schema = try await context.schemas.schema(of: database.container, database.environment)
-    let operations = try SubscriptionOperation.operations(of: json, owner: database.owner, schema: schema.schemaIndex) { key.recordName(at: $0) }
+    let operations = try SubscriptionOperation.operations(of: json, owner: database.owner, schema: schema.schemaIndex) {
+      key.recordName(at: $0)
+    }
     var plans: [SubscriptionModification.Plan] = []
     for operation in operations { plans.append(plan(operation)) }
     let modification = SubscriptionModification(
-      database: database, finder: finder, user: user, scope: request.scope, plans: plans, key: key, now: context.clock.now)
+      database: database, finder: finder, user: user, scope: request.scope, plans: plans, key: key,
+      now: context.clock.now)
     let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
     startNext()
     let items = try await value(of: pending)
@@ -94,7 +103,9 @@ extension RecordPlaneCall {
     RecordError(.notFound, "Subscription '\(identifier)' does not exist")
   }
 
-  private static func answer<Items: Sequence>(_ items: Items, write: (Items.Element, inout JSONWriter) -> Void) -> PlaneAnswer {
+  private static func answer<Items: Sequence>(_ items: Items, write: (Items.Element, inout JSONWriter) -> Void)
+    -> PlaneAnswer
+  {
     var output = JSONWriter(reservingByteCount: 1024)
     output.beginObject()
     output.key("subscriptions")
@@ -135,8 +146,12 @@ private struct SubscriptionModification: Sendable {
 
   private func apply(_ plan: Plan, in transaction: any ShardTransaction) throws -> RequestOutcome.Item {
     let row = try transaction.database(database)
-    let existing = try row.flatMap { try transaction.subscription(plan.subscriptionID, of: user, scope: scope, in: $0.key) }
-    if plan.kind != .create, existing == nil { return .failed(RecordError(.notFound, "Subscription '\(plan.subscriptionID)' does not exist")) }
+    let existing = try row.flatMap {
+      try transaction.subscription(plan.subscriptionID, of: user, scope: scope, in: $0.key)
+    }
+    if plan.kind != .create, existing == nil {
+      return .failed(RecordError(.notFound, "Subscription '\(plan.subscriptionID)' does not exist"))
+    }
     if plan.kind == .delete {
       if let existing { try transaction.deleteSubscription(existing.key, in: existing.databaseKey) }
       return .deleted

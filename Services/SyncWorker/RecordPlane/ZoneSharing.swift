@@ -40,7 +40,10 @@ final class ZoneSharing {
   /// nil: the caller is the owner.
   private var access: ZoneAccess? { view.access }
 
-  init(_ view: ZoneView, _ people: SharePeople, stamp: Stamp, _ making: ShareState.Making, in transaction: any ShardTransaction) {
+  init(
+    _ view: ZoneView, _ people: SharePeople, stamp: Stamp, _ making: ShareState.Making,
+    in transaction: any ShardTransaction
+  ) {
     self.transaction = transaction
     self.view = view
     self.people = people
@@ -52,13 +55,16 @@ final class ZoneSharing {
   private static let notThere = RecordError(.notFound, "Cannot share - no such record exists to share")
 
   /// For a record that would be outside the caller's sight, whether or not one of that name exists.
-  private static let outside = RecordError(.accessDenied, "The record must be below a record that is shared with the caller for writing")
+  private static let outside = RecordError(
+    .accessDenied, "The record must be below a record that is shared with the caller for writing")
 
   // MARK: Deciding
 
   /// Decides an operation on a record hidden from the caller, as if there were none. Where the caller could make a new
   /// one, `judge` answers that the name is taken.
-  func decision(onHidden operation: RecordOperation, _ missing: () -> Result<OperationDecision, RecordError>) -> Result<OperationDecision, RecordError> {
+  func decision(onHidden operation: RecordOperation, _ missing: () -> Result<OperationDecision, RecordError>) -> Result<
+    OperationDecision, RecordError
+  > {
     if operation.kind.needsTag || operation.kind.isDelete { return missing() }
     guard operation.kind == .create else { return .failure(Self.outside) }
     taken.insert(operation.recordName)
@@ -66,7 +72,9 @@ final class ZoneSharing {
   }
 
   /// Decides an operation on a share; nil for an operation on another record.
-  func decision(on operation: RecordOperation, _ stored: StoredRecord?) throws -> Result<OperationDecision, RecordError>? {
+  func decision(on operation: RecordOperation, _ stored: StoredRecord?) throws -> Result<
+    OperationDecision, RecordError
+  >? {
     let live = stored.flatMap { $0.isDeleted ? nil : $0 }
     let isShare = live?.record.recordType == ReservedName.shareRecordType
     guard isShare || operation.shareRequest != nil else { return nil }
@@ -85,24 +93,35 @@ final class ZoneSharing {
     if operation.kind.isDelete { return try end(operation, live) }
     if patch.recordType == nil { throw RecordTypeUnknown() }
     guard let request = operation.shareRequest else {
-      throw RecordError(.badRequest, "record '\(name)' is of type \(live.record.recordType), not \(patch.recordType ?? "")")
+      throw RecordError(
+        .badRequest, "record '\(name)' is of type \(live.record.recordType), not \(patch.recordType ?? "")")
     }
     // A share is never saved over a version that its writer has not seen (T-C15).
-    guard let tag = operation.recordChangeTag else { throw RecordError(.conflict, "record to update already exists with a different change tag") }
+    guard let tag = operation.recordChangeTag else {
+      throw RecordError(.conflict, "record to update already exists with a different change tag")
+    }
     guard tag.sequence == live.sequence else { throw RecordError(.conflict, "client oplock error updating record") }
-    guard let share = try transaction.share(named: name, in: zone.key), let state = share.state else { throw Self.notThere }
-    if let root = request.root, root.recordName != share.rootRecordName { throw RecordError.alreadyShared("The share '\(name)' belongs to another record") }
+    guard let share = try transaction.share(named: name, in: zone.key), let state = share.state else {
+      throw Self.notThere
+    }
+    if let root = request.root, root.recordName != share.rootRecordName {
+      throw RecordError.alreadyShared("The share '\(name)' belongs to another record")
+    }
     let standing = standing(in: share)
     try AccessMatrix.require(.changeParticipants, standing, orElse: Self.notThere)
     guard people.isComplete else { throw PeopleUnknown() }
-    let decision = try state.applying(request.patch.identified(by: people.found), by: standing, as: people.caller, making)
+    let decision = try state.applying(
+      request.patch.identified(by: people.found), by: standing, as: people.caller, making)
     plans[name] = .save(share, decision)
     return .save(try patch.applied(to: live.record, merging: operation.kind.merges, stamp: stamp))
   }
 
   private func end(_ operation: RecordOperation, _ live: StoredRecord) throws -> OperationDecision {
-    let decision = try operation.decision(meeting: RecordOperation.Existing(record: live.record, sequence: live.sequence), stamp: stamp)
-    guard let share = try transaction.share(named: operation.recordName, in: zone.key), let state = share.state else { return decision }
+    let decision = try operation.decision(
+      meeting: RecordOperation.Existing(record: live.record, sequence: live.sequence), stamp: stamp)
+    guard let share = try transaction.share(named: operation.recordName, in: zone.key), let state = share.state else {
+      return decision
+    }
     if access == nil {
       plans[operation.recordName] = .stop(share)
       return decision
@@ -122,21 +141,28 @@ final class ZoneSharing {
     guard let request = operation.shareRequest else { throw Self.notThere }
     if let live {
       if operation.kind == .create { throw RecordError(.conflict, "record to insert already exists") }
-      throw RecordError(.badRequest, "record '\(name)' is of type \(live.record.recordType), not \(ReservedName.shareRecordType)")
+      throw RecordError(
+        .badRequest, "record '\(name)' is of type \(live.record.recordType), not \(ReservedName.shareRecordType)")
     }
     if operation.kind.needsTag { throw RecordError(.notFound, "Record not found") }
     if access != nil { throw RecordError.shareAccessDenied }
     guard people.isComplete else { throw PeopleUnknown() }
-    if zone.zoneName == ReservedName.defaultZone { throw RecordError(.badRequest, "Cannot share - records of the default zone can't be shared") }
+    if zone.zoneName == ReservedName.defaultZone {
+      throw RecordError(.badRequest, "Cannot share - records of the default zone can't be shared")
+    }
     guard (name == ReservedName.zoneShareRecordName) == (request.root == nil) else { throw Self.notThere }
     let root = request.root?.recordName
     try checkNotShared(root)
     let earlier = try transaction.share(named: name, in: zone.key)
     let guid = try earlierGUID(of: root, earlier) ?? making.shortGUID()
-    let state = ShareState(of: people.owner, rootRecordName: root, participantID: making.participantID(), at: making.time)
+    let state = ShareState(
+      of: people.owner, rootRecordName: root, participantID: making.participantID(), at: making.time)
     let decision = try state.applying(request.patch.identified(by: people.found), by: .owner, making)
-    plans[name] = .create(StoredShare(name: name, rootRecordName: root, shortGUID: guid, state: nil), ShareDecision(from: nil, to: decision.state))
-    var record = Record(recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
+    plans[name] = .create(
+      StoredShare(name: name, rootRecordName: root, shortGUID: guid, state: nil),
+      ShareDecision(from: nil, to: decision.state))
+    var record = Record(
+      recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
     // The short GUID of a hierarchy is on its root record.
     record.shortGUID = root == nil ? guid : nil
     return .save(try patch.applied(to: record, merging: true, stamp: stamp))
@@ -153,7 +179,11 @@ final class ZoneSharing {
   private func checkNotShared(_ root: String?) throws {
     var shared: [String?] = []
     for case .create(let share, _) in plans.values { shared.append(share.rootRecordName) }
-    if let zoneWide = try transaction.share(named: ReservedName.zoneShareRecordName, in: zone.key), zoneWide.state != nil { shared.append(nil) }
+    if let zoneWide = try transaction.share(named: ReservedName.zoneShareRecordName, in: zone.key),
+      zoneWide.state != nil
+    {
+      shared.append(nil)
+    }
     if shared.contains(nil) { throw RecordError.alreadyShared("The zone is shared already") }
     guard let root else {
       if try !shared.isEmpty || !transaction.shares(in: zone.key, afterName: nil, limit: 1).isEmpty {
@@ -161,15 +191,21 @@ final class ZoneSharing {
       }
       return
     }
-    if try shared.contains(root) || transaction.share(ofRoot: root, in: zone.key) != nil { throw RecordError.alreadyShared("The record is shared already") }
+    if try shared.contains(root) || transaction.share(ofRoot: root, in: zone.key) != nil {
+      throw RecordError.alreadyShared("The record is shared already")
+    }
   }
 
-  private func standing(in share: StoredShare) -> ShareStanding { access == nil ? .owner : share.state?.standing(of: people.caller) ?? .stranger }
+  private func standing(in share: StoredShare) -> ShareStanding {
+    access == nil ? .owner : share.state?.standing(of: people.caller) ?? .stranger
+  }
 
   /// Refuses steps that the caller may not make, or that share a missing record.
   func judge(_ steps: inout [RecordExecution.Step]) throws {
     let limits = access == nil ? nil : HierarchyLimits(view, in: transaction)
-    for (index, step) in steps.enumerated() { if let limits { steps[index].decision = try limits.keepingRoot(in: step) } }
+    for (index, step) in steps.enumerated() {
+      if let limits { steps[index].decision = try limits.keepingRoot(in: step) }
+    }
     var planned: [String: Record] = [:]
     var going: Set<String> = []
     for step in steps {
@@ -182,7 +218,9 @@ final class ZoneSharing {
     visible.planned = planned
     for (index, step) in steps.enumerated() {
       if let error = try sharingProblem(of: step, planned, going) { steps[index].decision = .failure(error) }
-      if plans[step.operation.recordName] == nil, let limits, let error = try problem(of: step, limits) { steps[index].decision = .failure(error) }
+      if plans[step.operation.recordName] == nil, let limits, let error = try problem(of: step, limits) {
+        steps[index].decision = .failure(error)
+      }
     }
   }
 
@@ -191,7 +229,8 @@ final class ZoneSharing {
   func judge(_ steps: inout [RecordExecution.Step], alongWith causes: [String: String]) throws {
     if causes.isEmpty { return }
     let limits = access == nil ? nil : HierarchyLimits(view, in: transaction)
-    let refused = Set(try causes.keys.sorted().filter { try limits?.mayDeleteAlong($0) == false }.compactMap { causes[$0] })
+    let refused = Set(
+      try causes.keys.sorted().filter { try limits?.mayDeleteAlong($0) == false }.compactMap { causes[$0] })
     let going = Set(causes.keys)
     for (index, step) in steps.enumerated() {
       if refused.contains(step.operation.recordName) { steps[index].decision = .failure(RecordError.shareAccessDenied) }
@@ -201,7 +240,9 @@ final class ZoneSharing {
 
   /// The error in sharing a record.
   /// - Parameter going: the records that the unit deletes.
-  private func sharingProblem(of step: RecordExecution.Step, _ planned: [String: Record], _ going: Set<String>) throws -> RecordError? {
+  private func sharingProblem(of step: RecordExecution.Step, _ planned: [String: Record], _ going: Set<String>) throws
+    -> RecordError?
+  {
     let share: StoredShare
     switch plans[step.operation.recordName] {
     case .create(let new, _)?: share = new
@@ -221,11 +262,15 @@ final class ZoneSharing {
     // A record that the caller does not see can't be deleted.
     case .success(.nothing), .failure: return nil
     case .success(.delete):
-      guard let earlier = step.existing?.record, try limits.now.mayWrite(earlier), try !limits.isRoot(name) else { return RecordError.shareAccessDenied }
+      guard let earlier = step.existing?.record, try limits.now.mayWrite(earlier), try !limits.isRoot(name) else {
+        return RecordError.shareAccessDenied
+      }
       return nil
     case .success(.save(let record)):
       let denied = visible.seesEverything ? RecordError.shareAccessDenied : Self.outside
-      if taken.contains(name) { return try visible.mayWrite(record) ? RecordError(.conflict, "record to insert already exists") : denied }
+      if taken.contains(name) {
+        return try visible.mayWrite(record) ? RecordError(.conflict, "record to insert already exists") : denied
+      }
       if let earlier = step.existing, !earlier.isDeleted {
         guard try limits.now.mayWrite(earlier.record) else { return RecordError.shareAccessDenied }
       } else if try !limits.isFree(name, step.existing) {
@@ -235,7 +280,9 @@ final class ZoneSharing {
     }
   }
 
-  private func problem(ofRoot root: String, _ operation: RecordOperation, _ planned: [String: Record]) throws -> RecordError? {
+  private func problem(ofRoot root: String, _ operation: RecordOperation, _ planned: [String: Record]) throws
+    -> RecordError?
+  {
     let stored = try transaction.record(named: root, in: zone.key).flatMap { $0.isDeleted ? nil : $0 }
     let record = planned[root] ?? stored?.record
     guard let record, record.recordType != ReservedName.shareRecordType else { return Self.notThere }
@@ -264,7 +311,9 @@ final class ZoneSharing {
   /// True when a saved share record is the answer to a participant's deletion.
   func isLeaving(_ name: String) -> Bool { if case .leave = plans[name] { true } else { false } }
 
-  func wrote(_ later: StoredRecord, replacing earlier: StoredRecord?) { writes.append(Write(earlier: earlier, later: later)) }
+  func wrote(_ later: StoredRecord, replacing earlier: StoredRecord?) {
+    writes.append(Write(earlier: earlier, later: later))
+  }
 
   /// Settles the shares that a unit wrote, after all of its records.
   /// - Returns: the root records that were written again, by name.
@@ -278,10 +327,13 @@ final class ZoneSharing {
       let name = write.later.record.recordName
       switch plans[name] {
       case .create(let share, let decision)?:
-        let root = try share.rootRecordName.flatMap { try shares.touchRoot($0, shortGUID: share.shortGUID, stamp: stamp) }
+        let root = try share.rootRecordName.flatMap {
+          try shares.touchRoot($0, shortGUID: share.shortGUID, stamp: stamp)
+        }
         if let root { again[root.record.recordName] = root }
         let settled = StoredShare(
-          name: name, rootRecordName: share.rootRecordName, shortGUID: root?.record.shortGUID ?? share.shortGUID, state: decision.state)
+          name: name, rootRecordName: share.rootRecordName, shortGUID: root?.record.shortGUID ?? share.shortGUID,
+          state: decision.state)
         try settle(settled, decision.memberships, write.later, by: shares)
       case .save(var share, let decision)?, .leave(var share, let decision)?:
         share.state = decision.state
@@ -290,7 +342,9 @@ final class ZoneSharing {
         var ended = share
         ended.state = nil
         try settle(ended, share.state?.stopping.memberships ?? [], write.later, by: shares)
-        if let root = try share.rootRecordName.flatMap({ try shares.touchRoot($0, shortGUID: share.shortGUID, stamp: stamp) }) {
+        if let root = try share.rootRecordName.flatMap({
+          try shares.touchRoot($0, shortGUID: share.shortGUID, stamp: stamp)
+        }) {
           again[root.record.recordName] = root
         }
       case nil: continue
@@ -299,7 +353,9 @@ final class ZoneSharing {
     return again
   }
 
-  private func settle(_ share: StoredShare, _ memberships: [MembershipChange], _ record: StoredRecord, by shares: ShareWriter) throws {
+  private func settle(
+    _ share: StoredShare, _ memberships: [MembershipChange], _ record: StoredRecord, by shares: ShareWriter
+  ) throws {
     try shares.settle(share, memberships, with: record)
   }
 }

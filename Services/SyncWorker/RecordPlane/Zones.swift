@@ -15,7 +15,8 @@ extension RecordPlaneCall {
     let finder = finder
     let zones = try await read { snapshot -> [StoredZone] in
       guard let row = try snapshot.database(database) else { return [] }
-      return try finder.zones(of: row, in: snapshot).map(\.row).filter { $0.zoneName != ReservedName.defaultZone }.sorted { $0.zoneName < $1.zoneName }
+      return try finder.zones(of: row, in: snapshot).map(\.row).filter { $0.zoneName != ReservedName.defaultZone }
+        .sorted { $0.zoneName < $1.zoneName }
     }
     // The documented call is a GET and answers `atomic`. The POST is what icloud.com and pyicloud send: it was never seen to answer it, and
     // pyicloud's strict model refuses a key it has not seen.
@@ -57,7 +58,8 @@ extension RecordPlaneCall {
       if case .success(let id) = zones[index], found[index] != nil || id.isDefault {
         ZoneDictionary.write(id, syncToken: found[index]?.shownSyncToken, to: &output)
       } else {
-        ZoneDictionary.writeError(RecordError.noZone(named: reference.zoneName), of: reference, defaultOwner: ownerRecordName, to: &output)
+        ZoneDictionary.writeError(
+          RecordError.noZone(named: reference.zoneName), of: reference, defaultOwner: ownerRecordName, to: &output)
       }
     }
     output.endArray()
@@ -70,7 +72,9 @@ extension RecordPlaneCall {
   func modifyZones(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
     let operations = try ZoneOperation.operations(of: json)
     if request.scope != .private {
-      let place = database.isPublic ? "The public database has one zone, _defaultZone" : "Zones of the shared database belong to their owners"
+      let place =
+        database.isPublic
+        ? "The public database has one zone, _defaultZone" : "Zones of the shared database belong to their owners"
       throw RecordError(.badRequest, "\(place): zones can be created and deleted only in the private database")
     }
     var plans: [ZoneModification.Plan] = []
@@ -78,7 +82,9 @@ extension RecordPlaneCall {
       plans.append(
         ZoneModification.Plan(
           operation: operation,
-          problem: operation.problem ?? (operation.zone.ownerRecordName ?? database.owner == database.owner ? nil : RecordError.noZone(named: operation.zone.zoneName))))
+          problem: operation.problem
+            ?? (operation.zone.ownerRecordName ?? database.owner == database.owner
+              ? nil : RecordError.noZone(named: operation.zone.zoneName))))
     }
     let schema = try await context.schemas.schema(of: database.container, database.environment)
     let modification = ZoneModification(
@@ -107,9 +113,11 @@ extension RecordPlaneCall {
       let zone = Zone.ID(zoneName: operation.zone.zoneName, ownerName: database.owner)
       switch result {
       case .changed(let stored, let sequence):
-        ZoneDictionary.write(zone, syncToken: SyncToken(.zone, incarnation: stored.incarnation, sequence: sequence).text, to: &output)
+        ZoneDictionary.write(
+          zone, syncToken: SyncToken(.zone, incarnation: stored.incarnation, sequence: sequence).text, to: &output)
       case .deleted: ZoneDictionary.writeDeleted(zone, to: &output)
-      case .failed(let error): ZoneDictionary.writeError(error, of: operation.zone, defaultOwner: ownerRecordName, to: &output)
+      case .failed(let error):
+        ZoneDictionary.writeError(error, of: operation.zone, defaultOwner: ownerRecordName, to: &output)
       }
     }
     output.endArray()
@@ -150,10 +158,14 @@ private struct ZoneModification: Sendable {
       switch earlier.flatMap({ index < $0.count ? $0[index] : nil }) {
       case .failed(let error): outcomes.append(.failed(error))
       case let item:
-        outcomes.append(try plan.problem.map { .failed($0) } ?? apply(plan.operation, repeating: item, besides: &liveCount, &effects, in: transaction))
+        outcomes.append(
+          try plan.problem.map { .failed($0) }
+            ?? apply(plan.operation, repeating: item, besides: &liveCount, &effects, in: transaction))
       }
     }
-    if earlier == nil { try key.put(RequestOutcome(at: making.stamp.timestamp, items: outcomes.map(\.item)), in: transaction) }
+    if earlier == nil {
+      try key.put(RequestOutcome(at: making.stamp.timestamp, items: outcomes.map(\.item)), in: transaction)
+    }
     return (outcomes, effects)
   }
 
@@ -161,7 +173,8 @@ private struct ZoneModification: Sendable {
   ///   - item: the request's earlier outcome; nil: the request is no repetition.
   ///   - liveCount: of the database's zones.
   private func apply(
-    _ operation: ZoneOperation, repeating item: RequestOutcome.Item?, besides liveCount: inout Int, _ effects: inout ZoneEffects,
+    _ operation: ZoneOperation, repeating item: RequestOutcome.Item?, besides liveCount: inout Int,
+    _ effects: inout ZoneEffects,
     in transaction: any ShardTransaction
   ) throws -> Outcome {
     let isRepeated = item != nil
@@ -186,7 +199,9 @@ private struct ZoneModification: Sendable {
       return .changed(zone, upTo: zone.sequence)
     case .delete:
       if isRepeated { return .deleted }
-      guard let row, let existing, !existing.isDeleted else { return .failed(RecordError.noZone(named: operation.zone.zoneName)) }
+      guard let row, let existing, !existing.isDeleted else {
+        return .failed(RecordError.noZone(named: operation.zone.zoneName))
+      }
       let commit = try ending.begin(in: row, transaction)
       try commit.end(existing, as: .deleted)
       effects.add(try commit.finish())

@@ -32,22 +32,31 @@ struct ForwardResult: Sendable {
   /// Notes a change that no owner takes: a problem for the event and, compacted per object, a loss for the journal.
   mutating func lose(_ change: HistoryChange, _ timestamp: Int64, _ zone: Zone.ID?, _ reason: String) {
     if named.insert(change.objectID).inserted {
-      problems.append(MirroringProblem(recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: reason, cause: .zoneEnded))
+      problems.append(
+        MirroringProblem(
+          recordName: change.objectID, entity: change.entity, code: .zoneNotFound, reason: reason, cause: .zoneEnded))
     }
     let edit = Stamp(timestamp: timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID)
     if let index = places[change.objectID] {
       let earlier = losses[index].loss
       losses[index].loss = ConflictLoss(
-        kind: .unexported, objectID: change.objectID, entity: change.entity, lost: HeldChanges.compacted(earlier.lost + [change]), edit: edit)
+        kind: .unexported, objectID: change.objectID, entity: change.entity,
+        lost: HeldChanges.compacted(earlier.lost + [change]), edit: edit)
     } else {
       places[change.objectID] = losses.count
-      losses.append((ConflictLoss(kind: .unexported, objectID: change.objectID, entity: change.entity, lost: [change], edit: edit), zone ?? Self.nowhere))
+      losses.append(
+        (
+          ConflictLoss(kind: .unexported, objectID: change.objectID, entity: change.entity, lost: [change], edit: edit),
+          zone ?? Self.nowhere
+        ))
     }
   }
 
   mutating func note(unreadable number: Int64) {
     problems.append(
-      MirroringProblem(recordName: mirror.identifier, entity: "", code: .internalError, reason: "transaction \(number) can't be read", cause: .damaged))
+      MirroringProblem(
+        recordName: mirror.identifier, entity: "", code: .internalError, reason: "transaction \(number) can't be read",
+        cause: .damaged))
   }
 
   /// Adds the figures and problems of an owner's export. The guest keeps changes that the export gave up until the home
@@ -67,7 +76,8 @@ struct ForwardResult: Sendable {
     let told = Array(problems.prefix(ExportProgress.problemLimit))
     let event = StoredEvent(
       identifier: identifier, kind: .export, startedAt: now, endedAt: now, succeeded: told.isEmpty,
-      errorJSON: told.isEmpty ? nil : MirrorErrors.partialFailure(told), savedCount: savedCount, deletedCount: deletedCount)
+      errorJSON: told.isEmpty ? nil : MirrorErrors.partialFailure(told), savedCount: savedCount,
+      deletedCount: deletedCount)
     return try transaction.put(event, of: mirror.key)
   }
 }

@@ -43,7 +43,9 @@ package struct GuestCall {
     case .fetchChanges: return try await call.fetchChanges().telling(hasKept: call.hasKept())
     case .forget:
       // The home must take all that the guest keeps before the guest goes.
-      if try await call.locate().quarantinedCount > 0 { throw RecordError(.conflict, "the guest holds changes that its home has not written down") }
+      if try await call.locate().quarantinedCount > 0 {
+        throw RecordError(.conflict, "the guest holds changes that its home has not written down")
+      }
       return nil
     default: return nil
     }
@@ -60,19 +62,26 @@ package struct GuestCall {
 extension StoreCall {
   /// Makes the guest, or gives it the home's current model. A user who never had access to the database gets `missing`.
   fileprivate func makeGuest(_ home: GuestRequest.Store) async throws(RecordError) {
-    @Sendable func isCurrent(_ mirror: StoredMirror) -> Bool { mirror.modelHash == home.modelHash && mirror.configuration == home.configuration }
+    @Sendable func isCurrent(_ mirror: StoredMirror) -> Bool {
+      mirror.modelHash == home.modelHash && mirror.configuration == home.configuration
+    }
     let isMade = try await read { snapshot in
-      guard let database = try snapshot.database(request.database), try !snapshot.members(user, of: database.key).isEmpty else { throw missing }
+      guard let database = try snapshot.database(request.database),
+        try !snapshot.members(user, of: database.key).isEmpty
+      else { throw missing }
       return try snapshot.mirror(rowIdentifier, in: database.key).map(isCurrent) ?? false
     }
     if isMade { return }
     let at = now
     try await value(
       of: store.enqueue { transaction in
-        guard let database = try transaction.database(request.database), try !transaction.members(user, of: database.key).isEmpty else { throw missing }
+        guard let database = try transaction.database(request.database),
+          try !transaction.members(user, of: database.key).isEmpty
+        else { throw missing }
         guard var mirror = try transaction.mirror(rowIdentifier, in: database.key) else {
           let mirror = try transaction.makeMirror(
-            rowIdentifier, in: database.key, userRecordName: user, scope: .shared, modelHash: home.modelHash, configuration: home.configuration,
+            rowIdentifier, in: database.key, userRecordName: user, scope: .shared, modelHash: home.modelHash,
+            configuration: home.configuration,
             deviceName: home.deviceName, createdAt: at)
           var state = StoredSyncState()
           state.sinceSequence = database.sequence
@@ -82,7 +91,9 @@ extension StoreCall {
         var state = try transaction.syncState(of: mirror.key)
         state.changeModel(of: mirror)
         _ = try transaction.retryUnimported(nil, of: mirror.key, at: at)
-        (mirror.modelHash, mirror.configuration, mirror.deviceName) = (home.modelHash, home.configuration, home.deviceName)
+        (mirror.modelHash, mirror.configuration, mirror.deviceName) = (
+          home.modelHash, home.configuration, home.deviceName
+        )
         try transaction.update(mirror)
         try transaction.put(state, of: mirror.key)
       })
@@ -98,7 +109,9 @@ extension StoreCall {
 
   fileprivate func locateObjects() async throws(RecordError) -> PlaneAnswer {
     let asked: LocateObjects = try decodedBody()
-    guard asked.objectIDs.count <= LocateObjects.limit else { throw RecordError(.badRequest, "objectIDs: at most \(LocateObjects.limit) at once") }
+    guard asked.objectIDs.count <= LocateObjects.limit else {
+      throw RecordError(.badRequest, "objectIDs: at most \(LocateObjects.limit) at once")
+    }
     let found = try await read { snapshot -> LocatedObjects in
       guard let mirror = try visitor(in: snapshot) else { return LocatedObjects() }
       let locator = try ObjectLocator(of: mirror, in: snapshot)
@@ -107,7 +120,9 @@ extension StoreCall {
       func place(_ zoneName: String, isLost: Bool) -> Int {
         if let known = places[zoneName] { return known }
         found.zones.append(
-          LocatedObjects.Zone(zoneName: zoneName, mayWrite: !isLost && guest.access[zoneName]?.mayWrite(root: nil) == true, isLost: isLost))
+          LocatedObjects.Zone(
+            zoneName: zoneName, mayWrite: !isLost && guest.access[zoneName]?.mayWrite(root: nil) == true, isLost: isLost
+          ))
         places[zoneName] = found.zones.count - 1
         return found.zones.count - 1
       }
@@ -117,16 +132,23 @@ extension StoreCall {
           var (mayRead, mayWrite) = (true, access.mayWrite(root: nil))
           // Within a hierarchy the record itself decides.
           if access.roots != nil {
-            guard let record = try locator.source(in: zone).row(named: name)?.record, let visible = guest.visible(in: zone, snapshot) else { continue }
+            guard let record = try locator.source(in: zone).row(named: name)?.record,
+              let visible = guest.visible(in: zone, snapshot)
+            else { continue }
             (mayRead, mayWrite) = (try visible.mayRead(record), try visible.mayWrite(record))
           }
           guard mayRead else { continue }
           let isTombstone = try locator.isTombstone(name)
           found.objects.append(
             LocatedObjects.Object(
-              objectID: name, zone: place(zone.zoneName, isLost: false), isTombstone: isTombstone, mayWrite: mayWrite, hasLeft: try locator.hasLeft(name)))
-        } else if let zoneName = try locator.lostZone(of: name), try guest.knew(name, in: zoneName, of: mirror.databaseKey, snapshot) {
-          found.objects.append(LocatedObjects.Object(objectID: name, zone: place(zoneName, isLost: true), isTombstone: false, mayWrite: false, hasLeft: false))
+              objectID: name, zone: place(zone.zoneName, isLost: false), isTombstone: isTombstone, mayWrite: mayWrite,
+              hasLeft: try locator.hasLeft(name)))
+        } else if let zoneName = try locator.lostZone(of: name),
+          try guest.knew(name, in: zoneName, of: mirror.databaseKey, snapshot)
+        {
+          found.objects.append(
+            LocatedObjects.Object(
+              objectID: name, zone: place(zoneName, isLost: true), isTombstone: false, mayWrite: false, hasLeft: false))
         }
       }
       return found
@@ -138,13 +160,16 @@ extension StoreCall {
     let list = try await read { snapshot -> GuestZoneList in
       guard let database = try snapshot.database(request.database) else { return GuestZoneList(zones: []) }
       let guest = try GuestZones(of: user, in: database.key, snapshot)
-      let lost = Dictionary(grouping: guest.members.filter { !$0.isFormer && guest.hasLost($0.zoneName) }, by: \.zoneName).sorted { $0.key < $1.key }
+      let lost = Dictionary(
+        grouping: guest.members.filter { !$0.isFormer && guest.hasLost($0.zoneName) }, by: \.zoneName
+      ).sorted { $0.key < $1.key }
       return GuestZoneList(
         zones: try guest.zones(in: database.key, snapshot).map { zone in
           GuestZoneList.Zone(
             zoneName: zone.zoneName, shareNames: guest.access[zone.zoneName]?.members.map(\.shareName) ?? [],
             recordCount: try guest.visible(in: zone, snapshot)?.recordCount() ?? 0)
-        }, lost: lost.map { GuestZoneList.Zone(zoneName: $0.key, shareNames: $0.value.map(\.shareName), recordCount: 0) })
+        },
+        lost: lost.map { GuestZoneList.Zone(zoneName: $0.key, shareNames: $0.value.map(\.shareName), recordCount: 0) })
     }
     return try encodedAnswer(list)
   }

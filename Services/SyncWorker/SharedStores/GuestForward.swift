@@ -28,15 +28,18 @@ extension StoreCall {
     }
     try await date(&transactions, of: mirror)
     let run = ExportRun(
-      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema, context: context, quota: await ownersQuota(),
+      mirrorKey: mirror.key, shard: store.shard, database: request.database, model: model, schema: schema,
+      context: context, quota: await ownersQuota(),
       recent: Dictionary(
-        transactions.map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $0.encoded())) }, uniquingKeysWith: { first, _ in first }))
+        transactions.map { ($0.transactionID, RecentTransaction(transaction: $0, payload: $0.encoded())) },
+        uniquingKeysWith: { first, _ in first }))
     let saved = transactions
     let at = now
     let index = model.index
     @Sendable func row(_ transaction: HistoryTransaction) -> SavedRow {
       SavedRow(
-        transactionID: transaction.transactionID, author: transaction.author, payload: transaction.encoded(), isEncrypted: index.isEncrypted(transaction.changes),
+        transactionID: transaction.transactionID, author: transaction.author, payload: transaction.encoded(),
+        isEncrypted: index.isEncrypted(transaction.changes),
         assets: transaction.assets)
     }
     let append = store.enqueue { transaction -> (last: Int64, since: Int64, event: Int64) in
@@ -61,7 +64,8 @@ extension StoreCall {
         throw Self.wasRemoved
       }
     }
-    let export = throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
+    let export =
+      throttledUntil(mirror) == nil ? store.enqueue { transaction in try run.callAsFunction(transaction) } : nil
     startNext()
     let followed = await follow(export, of: mirror, waits: true)
     let appended = try await value(of: append)
@@ -75,7 +79,8 @@ extension StoreCall {
   }
 
   /// The guest was reset or removed during the request. The error must not suggest that its user has lost access.
-  private static let wasRemoved = RecordError(.tryAgainLater, "the guest was reset or removed while the request was under way", retryAfter: 1)
+  private static let wasRemoved = RecordError(
+    .tryAgainLater, "the guest was reset or removed while the request was under way", retryAfter: 1)
 
   /// Returns the pieces under which a transaction is looked up and stored: the transaction, and one piece for each
   /// object that an earlier delivery lacked because the home found only later that it is in this database.
@@ -87,7 +92,8 @@ extension StoreCall {
     return [sent]
       + late.keys.sorted().map { name in
         var piece = HistoryTransaction(
-          transactionID: "\(sent.transactionID)\u{1f}\(name)", timestamp: sent.timestamp, author: sent.author, changes: late[name] ?? [])
+          transactionID: "\(sent.transactionID)\u{1f}\(name)", timestamp: sent.timestamp, author: sent.author,
+          changes: late[name] ?? [])
         piece.edit = sent.edit
         return piece
       }
@@ -99,8 +105,10 @@ extension StoreCall {
     let last = try await read { snapshot in try snapshot.database(key: mirror.databaseKey)?.sequence ?? 0 }
     for index in transactions.indices {
       guard let edit = transactions[index].edit else { continue }
-      let known = progress?.position(at: transactions[index].timestamp, storeSetUpAt: mirror.createdAt) ?? mirror.importedSequence
-      transactions[index].edit = HistoryTransaction.Edit(base: edit.base < 0 ? known : min(edit.base, last), time: edit.time)
+      let known =
+        progress?.position(at: transactions[index].timestamp, storeSetUpAt: mirror.createdAt) ?? mirror.importedSequence
+      transactions[index].edit = HistoryTransaction.Edit(
+        base: edit.base < 0 ? known : min(edit.base, last), time: edit.time)
     }
   }
 
@@ -109,7 +117,9 @@ extension StoreCall {
   ///   - time: when the first transaction was appended (milliseconds since 1970). Another worker with another clock may
   ///     have exported it: only the figures depend on that, because the guest keeps the changes that are given up.
   ///   - number: of the last event before that, 0 when unknown.
-  private func outcome(of mirror: StoredMirror, since time: Int64, after number: Int64) async throws(RecordError) -> ForwardOutcome {
+  private func outcome(of mirror: StoredMirror, since time: Int64, after number: Int64) async throws(RecordError)
+    -> ForwardOutcome
+  {
     try await read { snapshot in
       var outcome = ForwardOutcome()
       let events = try snapshot.events(of: mirror.key, after: number, kind: .export, limit: 2 * StoredEvent.keptCount)

@@ -70,7 +70,8 @@ struct ForwardOutcome: Codable, Sendable {
         default: .other
         }
       return MirroringProblem(
-        recordName: recordName, entity: entity, code: code, cocoaErrorCode: cocoaErrorCode.flatMap(CocoaErrorCode.init(rawValue:)), reason: reason, cause: cause)
+        recordName: recordName, entity: entity, code: code,
+        cocoaErrorCode: cocoaErrorCode.flatMap(CocoaErrorCode.init(rawValue:)), reason: reason, cause: cause)
     }
   }
 

@@ -39,7 +39,10 @@ extension StoreCall {
         // Dropped because a payload that can't be decoded names no object to look for.
         let name = payload.flatMap { try? HistoryTransaction(decoding: $0) }?.changes.last?.objectID ?? row.name
         let zoneName = try locator.zone(of: name)?.zoneName ?? locator.lostZone(of: name) ?? ""
-        page.rows.append(HeldChangesPage.Row(key: row.key, name: row.name, attempts: row.attempts, cause: row.cause, zoneName: zoneName, payload: payload))
+        page.rows.append(
+          HeldChangesPage.Row(
+            key: row.key, name: row.name, attempts: row.attempts, cause: row.cause, zoneName: zoneName, payload: payload
+          ))
         byteCount += payload?.count ?? 0
       }
       return page
@@ -56,7 +59,9 @@ extension StoreCall {
       let mirror = try mirror(in: transaction)
       for row in asked.rows {
         // A row that was tried again in the meantime has other content.
-        guard let current = try transaction.quarantined(row.name, of: mirror.key), current.key == row.key, current.attempts == row.attempts else { continue }
+        guard let current = try transaction.quarantined(row.name, of: mirror.key), current.key == row.key,
+          current.attempts == row.attempts
+        else { continue }
         try transaction.removeQuarantined(row.name, of: mirror.key)
       }
     }
@@ -71,7 +76,9 @@ extension StoreCall {
       let mirror = try mirror(in: snapshot)
       if mirror.quarantinedCount == 0 { return false }
       var last: Int64 = 0
-      while case let rows = try snapshot.quarantined(of: mirror.key, afterKey: last, limit: Self.heldLimit), let end = rows.last {
+      while case let rows = try snapshot.quarantined(of: mirror.key, afterKey: last, limit: Self.heldLimit),
+        let end = rows.last
+      {
         if rows.contains(where: { KeptChanges.isName($0.name) }) { return true }
         last = end.key
       }
@@ -86,7 +93,8 @@ extension SharedHome {
   func collect(from owner: String, all: Bool = false, into store: any ShardStore) async throws(RecordError) {
     var last: Int64 = 0
     while true {
-      let page = try await ask(owner, .listHeld, query: ["after": String(last), "all": String(all)]).decoded(as: HeldChangesPage.self)
+      let page = try await ask(owner, .listHeld, query: ["after": String(last), "all": String(all)]).decoded(
+        as: HeldChangesPage.self)
       if !page.rows.isEmpty {
         try await journal(page.rows, of: owner, into: store)
         let rows = page.rows.map { AcknowledgeHeld.Row(key: $0.key, name: $0.name, attempts: $0.attempts) }
@@ -103,14 +111,18 @@ extension SharedHome {
     }
   }
 
-  private func journal(_ rows: [HeldChangesPage.Row], of owner: String, into store: any ShardStore) async throws(RecordError) {
+  private func journal(_ rows: [HeldChangesPage.Row], of owner: String, into store: any ShardStore)
+    async throws(RecordError)
+  {
     let (mirror, now) = (mirror, context.clock.now)
     do {
       try await store.enqueue { transaction in
         let journal = ConflictJournal(transaction: transaction, databaseKey: mirror.databaseKey, now: now)
         for row in rows {
           // Dropped because an unreadable payload can't be kept; the owner's log has it.
-          guard let payload = row.payload, let held = try? HistoryTransaction(decoding: payload), let last = held.changes.last else { continue }
+          guard let payload = row.payload, let held = try? HistoryTransaction(decoding: payload),
+            let last = held.changes.last
+          else { continue }
           let loss = ConflictLoss(
             kind: KeptChanges.kind(of: row.cause), objectID: last.objectID, entity: last.entity, lost: held.changes,
             edit: Stamp(timestamp: held.timestamp, userRecordName: mirror.userRecordName, deviceID: mirror.deviceID))

@@ -31,7 +31,8 @@ package protocol Owners: Sendable {
   /// Returns the JSON array that answers `ResolveShortGUIDs`.
   func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8]
   /// - Throws: `TRY_AGAIN_LATER` when the share service is away and no earlier list is known.
-  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList
+  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment)
+    async throws(RecordError) -> SharedOwnerList
   /// The number of shards; nil while unknown.
   var shardCount: Int? { get }
 }
@@ -66,13 +67,16 @@ package final class OwnersByBus: Owners {
 
   package var shardCount: Int? { cluster.current.flatMap { $0.shardCount > 0 ? $0.shardCount : nil } }
 
-  package func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
+  package func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError)
+    -> PlaneAnswer
+  {
     let database = request.request.database
     let isAway = away.withLock { $0[database].map { $0 > .now } ?? false }
     let answer: Answer<DatabaseRequest.Reply>
     do {
       // An earlier call waited in vain: this one keeps time for the other owners.
-      answer = try await calls.ask(request, body: body, holderOf: database, within: isAway ? min(limit, Self.shortWait) : limit)
+      answer = try await calls.ask(
+        request, body: body, holderOf: database, within: isAway ? min(limit, Self.shortWait) : limit)
     } catch {
       // A call with too little time left proves nothing about the owner.
       guard isAway || limit >= Self.shortWait else { throw error }
@@ -93,12 +97,16 @@ package final class OwnersByBus: Owners {
   }
 
   /// Asks every time, so that an invitation just accepted counts. The last list holds while the share service is away.
-  package func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
+  package func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment)
+    async throws(RecordError) -> SharedOwnerList
+  {
     let key = Key(user: userRecordName, container: container, environment: environment)
     do {
       let message = FetchSharedZones(userRecordName: userRecordName, container: container, environment: environment)
       let owners = try await bus.call(message, to: .role(.share), within: Self.deadline).owners.map { owner in
-        SharedOwner(name: owner.owner, isActive: owner.zones.contains(where: \.isActive), sequence: owner.zones.map(\.sequence).max() ?? 0)
+        SharedOwner(
+          name: owner.owner, isActive: owner.zones.contains(where: \.isActive),
+          sequence: owner.zones.map(\.sequence).max() ?? 0)
       }
       known.withLock { known in
         if known.count >= Self.limit { known.removeAll() }
@@ -107,7 +115,9 @@ package final class OwnersByBus: Owners {
       return SharedOwnerList(owners: owners)
     } catch {
       guard let last = known.withLock({ $0[key] }) else {
-        throw RecordError(.tryAgainLater, "The zones that are shared with the user are not known at the moment", retryAfter: RetryPlan.retryAfterSeconds)
+        throw RecordError(
+          .tryAgainLater, "The zones that are shared with the user are not known at the moment",
+          retryAfter: RetryPlan.retryAfterSeconds)
       }
       return SharedOwnerList(owners: last, isCurrent: false)
     }
@@ -118,9 +128,15 @@ package final class OwnersByBus: Owners {
 struct NoOwners: Owners {
   var shardCount: Int? { nil }
 
-  func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer { throw Self.alone }
-  func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] { throw Self.alone }
-  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment) async throws(RecordError) -> SharedOwnerList {
+  func ask(_ request: GuestRequest, body: [UInt8], within limit: Duration) async throws(RecordError) -> PlaneAnswer {
+    throw Self.alone
+  }
+  func resolve(_ message: ResolveShortGUIDs, within limit: Duration) async throws(RecordError) -> [UInt8] {
+    throw Self.alone
+  }
+  func owners(sharingWith userRecordName: String, _ container: ContainerID, _ environment: Environment)
+    async throws(RecordError) -> SharedOwnerList
+  {
     SharedOwnerList(owners: [])
   }
 

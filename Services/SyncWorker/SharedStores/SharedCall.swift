@@ -39,7 +39,8 @@ struct SharedHome: Sendable {
 
   /// - Parameter deadline: of all questions together.
   init(
-    mirror: StoredMirror, database: DatabaseID, context: SharedContext, baseURL: String = "", standing: UserStanding? = nil,
+    mirror: StoredMirror, database: DatabaseID, context: SharedContext, baseURL: String = "",
+    standing: UserStanding? = nil,
     deadline: ContinuousClock.Instant = .now + patience
   ) {
     self.mirror = mirror
@@ -70,7 +71,8 @@ struct SharedHome: Sendable {
 
   /// - Parameter requestID: of the client's request, when repetitions must get the same answer.
   func ask(
-    _ owner: String, _ route: StoreRoute, item: String = "", query: [String: String] = [:], body: [UInt8] = [], requestID: String? = nil
+    _ owner: String, _ route: StoreRoute, item: String = "", query: [String: String] = [:], body: [UInt8] = [],
+    requestID: String? = nil
   ) async throws(RecordError) -> PlaneAnswer {
     try await ask(owner, .store(route, of: mirror.identifier, item: item), query, body, requestID, of: store)
   }
@@ -83,7 +85,9 @@ struct SharedHome: Sendable {
   }
 
   /// Asks the record plane of an owner in the user's name.
-  func ask(_ owner: String, _ route: RecordRoute, body: [UInt8], requestID: String? = nil) async throws(RecordError) -> PlaneAnswer {
+  func ask(_ owner: String, _ route: RecordRoute, body: [UInt8], requestID: String? = nil) async throws(RecordError)
+    -> PlaneAnswer
+  {
     try await ask(owner, .record(route), [:], body, requestID, of: nil)
   }
 
@@ -92,11 +96,15 @@ struct SharedHome: Sendable {
   }
 
   private func ask(
-    _ owner: String, _ route: DatabaseRoute, _ query: [String: String], _ body: [UInt8], _ requestID: String?, of store: GuestRequest.Store?
+    _ owner: String, _ route: DatabaseRoute, _ query: [String: String], _ body: [UInt8], _ requestID: String?,
+    of store: GuestRequest.Store?
   ) async throws(RecordError) -> PlaneAnswer {
     let request = DatabaseRequest(
-      route, query: query, database: DatabaseID(container: database.container, environment: database.environment, owner: owner), scope: .shared,
-      caller: Caller(userRecordName: user, standing: standing), requestID: requestID.map { $0 + "/" + owner } ?? context.random.uuid(), baseURL: baseURL)
+      route, query: query,
+      database: DatabaseID(container: database.container, environment: database.environment, owner: owner),
+      scope: .shared,
+      caller: Caller(userRecordName: user, standing: standing),
+      requestID: requestID.map { $0 + "/" + owner } ?? context.random.uuid(), baseURL: baseURL)
     return try await context.owners.ask(GuestRequest(request, of: store), body: body, within: remaining)
   }
 }
@@ -135,12 +143,15 @@ extension RecordError {
   var isAbsence: Bool { code == .notFound || code == .zoneNotFound }
 
   /// A refusal of forwarded changes: they connect zones, or belong to no shared object.
-  var isRefusedGraph: Bool { code == .badRequest && (cocoaErrorCode == .mirroring || cocoaErrorCode == .noZoneAssigned) }
+  var isRefusedGraph: Bool {
+    code == .badRequest && (cocoaErrorCode == .mirroring || cocoaErrorCode == .noZoneAssigned)
+  }
 
   /// The error for a client that can't do anything about it.
   var asAway: RecordError {
     if code.row.isRetryable { return self }
-    return RecordError(.tryAgainLater, "An owner's database is not available now: \(reason)", retryAfter: Self.awaySeconds)
+    return RecordError(
+      .tryAgainLater, "An owner's database is not available now: \(reason)", retryAfter: Self.awaySeconds)
   }
 
   private static let awaySeconds = 5
@@ -159,7 +170,9 @@ package struct SharedCall: Sendable {
 
   /// Answers the calls that differ from those on other stores.
   /// - Returns: nil for a call that is answered as for any store.
-  package func respond(to route: StoreRoute, _ item: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer? {
+  package func respond(to route: StoreRoute, _ item: String, startNext: @Sendable () -> Void) async throws(RecordError)
+    -> PlaneAnswer?
+  {
     switch route {
     case .forget: return try await forget(startNext: startNext)
     case .reset: return try await reset(startNext: startNext)
@@ -179,18 +192,23 @@ package struct SharedCall: Sendable {
     case .shareObjects: throw Self.refusesSharing
     case .acceptShares: return try await accept()
     case .purgeZone: return try await leave()
-    case .setUp, .fetchHistory, .fetchConsumers, .registerConsumer, .removeConsumer, .fetchEvents, .listConflicts, .moveObjects, .resumeZone: return nil
+    case .setUp, .fetchHistory, .fetchConsumers, .registerConsumer, .removeConsumer, .fetchEvents, .listConflicts,
+      .moveObjects, .resumeZone:
+      return nil
     }
   }
 
-  private static let refusesResolving = RecordError(.badRequest, "A shared store's conflicts need no decision: restore the loss instead")
+  private static let refusesResolving = RecordError(
+    .badRequest, "A shared store's conflicts need no decision: restore the loss instead")
   private static let refusesSharing = RecordError(
-    .badRequest, "objectIDs: only owners share the objects of a shared store; share objects of the private database", cocoaErrorCode: .mirroring)
+    .badRequest, "objectIDs: only owners share the objects of a shared store; share objects of the private database",
+    cocoaErrorCode: .mirroring)
 
   func home() async throws(RecordError) -> SharedHome { home(of: try await call.locate()) }
 
   func home(of mirror: StoredMirror) -> SharedHome {
     SharedHome(
-      mirror: mirror, database: call.request.database, context: context, baseURL: call.request.baseURL, standing: call.request.caller.standing)
+      mirror: mirror, database: call.request.database, context: context, baseURL: call.request.baseURL,
+      standing: call.request.caller.standing)
   }
 }

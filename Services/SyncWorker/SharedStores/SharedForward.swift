@@ -76,10 +76,14 @@ package struct SharedForward: Sendable {
     }
     let schema = try await context.schemas.schema(of: backlog.database.container, backlog.database.environment)
     guard let model = schema.mirrorModels[mirror.modelHash] else {
-      context.log.warning("a shared store's model is unknown; the store is not forwarded until it is set up again", ["mirror": .integer(mirrorKey)])
+      context.log.warning(
+        "a shared store's model is unknown; the store is not forwarded until it is set up again",
+        ["mirror": .integer(mirrorKey)])
       return nil
     }
-    let home = SharedHome(mirror: mirror, database: backlog.database, context: context, deadline: deadline ?? .now + SharedHome.exportPatience)
+    let home = SharedHome(
+      mirror: mirror, database: backlog.database, context: context,
+      deadline: deadline ?? .now + SharedHome.exportPatience)
     let names = Set(backlog.outgoing.lazy.flatMap(\.transaction.changes).flatMap(\.names))
     let (places, away) = try await home.located(names.sorted())
     let parts = SharedParts(backlog.outgoing, places, isComplete: away.isEmpty, model: model.index)
@@ -105,24 +109,32 @@ package struct SharedForward: Sendable {
         told.error = error
       }
       // Dropped because without the token only a wait for the owner's writes is lost.
-      if let token = outcome.syncToken.flatMap({ try? SyncToken($0, as: .database) }) { told.written[owner] = SyncToken(.importBatch, token.positions) }
+      if let token = outcome.syncToken.flatMap({ try? SyncToken($0, as: .database) }) {
+        told.written[owner] = SyncToken(.importBatch, token.positions)
+      }
       // Dropped because the guest keeps the changes until the next import asks again.
       if outcome.hasKept { try? await home.collect(from: owner, into: store) }
     }
     told.waiting = Set(held.keys.map { parts.outgoing[$0].number })
     // When all parts waited before and still wait, there is nothing to commit.
     if backlog.isFull, held.count == parts.outgoing.count {
-      throw Unreached(owners: told.behind, error: told.error ?? RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1))
+      throw Unreached(
+        owners: told.behind, error: told.error ?? RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1))
     }
     return try await commit(result, parts.outgoing, held, told, through: backlog)
   }
 
   private func backlog(in snapshot: any ShardSnapshot) throws -> Backlog? {
-    guard let mirror = try snapshot.mirror(key: mirrorKey), let database = try snapshot.database(key: mirror.databaseKey) else { return nil }
-    var backlog = Backlog(mirror: mirror, database: database.id, end: max(mirror.exportedTransactionNumber, mirror.purgedTransactionNumber))
+    guard let mirror = try snapshot.mirror(key: mirrorKey),
+      let database = try snapshot.database(key: mirror.databaseKey)
+    else { return nil }
+    var backlog = Backlog(
+      mirror: mirror, database: database.id, end: max(mirror.exportedTransactionNumber, mirror.purgedTransactionNumber))
     let (waiting, isAll, damaged) = try WaitingParts.read(of: mirror, in: snapshot)
     if !damaged.isEmpty {
-      context.log.error("changes that wait for an owner can't be read", ["mirror": .integer(mirrorKey), "transaction": .integer(damaged[0])])
+      context.log.error(
+        "changes that wait for an owner can't be read",
+        ["mirror": .integer(mirrorKey), "transaction": .integer(damaged[0])])
     }
     backlog.outgoing = waiting
     guard isAll else {
@@ -132,16 +144,20 @@ package struct SharedForward: Sendable {
     }
     let rows: [StoredTransaction]
     do {
-      rows = try snapshot.transactions(of: mirror.key, after: backlog.end, limit: Self.transactionLimit, byteLimit: Self.byteLimit)
+      rows = try snapshot.transactions(
+        of: mirror.key, after: backlog.end, limit: Self.transactionLimit, byteLimit: Self.byteLimit)
     } catch StoreError.corrupt(let reason) {
-      context.log.error("a history transaction is damaged", ["mirror": .integer(mirrorKey), "transaction": .integer(backlog.end + 1), "reason": .text(reason)])
+      context.log.error(
+        "a history transaction is damaged",
+        ["mirror": .integer(mirrorKey), "transaction": .integer(backlog.end + 1), "reason": .text(reason)])
       backlog.end += 1
       backlog.unreadable = [backlog.end]
       return backlog
     }
     for row in rows {
       do {
-        backlog.outgoing.append(OutgoingTransaction(number: row.number, transaction: try HistoryTransaction(decoding: row.payload)))
+        backlog.outgoing.append(
+          OutgoingTransaction(number: row.number, transaction: try HistoryTransaction(decoding: row.payload)))
       } catch {
         // Dropped because the event tells of it.
         backlog.unreadable.append(row.number)
@@ -155,7 +171,8 @@ package struct SharedForward: Sendable {
   private func offer(_ assets: [Asset]) throws(RecordError) {
     if assets.isEmpty { return }
     do throws(AssetError) {
-      _ = try context.object.assets.offer(Array(Set(assets)), of: store.shard, until: AssetLifetime.uploadExpiry(at: context.clock.now))
+      _ = try context.object.assets.offer(
+        Array(Set(assets)), of: store.shard, until: AssetLifetime.uploadExpiry(at: context.clock.now))
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
@@ -163,12 +180,15 @@ package struct SharedForward: Sendable {
 
   /// - Parameter held: indices of the waiting changes, by index of the transaction in `outgoing`.
   private func commit(
-    _ result: ForwardResult, _ outgoing: [OutgoingTransaction], _ held: [Int: [Int]], _ told: Outcome, through backlog: Backlog
+    _ result: ForwardResult, _ outgoing: [OutgoingTransaction], _ held: [Int: [Int]], _ told: Outcome,
+    through backlog: Backlog
   ) async throws -> Outcome {
     let identifier = context.random.uuid()
     let now = context.clock.now
     let outcome = try await store.enqueue { transaction -> Outcome? in
-      guard var mirror = try transaction.mirror(key: mirrorKey), mirror.incarnation == backlog.mirror.incarnation else { return nil }
+      guard var mirror = try transaction.mirror(key: mirrorKey), mirror.incarnation == backlog.mirror.incarnation else {
+        return nil
+      }
       // Another run has forwarded the same batch in the meantime and told of it.
       let isCurrent = mirror.exportedTransactionNumber == backlog.mirror.exportedTransactionNumber
       guard try isCurrent && outgoing.allSatisfy({ try WaitingParts.isCurrent($0, mirror, in: transaction) }) else {
@@ -186,7 +206,9 @@ package struct SharedForward: Sendable {
         outcome.retryAt = min(dueAt, outcome.retryAt ?? dueAt)
       }
       if let event = try result.store(identifier, of: mirror, in: transaction) {
-        let exported = RecentExports.Run(after: backlog.mirror.exportedTransactionNumber, through: backlog.end, eventNumber: event, eventIdentifier: identifier)
+        let exported = RecentExports.Run(
+          after: backlog.mirror.exportedTransactionNumber, through: backlog.end, eventNumber: event,
+          eventIdentifier: identifier)
         context.object.recentExports.note(exported, of: MirrorID(shard: store.shard, key: mirrorKey))
       }
       outcome.moreComing = backlog.end < mirror.lastTransactionNumber
@@ -224,7 +246,8 @@ private struct PartSending: Sendable {
     var rest = (parts.parts[owner] ?? [])[...]
     while !rest.isEmpty, outcome.error == nil {
       var (chunk, byteCount) = ([SharedParts.Part](), 0)
-      while let next = rest.first, chunk.isEmpty || (chunk.count < Self.transactionLimit && byteCount < Self.byteLimit) {
+      while let next = rest.first, chunk.isEmpty || (chunk.count < Self.transactionLimit && byteCount < Self.byteLimit)
+      {
         byteCount += parts.transaction(next).encoded().count
         chunk.append(next)
         rest = rest.dropFirst()
@@ -251,7 +274,9 @@ private struct PartSending: Sendable {
     }
   }
 
-  private func send(_ transactions: [HistoryTransaction], to owner: String, _ outcome: inout Outcome) async throws(RecordError) {
+  private func send(_ transactions: [HistoryTransaction], to owner: String, _ outcome: inout Outcome)
+    async throws(RecordError)
+  {
     let body: [UInt8]
     do {
       body = try MessagePackEncoder().encode(ForwardTransactions(transactions: transactions.map { $0.encoded() }))
@@ -271,13 +296,16 @@ private struct PartSending: Sendable {
   }
 
   /// Locates the objects once more and resends: their owner may have moved them or stopped sharing them.
-  private func sendAgain(_ part: SharedParts.Part, _ refusal: RecordError, to owner: String, _ outcome: inout Outcome) async {
+  private func sendAgain(_ part: SharedParts.Part, _ refusal: RecordError, to owner: String, _ outcome: inout Outcome)
+    async
+  {
     let transaction = parts.transaction(part)
     let names = Set(transaction.changes.flatMap(\.names)).sorted()
     do throws(RecordError) {
       let (places, away) = try await home.located(names)
       if let failure = away.first { throw failure.error }
-      let again = SharedParts([OutgoingTransaction(number: 0, transaction: transaction)], places, isComplete: true, model: model)
+      let again = SharedParts(
+        [OutgoingTransaction(number: 0, transaction: transaction)], places, isComplete: true, model: model)
       outcome.lost += again.lost
       for (next, list) in again.parts {
         for piece in list {
@@ -303,6 +331,8 @@ private struct PartSending: Sendable {
   private func lose(_ part: SharedParts.Part, _ owner: String, _ error: RecordError, _ outcome: inout Outcome) {
     let transaction = parts.transaction(part)
     guard Exporter.exports(author: transaction.author) else { return }
-    for change in transaction.changes { outcome.lost.append((change, transaction.timestamp, Zone.ID(zoneName: "", ownerName: owner), error.reason)) }
+    for change in transaction.changes {
+      outcome.lost.append((change, transaction.timestamp, Zone.ID(zoneName: "", ownerName: owner), error.reason))
+    }
   }
 }

@@ -29,13 +29,16 @@ private struct SharedPage {
     quarantined.map { entry in
       MirroringProblem(
         recordName: entry["objectID"]?.string ?? "", entity: entry["entity"]?.string ?? "",
-        code: (entry["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)) ?? .internalError, reason: entry["reason"]?.string ?? "")
+        code: (entry["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)) ?? .internalError,
+        reason: entry["reason"]?.string ?? "")
     }
   }
 
   /// - Throws: an error when the page has no import token, or an unreadable one.
   mutating func add(_ page: JSONValue, of owner: String) throws(RecordError) {
-    guard let text = page["importToken"]?.string else { throw RecordError(.internalError, "A worker's answer can't be read") }
+    guard let text = page["importToken"]?.string else {
+      throw RecordError(.internalError, "A worker's answer can't be read")
+    }
     do {
       token[owner] = try SyncToken(text, as: .importBatch)
     } catch {
@@ -164,11 +167,15 @@ extension SharedCall {
       if await dismiss(owner.name, home) { page.token.finish(owner) }
     }
     // Wakes the callers that wait until the store has everything.
-    if let presented, await call.imports.confirm(presented.progress, of: call.held(mirror), stored: 0) { call.context.noticed(call.id(of: mirror)) }
+    if let presented, await call.imports.confirm(presented.progress, of: call.held(mirror), stored: 0) {
+      call.context.noticed(call.id(of: mirror))
+    }
     let isComplete = unreached.isEmpty && losses.isComplete
-    let (isFirstDone, reset) = try await note(page, after: presented, of: mirror, isComplete: isComplete, started: started)
+    let (isFirstDone, reset) = try await note(
+      page, after: presented, of: mirror, isComplete: isComplete, started: started)
     let mayWait = waits && page.count == 0 && !page.moreComing && isComplete
-    return PlaneAnswer(mayWait: mayWait, body: page.json(isComplete: isComplete, isInitialImportDone: isFirstDone, reset: reset))
+    return PlaneAnswer(
+      mayWait: mayWait, body: page.json(isComplete: isComplete, isInitialImportDone: isFirstDone, reset: reset))
   }
 
   private func importToken() throws(RecordError) -> SharedImportToken? {
@@ -181,7 +188,9 @@ extension SharedCall {
   }
 
   /// Active owners, after former ones: the client may not know of their end, even if its token lacks them.
-  private func importedOwners(_ home: SharedHome, _ token: SharedImportToken?) async throws(RecordError) -> [SharedOwner] {
+  private func importedOwners(_ home: SharedHome, _ token: SharedImportToken?) async throws(RecordError)
+    -> [SharedOwner]
+  {
     let all = try await home.owners()
     // Beyond the limit no token could remember for long which owners are finished.
     let isAsking = token == nil || all.count <= SharedImportToken.ownerLimit
@@ -191,10 +200,12 @@ extension SharedCall {
     }
     if owners.count > SharedImportToken.ownerLimit {
       call.context.log.warning(
-        "a shared store has more owners than its token has room for", ["store": .text(call.storeIdentifier), "owners": .integer(Int64(owners.count))])
+        "a shared store has more owners than its token has room for",
+        ["store": .text(call.storeIdentifier), "owners": .integer(Int64(owners.count))])
     }
     let (active, former) = (owners.filter(\.isActive), owners.filter { !$0.isActive })
-    return Array(former.prefix(max(SharedImportToken.ownerLimit - active.count, 0))) + active.prefix(SharedImportToken.ownerLimit)
+    return Array(former.prefix(max(SharedImportToken.ownerLimit - active.count, 0)))
+      + active.prefix(SharedImportToken.ownerLimit)
   }
 
   /// Records a page's effect on the store: its event, the completed first import and the completed reset.
@@ -211,17 +222,22 @@ extension SharedCall {
     imported.sequence = page.token.progress
     imported.completesFirstImport = state.firstImportAt == nil && !page.moreComing && isComplete
     imported.isFirstRun = state.firstImportAt == nil
-    imported.completesReset = state.openResetCount > 0 && presented != nil && page.isReset && !page.moreComing && isComplete
+    imported.completesReset =
+      state.openResetCount > 0 && presented != nil && page.isReset && !page.moreComing && isComplete
     let reset = state.openResetCount > 0 ? ResetReason(rawValue: state.resetReason) ?? .other : nil
     let id = call.id(of: mirror)
-    let event = await call.imports.note(imported, after: presented?.progress ?? 0, of: call.held(mirror), at: started, identifier: call.context.random.uuid())
+    let event = await call.imports.note(
+      imported, after: presented?.progress ?? 0, of: call.held(mirror), at: started,
+      identifier: call.context.random.uuid())
     let isFirstDone = state.firstImportAt != nil || imported.completesFirstImport
     let (completesFirst, completesReset) = (imported.completesFirstImport, imported.completesReset)
     guard event != nil || completesFirst || completesReset else { return (isFirstDone, reset) }
     let at = call.now
     let number = try await call.value(
       of: call.store.enqueue { transaction -> Int64 in
-        guard let current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else { return 0 }
+        guard let current = try transaction.mirror(key: mirror.key), current.incarnation == mirror.incarnation else {
+          return 0
+        }
         var state = try transaction.syncState(of: mirror.key)
         if completesFirst, state.firstImportAt == nil { state.firstImportAt = at }
         if completesReset { state.openResetCount = 0 }
@@ -242,7 +258,9 @@ extension SharedCall {
     do throws(RecordError) {
       // A transaction that is sent again after a failed commit would meet a guest that has forgotten it.
       let isSettled = try await call.read { snapshot in
-        try snapshot.mirror(key: home.mirror.key).map { $0.exportedTransactionNumber == $0.lastTransactionNumber && $0.quarantinedCount == 0 } ?? false
+        try snapshot.mirror(key: home.mirror.key).map {
+          $0.exportedTransactionNumber == $0.lastTransactionNumber && $0.quarantinedCount == 0
+        } ?? false
       }
       guard isSettled else { return false }
       try await home.collect(from: owner, all: true, into: call.store)

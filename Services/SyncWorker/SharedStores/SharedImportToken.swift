@@ -32,7 +32,9 @@ struct SharedImportToken: Hashable, Sendable {
   }
 
   /// Notes that the client has everything of an owner who shares nothing any more.
-  mutating func finish(_ owner: SharedOwner) { positions[Self.hash(of: owner.name)] = [SyncToken.Position(incarnation: Self.end, sequence: owner.sequence)] }
+  mutating func finish(_ owner: SharedOwner) {
+    positions[Self.hash(of: owner.name)] = [SyncToken.Position(incarnation: Self.end, sequence: owner.sequence)]
+  }
 
   /// True when an owner has shared nothing since the client had everything.
   func isFinished(_ owner: SharedOwner) -> Bool {
@@ -61,7 +63,11 @@ struct SharedImportToken: Hashable, Sendable {
   var text: String {
     let owners = positions.sorted { $0.key < $1.key }.prefix(Self.entryLimit)
     var bytes: [UInt8] = [Self.mark, Self.version, UInt8(owners.count)]
-    func append(_ number: UInt64) { for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) } }
+    func append(_ number: UInt64) {
+      for shift in stride(from: 56, through: 0, by: -8) {
+        bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift)))
+      }
+    }
     for (owner, list) in owners {
       append(owner)
       bytes.append(UInt8(clamping: list.count))
@@ -82,9 +88,13 @@ struct SharedImportToken: Hashable, Sendable {
   /// Reads a token that a client sent back.
   /// - Throws: `Refusal.unknownType` for text that is no such token, `.invalidFormat` for a cut or altered token.
   init(_ text: String) throws(SyncToken.Refusal) {
-    guard let bytes = Base64.decode(text), bytes.count >= 3 + Self.checksumByteCount, bytes[0] == Self.mark, bytes[1] == Self.version else { throw .unknownType }
+    guard let bytes = Base64.decode(text), bytes.count >= 3 + Self.checksumByteCount, bytes[0] == Self.mark,
+      bytes[1] == Self.version
+    else { throw .unknownType }
     let end = bytes.count - Self.checksumByteCount
-    guard SHA256.hash(Array(bytes[..<end])).prefix(Self.checksumByteCount).elementsEqual(bytes[end...]) else { throw .invalidFormat }
+    guard SHA256.hash(Array(bytes[..<end])).prefix(Self.checksumByteCount).elementsEqual(bytes[end...]) else {
+      throw .invalidFormat
+    }
     var rest = bytes[3..<end]
     // A client can compute the checksum too, so the content is checked as input.
     guard bytes[2] <= Self.entryLimit else { throw .invalidFormat }
@@ -92,7 +102,9 @@ struct SharedImportToken: Hashable, Sendable {
       let owner = try Self.number(&rest)
       guard let count = rest.popFirst() else { throw .invalidFormat }
       var list: [SyncToken.Position] = []
-      for _ in 0..<count { list.append(SyncToken.Position(incarnation: try Self.number(&rest), sequence: try Self.variable(&rest))) }
+      for _ in 0..<count {
+        list.append(SyncToken.Position(incarnation: try Self.number(&rest), sequence: try Self.variable(&rest)))
+      }
       positions[owner] = list
     }
     guard rest.isEmpty else { throw .invalidFormat }

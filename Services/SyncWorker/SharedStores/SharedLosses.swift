@@ -40,25 +40,34 @@ extension SharedHome {
   /// Finds objects with journal entries after a position that the user no longer sees: the device that has them learns
   /// of their end only here. An object with waiting changes is left out: giving those up writes another entry.
   /// - Parameter position: of an import token; nil: from the beginning.
-  func losses(after position: SyncToken?, limit: Int, in store: any ShardStore) async throws(RecordError) -> SharedLosses {
+  func losses(after position: SyncToken?, limit: Int, in store: any ShardStore) async throws(RecordError)
+    -> SharedLosses
+  {
     let mirror = mirror
     var losses = SharedLosses(position: position)
     let found: JournalPage
     do {
       found = try await store.read { snapshot -> JournalPage in
-        guard let database = try snapshot.database(key: mirror.databaseKey), let current = try snapshot.mirror(key: mirror.key) else { return JournalPage() }
+        guard let database = try snapshot.database(key: mirror.databaseKey),
+          let current = try snapshot.mirror(key: mirror.key)
+        else { return JournalPage() }
         let known = position?.positions.first { $0.incarnation == database.incarnation }?.sequence ?? 0
         let filter = ConflictFilter(userRecordName: mirror.userRecordName)
-        let page = try snapshot.conflicts(in: database.key, afterNumber: known, filter, limit: min(limit, Self.lossLimit))
+        let page = try snapshot.conflicts(
+          in: database.key, afterNumber: known, filter, limit: min(limit, Self.lossLimit))
         if page.isEmpty { return JournalPage() }
-        return JournalPage(entries: page, pending: try SharedPending(of: current, in: snapshot).objects, incarnation: database.incarnation)
+        return JournalPage(
+          entries: page, pending: try SharedPending(of: current, in: snapshot).objects,
+          incarnation: database.incarnation)
       }
     } catch {
       throw RecordError(storing: error, log: context.log)
     }
     guard let last = found.entries.last else { return losses }
     var seen: Set<String> = []
-    let own = found.entries.filter { $0.deviceID == mirror.deviceID && SharedZoneName.zone($0.zoneName) != nil && seen.insert($0.recordName).inserted }
+    let own = found.entries.filter {
+      $0.deviceID == mirror.deviceID && SharedZoneName.zone($0.zoneName) != nil && seen.insert($0.recordName).inserted
+    }
     let (places, away) = try await located(own.map(\.recordName))
     guard away.isEmpty || own.allSatisfy({ places.objects[$0.recordName] != nil }) else {
       losses.isComplete = false

@@ -25,7 +25,9 @@ extension SharedCall {
 
   /// `GET audit`: asks the owner of the object.
   func audit() async throws(RecordError) -> PlaneAnswer {
-    guard let objectID = call.request.query["objectID"], !objectID.isEmpty else { throw RecordError(.badRequest, "objectID is missing") }
+    guard let objectID = call.request.query["objectID"], !objectID.isEmpty else {
+      throw RecordError(.badRequest, "objectID is missing")
+    }
     let home = try await home()
     guard let place = try await home.locate([objectID]).objects[objectID], !place.isLost else {
       throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
@@ -55,7 +57,9 @@ extension SharedCall {
         try await home.ask(owner, StoreRoute.fetchRecords, body: Self.objectIDs(asked[owner] ?? [])).json()
       })
     {
-      for (name, record) in zip(byOwner[owner] ?? [], try answer.get()["records"]?.elements ?? []) { found[name] = record }
+      for (name, record) in zip(byOwner[owner] ?? [], try answer.get()["records"]?.elements ?? []) {
+        found[name] = record
+      }
     }
     var writer = JSONWriter(reservingByteCount: 1024 * names.count + 64)
     writer.beginObject()
@@ -95,9 +99,14 @@ extension SharedCall {
   // MARK: Shares
 
   /// The zones that are shared with the store's user, by owner.
-  private func zones(_ home: SharedHome, of owners: [String]) async throws(RecordError) -> [(owner: String, list: GuestZoneList)] {
+  private func zones(_ home: SharedHome, of owners: [String]) async throws(RecordError) -> [(
+    owner: String, list: GuestZoneList
+  )] {
     var found: [(owner: String, list: GuestZoneList)] = []
-    for (owner, answer) in await askAll(owners, { owner throws(RecordError) in try await home.ask(owner, GuestRoute.listZones).decoded(as: GuestZoneList.self) }) {
+    for (owner, answer) in await askAll(
+      owners,
+      { owner throws(RecordError) in try await home.ask(owner, GuestRoute.listZones).decoded(as: GuestZoneList.self) })
+    {
       found.append((owner, try answer.get()))
     }
     return found
@@ -131,7 +140,8 @@ extension SharedCall {
           }
           writer.endArray()
         }
-        for record in try await home.ask(owner, .lookUpRecords, body: body).json()["records"]?.elements ?? [] where record["serverErrorCode"] == nil {
+        for record in try await home.ask(owner, .lookUpRecords, body: body).json()["records"]?.elements ?? []
+        where record["serverErrorCode"] == nil {
           writer.value(record)
         }
       }
@@ -157,8 +167,11 @@ extension SharedCall {
     let reference = try PurgeZoneRequest(try JSONValue.request(call.body)).zone
     let mirror = try await call.locate()
     let home = home(of: mirror)
-    let missing = RecordError(.zoneNotFound, "zoneID: no zone '\(reference.zoneName.prefix(Limit.nameByteCount))' is shared with the user")
-    guard let owner = reference.ownerRecordName, try await home.owners().contains(where: { $0.name == owner }) else { throw missing }
+    let missing = RecordError(
+      .zoneNotFound, "zoneID: no zone '\(reference.zoneName.prefix(Limit.nameByteCount))' is shared with the user")
+    guard let owner = reference.ownerRecordName, try await home.owners().contains(where: { $0.name == owner }) else {
+      throw missing
+    }
     _ = try await forwardEverything(home)
     guard let list = try await zones(home, of: [owner]).first?.list else { throw missing }
     let present = list.zones.first { $0.zoneName == reference.zoneName }
@@ -181,7 +194,8 @@ extension SharedCall {
     do throws(RecordError) {
       let answer = try await home.ask(owner, .modifyRecords, body: body, requestID: call.request.requestID).json()
       for record in answer["records"]?.elements ?? [] {
-        guard let code = (record["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)), code != .notFound else { continue }
+        guard let code = (record["serverErrorCode"]?.string).flatMap(ServerErrorCode.init(rawValue:)), code != .notFound
+        else { continue }
         throw RecordError(code, record["reason"]?.string ?? "")
       }
     } catch {
@@ -194,7 +208,9 @@ extension SharedCall {
   func accept() async throws(RecordError) -> PlaneAnswer {
     _ = try await call.locate()
     let references = try ShortGUIDReference.references(of: try JSONValue.request(call.body))
-    guard let shardCount = context.owners.shardCount else { throw RecordError(.tryAgainLater, "The shards are not known yet", retryAfter: 1) }
+    guard let shardCount = context.owners.shardCount else {
+      throw RecordError(.tryAgainLater, "The shards are not known yet", retryAfter: 1)
+    }
     var places: [Int: [Int]] = [:]
     for (index, reference) in references.enumerated() {
       if let shard = ShortGUID(reference.value)?.shard, shard < shardCount { places[shard, default: []].append(index) }
@@ -207,10 +223,12 @@ extension SharedCall {
           desiredKeys: references[index].rootRecordDesiredKeys)
       }
       let message = ResolveShortGUIDs(
-        purpose: .accept, shard: shard, container: call.request.database.container, environment: call.request.database.environment,
+        purpose: .accept, shard: shard, container: call.request.database.container,
+        environment: call.request.database.environment,
         caller: call.request.caller, items: items, baseURL: call.request.baseURL)
       do throws(RecordError) {
-        let answer = try PlaneAnswer(body: try await context.owners.resolve(message, within: SharedHome.patience)).json()
+        let answer = try PlaneAnswer(body: try await context.owners.resolve(message, within: SharedHome.patience))
+          .json()
         for (index, result) in zip(indices, answer.elements) where !result.isNull { results[index] = .success(result) }
       } catch {
         for index in indices { results[index] = .failure(error) }
@@ -219,7 +237,9 @@ extension SharedCall {
     return PlaneAnswer(body: Self.accepted(references, results))
   }
 
-  private static func accepted(_ references: [ShortGUIDReference], _ results: [Int: Result<JSONValue, RecordError>]) -> [UInt8] {
+  private static func accepted(_ references: [ShortGUIDReference], _ results: [Int: Result<JSONValue, RecordError>])
+    -> [UInt8]
+  {
     var writer = JSONWriter(reservingByteCount: 512 * (references.count + 1))
     writer.beginObject()
     writer.key("results")
@@ -249,6 +269,7 @@ extension StoreCall {
   /// An invitation is accepted into the shared database's store (A11).
   package func refuseAccepting() async throws(RecordError) -> PlaneAnswer {
     _ = try await locate()
-    throw RecordError(.badRequest, "accept: only a store of the shared database accepts shares", cocoaErrorCode: .noSharedStore)
+    throw RecordError(
+      .badRequest, "accept: only a store of the shared database accepts shares", cocoaErrorCode: .noSharedStore)
   }
 }

@@ -38,7 +38,8 @@ struct SharedParts: Sendable {
   private var cut: [Int: Set<Int>] = [:]
   private let places: SharedPlaces
 
-  private static let ambiguousReason = "two owners share an object of that name: the server can't tell which one the change means"
+  private static let ambiguousReason =
+    "two owners share an object of that name: the server can't tell which one the change means"
   static let leftReason = "the object's zone is no longer shared with the store's user"
 
   /// - Parameter isComplete: every owner has answered, so an object not found exists nowhere.
@@ -92,10 +93,15 @@ struct SharedParts: Sendable {
     let changes = transaction.changes
     let before = assignment
     let known = Set(going.map { changes[$0].objectID }.filter(before.isKnown))
-    let (old, new) = (going.filter { known.contains(changes[$0].objectID) }, going.filter { !known.contains(changes[$0].objectID) })
-    let groups = NewObjects.groups(of: new.map { Piece(index: $0, change: changes[$0].without(isGone)) }, isKnown: before.isKnown)
+    let (old, new) = (
+      going.filter { known.contains(changes[$0].objectID) }, going.filter { !known.contains(changes[$0].objectID) }
+    )
+    let groups = NewObjects.groups(
+      of: new.map { Piece(index: $0, change: changes[$0].without(isGone)) }, isKnown: before.isKnown)
     var around = Array(repeating: [Piece](), count: groups.count)
-    let group = Dictionary(groups.indices.flatMap { index in groups[index].names.map { ($0, index) } }, uniquingKeysWith: { first, _ in first })
+    let group = Dictionary(
+      groups.indices.flatMap { index in groups[index].names.map { ($0, index) } },
+      uniquingKeysWith: { first, _ in first })
     for index in old {
       for number in Set(changes[index].names.compactMap { group[$0] }).sorted() {
         around[number].append(Piece(index: index, change: changes[index].without { group[$0] != number }))
@@ -110,9 +116,13 @@ struct SharedParts: Sendable {
         left.insert(index)
       }
       // Marked only after the reasons are found, which depend on the connections.
-      for index in groups[number].pieces.map(\.index) where places.objects[changes[index].objectID] == nil { gone.insert(changes[index].objectID) }
+      for index in groups[number].pieces.map(\.index) where places.objects[changes[index].objectID] == nil {
+        gone.insert(changes[index].objectID)
+      }
     }
-    for (number, reason) in refused(old.map { [Piece(index: $0, change: changes[$0].without(isGone))] }, place, &assignment) {
+    for (number, reason) in refused(
+      old.map { [Piece(index: $0, change: changes[$0].without(isGone))] }, place, &assignment)
+    {
       lose(changes[old[number]].relationshipsOnly, transaction, reason, assignment)
       cut[place, default: []].insert(old[number])
     }
@@ -122,7 +132,9 @@ struct SharedParts: Sendable {
   /// Assigns as many pieces as possible; halving finds the few refused ones quickly.
   /// - Parameter pieces: each is assigned or refused as a whole.
   /// - Returns: the indices of the refused pieces, with the reasons.
-  private func refused(_ pieces: [[Piece]], _ place: Int, _ assignment: inout SharedAssignment, from first: Int = 0) -> [(number: Int, reason: String)] {
+  private func refused(_ pieces: [[Piece]], _ place: Int, _ assignment: inout SharedAssignment, from first: Int = 0)
+    -> [(number: Int, reason: String)]
+  {
     guard !pieces.isEmpty, let reason = refusal(of: pieces.flatMap(\.self), place, &assignment) else { return [] }
     if pieces.count == 1 { return [(first, reason)] }
     let middle = pieces.count / 2
@@ -130,7 +142,9 @@ struct SharedParts: Sendable {
     return early + refused(Array(pieces[middle...]), place, &assignment, from: first + middle)
   }
 
-  private mutating func lose(_ change: HistoryChange, _ transaction: HistoryTransaction, _ reason: String, _ assignment: SharedAssignment) {
+  private mutating func lose(
+    _ change: HistoryChange, _ transaction: HistoryTransaction, _ reason: String, _ assignment: SharedAssignment
+  ) {
     lost.append((change, transaction.timestamp, change.names.compactMap { assignment.zone(of: $0) }.first, reason))
   }
 
@@ -217,14 +231,16 @@ private struct WaitingNames {
   mutating func places(in changes: [HistoryChange], _ assignment: SharedAssignment) -> Set<Int> {
     let made = Set(changes.lazy.filter { $0.changeType == .insert }.map(\.objectID))
     func isNew(_ name: String) -> Bool { made.contains(name) && !assignment.isKnown(name) }
-    var near = Set(changes.flatMap(\.names).filter { objects.contains($0) || (!made.contains($0) && !assignment.isKnown($0)) })
+    var near = Set(
+      changes.flatMap(\.names).filter { objects.contains($0) || (!made.contains($0) && !assignment.isKnown($0)) })
     var stays: Set<Int> = []
     var hasGrown = !near.isEmpty
     while hasGrown {
       hasGrown = false
       for (index, change) in changes.enumerated() where !stays.contains(index) {
         let name = change.objectID
-        guard objects.contains(name) || (!assignment.isKnown(name) && change.names.contains(where: near.contains)) else { continue }
+        guard objects.contains(name) || (!assignment.isKnown(name) && change.names.contains(where: near.contains))
+        else { continue }
         stays.insert(index)
         near.formUnion(change.names.filter { $0 == name || isNew($0) })
         hasGrown = true
@@ -236,6 +252,10 @@ private struct WaitingNames {
 }
 
 extension HistoryChange {
-  fileprivate var attributesOnly: HistoryChange { HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes) }
-  fileprivate var relationshipsOnly: HistoryChange { HistoryChange(changeType: changeType, entity: entity, objectID: objectID, relationships: relationships) }
+  fileprivate var attributesOnly: HistoryChange {
+    HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes)
+  }
+  fileprivate var relationshipsOnly: HistoryChange {
+    HistoryChange(changeType: changeType, entity: entity, objectID: objectID, relationships: relationships)
+  }
 }

@@ -30,7 +30,8 @@ struct SharedPlaces: Sendable {
     }
     for object in located.objects where zones.indices.contains(object.zone) {
       let place = Place(
-        zone: zones[object.zone], isTombstone: object.isTombstone, isLost: located.zones[object.zone].isLost || object.hasLeft, mayWrite: object.mayWrite)
+        zone: zones[object.zone], isTombstone: object.isTombstone,
+        isLost: located.zones[object.zone].isLost || object.hasLeft, mayWrite: object.mayWrite)
       if let known = objects[object.objectID] {
         if known.rank == 0, place.rank == 0, known.zone.ownerName != owner { ambiguous.insert(object.objectID) }
         if known.rank <= place.rank { continue }
@@ -84,9 +85,13 @@ struct SharedAssignment {
   func zone(of objectID: String) -> Zone.ID? { assigned[objectID] ?? places.objects[objectID]?.zone }
 
   /// True when the user has lost the object, or the zone in which it would be made.
-  func isLost(_ objectID: String) -> Bool { places.objects[objectID]?.isLost == true || zone(of: objectID).map(places.isLost) == true }
+  func isLost(_ objectID: String) -> Bool {
+    places.objects[objectID]?.isLost == true || zone(of: objectID).map(places.isLost) == true
+  }
 
-  func isKnown(_ objectID: String) -> Bool { inserted.contains(objectID) || places.objects[objectID] != nil || assigned[objectID] != nil }
+  func isKnown(_ objectID: String) -> Bool {
+    inserted.contains(objectID) || places.objects[objectID] != nil || assigned[objectID] != nil
+  }
 
   /// The error for a change that the user may not make; nil for allowed changes and for changes in a lost zone, which
   /// are reported in another way.

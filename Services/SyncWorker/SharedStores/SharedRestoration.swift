@@ -31,7 +31,8 @@ extension SharedCall {
     let isNew = lost.contains { $0.changeType == .insert } && !places.isThere(first.objectID)
     if let zone = Self.zone(of: lost, places, model.index) {
       do throws(RecordError) {
-        try await restore(lost.map { change in change.without { !places.isThere($0) && $0 != first.objectID } }, number, to: zone, home)
+        try await restore(
+          lost.map { change in change.without { !places.isThere($0) && $0 != first.objectID } }, number, to: zone, home)
         return try await conflicts.noteRestored(number, startNext: startNext)
       } catch {
         // Dropped because it may be made elsewhere.
@@ -39,7 +40,9 @@ extension SharedCall {
       }
     }
     guard isNew else {
-      throw RecordError(.notFound, "\(first.entity) \(first.objectID): the lost edit is of an object that is no longer shared with the user")
+      throw RecordError(
+        .notFound,
+        "\(first.entity) \(first.objectID): the lost edit is of an object that is no longer shared with the user")
     }
     return try await conflicts.restore(number, to: ReservedName.privateMirrorZone, startNext: startNext)
   }
@@ -59,7 +62,9 @@ extension SharedCall {
     return assignment.isLost(name) ? nil : assignment.zone(of: name)
   }
 
-  private func restore(_ lost: [HistoryChange], _ number: Int64, to zone: Zone.ID, _ home: SharedHome) async throws(RecordError) {
+  private func restore(_ lost: [HistoryChange], _ number: Int64, to zone: Zone.ID, _ home: SharedHome)
+    async throws(RecordError)
+  {
     let body: [UInt8]
     do {
       let payload = HistoryTransaction(transactionID: "", timestamp: 0, changes: lost).encoded()

@@ -24,12 +24,16 @@ extension SharedHome {
 
   /// Locates objects as far as owners answer.
   /// - Returns: the places, and the owners who did not answer, with their errors.
-  func located(_ names: [String]) async throws(RecordError) -> (places: SharedPlaces, away: [(owner: String, error: RecordError)]) {
+  func located(_ names: [String]) async throws(RecordError) -> (
+    places: SharedPlaces, away: [(owner: String, error: RecordError)]
+  ) {
     if names.isEmpty { return (SharedPlaces(), []) }
     var questions: [[UInt8]] = []
     do {
       for start in stride(from: 0, to: names.count, by: LocateObjects.limit) {
-        questions.append(try MessagePackEncoder().encode(LocateObjects(objectIDs: Array(names[start..<min(start + LocateObjects.limit, names.count)]))))
+        questions.append(
+          try MessagePackEncoder().encode(
+            LocateObjects(objectIDs: Array(names[start..<min(start + LocateObjects.limit, names.count)]))))
       }
     } catch {
       throw RecordError(.internalError, "the request can't be written")
@@ -39,11 +43,20 @@ extension SharedHome {
     let list = try await ownerList()
     let answers = await askAll(list.owners.map(\.name)) { [questions] owner throws(RecordError) in
       var located: [LocatedObjects] = []
-      for body in questions { located.append(try await ask(owner, .locateObjects, body: body).decoded(as: LocatedObjects.self)) }
+      for body in questions {
+        located.append(try await ask(owner, .locateObjects, body: body).decoded(as: LocatedObjects.self))
+      }
       return located
     }
     // A list from memory may lack an owner who alone has an object.
-    if !list.isCurrent { away.append(("", RecordError(.tryAgainLater, "The zones that are shared with the user are not known at the moment", retryAfter: 1))) }
+    if !list.isCurrent {
+      away.append(
+        (
+          "",
+          RecordError(
+            .tryAgainLater, "The zones that are shared with the user are not known at the moment", retryAfter: 1)
+        ))
+    }
     for (owner, answer) in answers {
       switch answer {
       case .success(let located): for found in located { places.add(found, of: owner) }
@@ -72,7 +85,11 @@ struct SharedPending: Sendable {
     self.isAll = isAll && unreadable.isEmpty
     for item in waiting { add(item.transaction) }
     var pending: [HistoryTransaction] = []
-    if try !PendingTransactions.forEach(of: mirror, rowLimit: Self.limit, in: snapshot, { _, transaction in pending.append(transaction) }) { self.isAll = false }
+    if try !PendingTransactions.forEach(
+      of: mirror, rowLimit: Self.limit, in: snapshot, { _, transaction in pending.append(transaction) })
+    {
+      self.isAll = false
+    }
     for transaction in pending { add(transaction) }
   }
 
@@ -118,11 +135,16 @@ extension SharedCall {
     let transactions = try read(try JSONValue.request(call.body), model, mirror)
     let rows = transactions.map {
       StoreCall.SavedRow(
-        transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(), isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
+        transactionID: $0.transactionID, author: $0.author, payload: $0.encoded(),
+        isEncrypted: model.index.isEncrypted($0.changes), assets: $0.assets)
     }
     let (new, pending) = try await call.read { snapshot -> (Set<String>, SharedPending) in
-      let new = try transactions.enumerated().filter { try snapshot.transactionNumber(of: $0.element.transactionID, in: mirror.key) == nil }
-      if let current = try snapshot.mirror(key: mirror.key) { try SaveCheck.checkAge(of: new.map { (place: $0.offset, transaction: $0.element) }, current) }
+      let new = try transactions.enumerated().filter {
+        try snapshot.transactionNumber(of: $0.element.transactionID, in: mirror.key) == nil
+      }
+      if let current = try snapshot.mirror(key: mirror.key) {
+        try SaveCheck.checkAge(of: new.map { (place: $0.offset, transaction: $0.element) }, current)
+      }
       return (Set(new.map(\.element.transactionID)), try SharedPending(of: mirror, in: snapshot))
     }
     try await check(transactions, new: new, after: pending, model, home(of: mirror))
@@ -138,37 +160,49 @@ extension SharedCall {
     }
     return PlaneAnswer(
       body: StoreAnswer.saved(
-        zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last), event: exported?.event.map { call.event($0) },
+        zip(rows, appended.numbers).map { ($0.transactionID, $1) }, historyToken: mirror.historyToken(appended.last),
+        event: exported?.event.map { call.event($0) },
         syncToken: exported?.written.text))
   }
 
-  private func read(_ json: JSONValue, _ model: MirrorModel, _ mirror: StoredMirror) throws(RecordError) -> [HistoryTransaction] {
+  private func read(_ json: JSONValue, _ model: MirrorModel, _ mirror: StoredMirror) throws(RecordError)
+    -> [HistoryTransaction]
+  {
     let reader = TransactionReader(
-      model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: call.now, assets: call.assetReader)
+      model: model.index, entityNames: model.entityNames(inConfiguration: mirror.configuration), now: call.now,
+      assets: call.assetReader)
     var transactions = try reader.transactions(json)
     for index in transactions.indices {
       // A base of -1: each owner's guest fills in the sequence that the store knew.
       transactions[index].edit = EditTime.edit(transactions[index].timestamp, savedAt: call.now, base: -1)
     }
     var large = LargeValues(
-      assets: call.context.assets, expiry: AssetLifetime.uploadExpiry(at: call.now), thresholdByteCount: call.context.assetThresholdByteCount)
+      assets: call.context.assets, expiry: AssetLifetime.uploadExpiry(at: call.now),
+      thresholdByteCount: call.context.assetThresholdByteCount)
     return try large.moved(out: transactions, log: call.context.log)
   }
 
   /// - Throws: `NOT_FOUND` for updates of unknown objects, 134060 and 2988 for objects with no zone or with two,
   ///   `ACCESS_DENIED` (10) for changes that the user may not make; each names the place.
   private func check(
-    _ transactions: [HistoryTransaction], new: Set<String>, after pending: SharedPending, _ model: MirrorModel, _ home: SharedHome
+    _ transactions: [HistoryTransaction], new: Set<String>, after pending: SharedPending, _ model: MirrorModel,
+    _ home: SharedHome
   ) async throws(RecordError) {
     let saved = transactions.filter { new.contains($0.transactionID) }
     let earlier = pending.concerning(saved)
     let made = (earlier + saved).made
-    let (places, away) = try await home.located(Set((earlier + saved).lazy.flatMap(\.changes).flatMap(\.names)).sorted())
+    let (places, away) = try await home.located(
+      Set((earlier + saved).lazy.flatMap(\.changes).flatMap(\.names)).sorted())
     let names = Set(saved.lazy.flatMap(\.changes).flatMap(\.names))
-    func isOpen(_ name: String) -> Bool { places.objects[name] == nil && !made.contains(name) && !pending.objects.contains(name) }
+    func isOpen(_ name: String) -> Bool {
+      places.objects[name] == nil && !made.contains(name) && !pending.objects.contains(name)
+    }
     if let failure = away.first, names.contains(where: isOpen) { throw failure.error }
     if let name = names.first(where: places.isAmbiguous) {
-      throw RecordError(.conflict, "\(name.prefix(Limit.nameByteCount)): two owners share an object of that name: the server can't tell which one the change means")
+      throw RecordError(
+        .conflict,
+        "\(name.prefix(Limit.nameByteCount)): two owners share an object of that name: the server can't tell which one the change means"
+      )
     }
     var assignment = SharedAssignment(places, model: model.index)
     for transaction in earlier {
@@ -180,12 +214,18 @@ extension SharedCall {
       let made = Set(transaction.changes.lazy.filter { $0.changeType == .insert }.map(\.objectID))
       for (index, change) in transaction.changes.enumerated() where isExported && change.changeType == .update {
         // With more pending than was read, every object is believed to exist: forwarding reports the errors.
-        let isKnown = made.contains(change.objectID) || assignment.isKnown(change.objectID) || pending.objects.contains(change.objectID) || !pending.isAll
+        let isKnown =
+          made.contains(change.objectID) || assignment.isKnown(change.objectID)
+          || pending.objects.contains(change.objectID) || !pending.isAll
         if isKnown { continue }
-        throw RecordError(.notFound, "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): there is no such object")
+        throw RecordError(
+          .notFound,
+          "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): there is no such object")
       }
       // A change connected with a waiting object goes where that object goes.
-      func waits(_ name: String) -> Bool { !away.isEmpty && places.objects[name] == nil && pending.objects.contains(name) }
+      func waits(_ name: String) -> Bool {
+        !away.isEmpty && places.objects[name] == nil && pending.objects.contains(name)
+      }
       var placed = transaction
       placed.changes.removeAll { $0.names.contains(where: waits) }
       do {
@@ -201,7 +241,9 @@ extension SharedCall {
       }
       for (index, change) in transaction.changes.enumerated() where isExported {
         guard let problem = assignment.problem(of: change) else { continue }
-        throw RecordError(problem.code, "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): \(problem.reason)")
+        throw RecordError(
+          problem.code,
+          "transactions[\(place)]: changes[\(index)]: \(change.entity) \(change.objectID): \(problem.reason)")
       }
     }
   }
@@ -225,7 +267,9 @@ extension SharedCall {
       guard let outcome = try await forward(mirror) else { return nil }
       written.positions.merge(outcome.written.positions) { _, later in later }
       if outcome.forwardedNumber >= numbers.max() ?? 0 {
-        if !outcome.waiting.isDisjoint(with: numbers) { throw outcome.error ?? RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1) }
+        if !outcome.waiting.isDisjoint(with: numbers) {
+          throw outcome.error ?? RecordError(.tryAgainLater, WaitingParts.reason, retryAfter: 1)
+        }
         let event = try await call.read { snapshot in
           try numbers.max().flatMap { try call.context.recentExports.event(of: $0, call.id(of: mirror), in: snapshot) }
         }
@@ -246,7 +290,8 @@ extension SharedCall {
       if let retryAt = outcome?.retryAt { call.exports.signal(.retryDue(at: retryAt), on: call.store.shard) }
       return outcome
     } catch {
-      call.exports.signal(.failed(mirrorKey: mirror.key, ExportFailure(error), running: nil, isDrain: false), on: call.store.shard)
+      call.exports.signal(
+        .failed(mirrorKey: mirror.key, ExportFailure(error), running: nil, isDrain: false), on: call.store.shard)
       throw RecordError(storing: error, log: call.context.log)
     }
   }

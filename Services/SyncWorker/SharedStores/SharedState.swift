@@ -56,13 +56,17 @@ extension SharedCall {
 
   /// The call without its query, for the home alone.
   private var withoutBarrier: StoreCall {
-    StoreCall(request: call.request.asking([:]), body: call.body, storeIdentifier: call.storeIdentifier, user: call.user, store: call.store, plane: call.plane)
+    StoreCall(
+      request: call.request.asking([:]), body: call.body, storeIdentifier: call.storeIdentifier, user: call.user,
+      store: call.store, plane: call.plane)
   }
 
   /// Figures that guests report.
   private static let summed = ["downloads", "quarantined", "notImported"]
 
-  private static func merged(_ own: JSONValue, _ sums: [String: Int64], isCaughtUp: Bool, _ unreached: [String]) -> [UInt8] {
+  private static func merged(_ own: JSONValue, _ sums: [String: Int64], isCaughtUp: Bool, _ unreached: [String])
+    -> [UInt8]
+  {
     var writer = JSONWriter()
     writer.beginObject()
     for (key, value) in own.members {
@@ -115,9 +119,12 @@ extension SharedCall {
     let home = home(of: mirror)
     try await settle(home)
     for owner in try await home.owners().map(\.name) {
-      guard await dismiss(owner, home) else { throw RecordError(.tryAgainLater, "An owner's database does not answer", retryAfter: 1) }
+      guard await dismiss(owner, home) else {
+        throw RecordError(.tryAgainLater, "An owner's database does not answer", retryAfter: 1)
+      }
     }
-    let commit = call.store.enqueue { transaction in try transaction.deleteMirror(try call.mirror(in: transaction).key) }
+    let commit = call.store.enqueue { transaction in try transaction.deleteMirror(try call.mirror(in: transaction).key)
+    }
     startNext()
     try await call.value(of: commit)
     await call.imports.forget(call.held(mirror))
@@ -142,7 +149,9 @@ extension SharedCall {
     let answers = await askAll(try await home.owners().filter(\.isActive).map(\.name)) { owner throws(RecordError) in
       try await home.ask(owner, .listQuarantine, query: asked).json()
     }
-    let waiting = asked["direction"] == "import" ? [] : try await call.read { snapshot in try WaitingParts.objects(of: home.mirror, in: snapshot) }
+    let waiting =
+      asked["direction"] == "import"
+      ? [] : try await call.read { snapshot in try WaitingParts.objects(of: home.mirror, in: snapshot) }
     var writer = JSONWriter()
     writer.beginObject()
     writer.key("quarantined")

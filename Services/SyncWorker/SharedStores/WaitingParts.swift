@@ -24,7 +24,9 @@ enum WaitingParts {
   /// Reads the oldest rows.
   /// - Returns: `isAll` is false at either limit. Unreadable rows stay stored; their transactions' numbers are
   ///   returned.
-  static func read(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> (outgoing: [OutgoingTransaction], isAll: Bool, unreadable: [Int64]) {
+  static func read(of mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> (
+    outgoing: [OutgoingTransaction], isAll: Bool, unreadable: [Int64]
+  ) {
     if mirror.quarantinedCount == 0 { return ([], true, []) }
     var (outgoing, unreadable, byteCount) = ([OutgoingTransaction](), [Int64](), 0)
     for row in try snapshot.quarantined(of: mirror.key, afterKey: 0, limit: limit) {
@@ -33,7 +35,8 @@ enum WaitingParts {
       do {
         guard let payload = try snapshot.quarantinedChanges(row.key) else { continue }
         byteCount += payload.count
-        outgoing.append(OutgoingTransaction(waiting: row, number: number, transaction: try HistoryTransaction(decoding: payload)))
+        outgoing.append(
+          OutgoingTransaction(waiting: row, number: number, transaction: try HistoryTransaction(decoding: payload)))
       } catch StoreError.corrupt {
         // Dropped because an operator may restore it: the log and `verify` tell of it.
         unreadable.append(number)
@@ -48,7 +51,8 @@ enum WaitingParts {
   /// Stores the remaining changes of a transaction; without any, removes its row.
   /// - Returns: when they are tried again (milliseconds since 1970); nil when nothing remains.
   static func put(
-    _ changes: [HistoryChange], of item: OutgoingTransaction, at now: Int64, _ mirror: StoredMirror, in transaction: any ShardTransaction
+    _ changes: [HistoryChange], of item: OutgoingTransaction, at now: Int64, _ mirror: StoredMirror,
+    in transaction: any ShardTransaction
   ) throws -> Int64? {
     let name = name(of: item.number)
     guard let first = changes.first else {
@@ -59,10 +63,12 @@ enum WaitingParts {
     rest.changes = changes
     let attempts = (item.waiting?.attempts ?? 0) + 1
     let row = StoredQuarantine(
-      mirror: mirror.key, name: name, entity: first.entity, cause: QuarantineCause.other.rawValue, code: ServerErrorCode.tryAgainLater.rawValue,
+      mirror: mirror.key, name: name, entity: first.entity, cause: QuarantineCause.other.rawValue,
+      code: ServerErrorCode.tryAgainLater.rawValue,
       reason: reason, firstAt: item.waiting?.firstAt ?? now, lastAt: now, attempts: attempts,
       dueAt: now + min(shortestPause << Int64(min(attempts, 10)), longestPause), schemaVersion: 0)
-    try transaction.putQuarantined(row, changes: rest.encoded(), assets: rest.assets.filter { try transaction.hasContent(of: $0) })
+    try transaction.putQuarantined(
+      row, changes: rest.encoded(), assets: rest.assets.filter { try transaction.hasContent(of: $0) })
     return row.dueAt
   }
 
@@ -78,14 +84,18 @@ enum WaitingParts {
     return try read(of: mirror, in: snapshot).outgoing.flatMap { item in
       item.transaction.changes.compactMap { change in
         guard let row = item.waiting, seen.insert(change.objectID).inserted else { return nil }
-        let problem = MirroringProblem(recordName: change.objectID, entity: change.entity, code: .tryAgainLater, reason: row.reason)
-        return QuarantinedObject(problem: problem, firstAt: row.firstAt, lastAt: row.lastAt, attempts: row.attempts, dueAt: row.dueAt)
+        let problem = MirroringProblem(
+          recordName: change.objectID, entity: change.entity, code: .tryAgainLater, reason: row.reason)
+        return QuarantinedObject(
+          problem: problem, firstAt: row.firstAt, lastAt: row.lastAt, attempts: row.attempts, dueAt: row.dueAt)
       }
     }
   }
 
   /// True when the row is unchanged since it was read.
-  static func isCurrent(_ item: OutgoingTransaction, _ mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> Bool {
+  static func isCurrent(_ item: OutgoingTransaction, _ mirror: StoredMirror, in snapshot: any ShardSnapshot) throws
+    -> Bool
+  {
     guard let row = item.waiting else { return true }
     let current = try snapshot.quarantined(row.name, of: mirror.key)
     return current?.key == row.key && current?.attempts == row.attempts && current?.firstAt == row.firstAt

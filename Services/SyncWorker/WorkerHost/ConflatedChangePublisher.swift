@@ -43,9 +43,11 @@ final class ConflatedChangePublisher: ChangePublisher {
     pushes = pushZones()
     sharedPushes = pushZones()
     notifications = ConflatedPush(
-      limit: Self.notificationLimit, batchCount: Self.notificationBatchCount, spacing: Self.spacing, absence: Self.absence,
+      limit: Self.notificationLimit, batchCount: Self.notificationBatchCount, spacing: Self.spacing,
+      absence: Self.absence,
       send: { [weak bus] peer, notifications in
-        _ = try await bus?.call(PushNotifications(notifications: notifications), to: .peer(peer.name), within: Self.deadline)
+        _ = try await bus?.call(
+          PushNotifications(notifications: notifications), to: .peer(peer.name), within: Self.deadline)
       }, key: { $0.key }, merge: { $0.merged(with: $1) })
     stores = ConflatedPush(
       limit: Self.notificationLimit, spacing: Self.spacing, absence: Self.absence,
@@ -83,7 +85,8 @@ final class ConflatedChangePublisher: ChangePublisher {
 
   /// The number of waiting changes, by the subscriber's name.
   var pendingCounts: [String: Int] {
-    pushes.pendingCounts.merging(notifications.pendingCounts, uniquingKeysWith: +).merging(stores.pendingCounts, uniquingKeysWith: +)
+    pushes.pendingCounts.merging(notifications.pendingCounts, uniquingKeysWith: +).merging(
+      stores.pendingCounts, uniquingKeysWith: +)
   }
   /// Notifications fired since the start, and those dropped because a notifier did not take them.
   var notificationCounts: (fired: Int, dropped: Int) { (fired.load(ordering: .relaxed), notifications.droppedCount) }

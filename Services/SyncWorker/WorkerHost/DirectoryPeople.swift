@@ -15,7 +15,9 @@ struct DirectoryPeople: PeopleSource {
 
   func users(_ lookups: [LookupInfo]) async throws(RecordError) -> [KnownUser?] {
     var users: [KnownUser?] = []
-    while users.count < lookups.count { users += try await page(Array(lookups[users.count...].prefix(IdentifyUsers.countLimit))) }
+    while users.count < lookups.count {
+      users += try await page(Array(lookups[users.count...].prefix(IdentifyUsers.countLimit)))
+    }
     return users
   }
 
@@ -29,16 +31,20 @@ struct DirectoryPeople: PeopleSource {
     }
     do throws(BusError) {
       let reply = try await bus.call(IdentifyUsers(lookups: asked), to: .role(.share), within: Self.deadline)
-      guard reply.users.count == lookups.count else { throw BusError(.internalError, "the reply has other users than the request") }
+      guard reply.users.count == lookups.count else {
+        throw BusError(.internalError, "the reply has other users than the request")
+      }
       return reply.users.map { user in
         user.map {
           KnownUser(
-            userRecordName: $0.userRecordName, givenName: $0.givenName, familyName: $0.familyName, emailAddress: $0.emailAddress, phoneNumber: $0.phoneNumber,
+            userRecordName: $0.userRecordName, givenName: $0.givenName, familyName: $0.familyName,
+            emailAddress: $0.emailAddress, phoneNumber: $0.phoneNumber,
             isDiscoverable: $0.isDiscoverable ?? false)
         }
       }
     } catch {
-      log.warning("the directory does not answer; nobody can be invited or recognised", ["code": .text(error.code.rawValue)])
+      log.warning(
+        "the directory does not answer; nobody can be invited or recognised", ["code": .text(error.code.rawValue)])
       throw RecordError(.tryAgainLater, "The directory does not answer: people can't be looked up", retryAfter: 1)
     }
   }

@@ -81,20 +81,28 @@ actor DirectorySchemaSource: SchemaSource {
     let changesSeen = changeCount
     let freshUntil = clock.now + Self.freshness
     do {
-      let reply = try await bus.call(FetchSchema(container: key.container, environment: key.environment), to: .role(.share), within: Self.deadline)
+      let reply = try await bus.call(
+        FetchSchema(container: key.container, environment: key.environment), to: .role(.share), within: Self.deadline)
       // A later answer overtook this one: the entry has a higher version.
       if let entry = entries[key], entry.schema.version > reply.version { return .success(entry.schema) }
-      let schema = if let entry = entries[key], entry.schema.version == reply.version { entry.schema } else { EnvironmentSchema(reply) }
+      let schema =
+        if let entry = entries[key], entry.schema.version == reply.version { entry.schema } else {
+          EnvironmentSchema(reply)
+        }
       entries[key] = Entry(schema: schema, freshUntil: changesSeen == changeCount ? freshUntil : 0)
       return .success(schema)
     } catch  where error.code == .notFound {
       entries[key] = nil
       return .failure(RecordError(.notFound, "The container \(key.container.rawValue) does not exist"))
     } catch {
-      guard let entry = entries[key] else { return .failure(RecordError(.tryAgainLater, "The directory does not answer", retryAfter: 1)) }
+      guard let entry = entries[key] else {
+        return .failure(RecordError(.tryAgainLater, "The directory does not answer", retryAfter: 1))
+      }
       // The client gave up, which does not show that the directory is silent.
       if error.code == .cancelled { return .success(entry.schema) }
-      log.warning("the directory does not answer; its last schema is used", ["code": .text(error.code.rawValue), "version": .integer(entry.schema.version)])
+      log.warning(
+        "the directory does not answer; its last schema is used",
+        ["code": .text(error.code.rawValue), "version": .integer(entry.schema.version)])
       entries[key]?.freshUntil = clock.now + Self.silence
       return .success(entry.schema)
     }
@@ -103,7 +111,8 @@ actor DirectorySchemaSource: SchemaSource {
   func extend(_ container: ContainerID, with fields: [ExtendSchema.SchemaField]) async throws(RecordError) {
     let key = Key(container: container, environment: .development)
     do {
-      _ = try await bus.call(ExtendSchema(container: container, fields: fields), to: .role(.share), within: Self.deadline)
+      _ = try await bus.call(
+        ExtendSchema(container: container, fields: fields), to: .role(.share), within: Self.deadline)
     } catch  where error.code == .refused {
       // Dropped because another caller declared a field otherwise meanwhile. The schema, read again, shows how.
     } catch  where error.code == .notFound {
@@ -117,12 +126,14 @@ actor DirectorySchemaSource: SchemaSource {
 
   /// Not cached: only exports without a waiting request ask, and those are few. Without an answer the workers'
   /// own quota holds.
-  func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding? {
+  func standing(of userRecordName: String, _ container: ContainerID, _ environment: Environment) async -> UserStanding?
+  {
     do {
       let message = FetchStanding(userRecordName: userRecordName, container: container, environment: environment)
       return try await bus.call(message, to: .role(.share), within: Self.deadline).standing
     } catch {
-      log.warning("the directory does not answer; a user's own quota is not known", ["code": .text(error.code.rawValue)])
+      log.warning(
+        "the directory does not answer; a user's own quota is not known", ["code": .text(error.code.rawValue)])
       return nil
     }
   }

@@ -34,7 +34,10 @@ final class EnvironmentGenerations: Sendable {
   private static let freshness: Int64 = 30_000
   private static let roundPause = Duration.seconds(60)
 
-  init(schemas: any SchemaSource, changes: any ChangePublisher, clock: any WallClock, log: Log, pause: @escaping @Sendable (Duration) async -> Void) {
+  init(
+    schemas: any SchemaSource, changes: any ChangePublisher, clock: any WallClock, log: Log,
+    pause: @escaping @Sendable (Duration) async -> Void
+  ) {
     self.schemas = schemas
     self.changes = changes
     self.clock = clock
@@ -100,14 +103,20 @@ final class EnvironmentGenerations: Sendable {
     ZoneEffects(removed: zones, of: database).publish(changesBy: changes)
     if !zones.isEmpty {
       log.info(
-        "a database started over", ["container": .text(database.container.rawValue), "shard": .integer(Int64(store.shard)), "zones": .integer(Int64(zones.count))])
+        "a database started over",
+        [
+          "container": .text(database.container.rawValue), "shard": .integer(Int64(store.shard)),
+          "zones": .integer(Int64(zones.count)),
+        ])
     }
   }
 
   /// Forgets the known generations of the environments that a change names.
   func note(_ change: DirectoryChanged) {
     let stale = Set(change.schemas)
-    state.withLock { state in state.known = state.known.filter { !stale.contains("\($0.key.rawValue)/\(Environment.development.rawValue)") } }
+    state.withLock { state in
+      state.known = state.known.filter { !stale.contains("\($0.key.rawValue)/\(Environment.development.rawValue)") }
+    }
   }
 }
 

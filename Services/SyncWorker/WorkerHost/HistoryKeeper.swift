@@ -40,10 +40,16 @@ struct HistoryKeeper: ShardWork {
         let page = try await store.read { snapshot in
           try snapshot.mirrors(afterKey: after, limit: Self.pageCount).map { mirror in
             let hasDeadConsumer = try snapshot.consumers(of: mirror.key).contains { $0.seenAt < unseen }
-            return (mirror: mirror, isDue: try hasDeadConsumer || Self.end(of: mirror, before: cutoff, in: snapshot) > mirror.purgedTransactionNumber)
+            return (
+              mirror: mirror,
+              isDue: try hasDeadConsumer
+                || Self.end(of: mirror, before: cutoff, in: snapshot) > mirror.purgedTransactionNumber
+            )
           }
         }
-        for (mirror, _) in page.filter(\.isDue) where !Task.isCancelled { try await purge(mirror, before: cutoff, unseenSince: unseen, in: store) }
+        for (mirror, _) in page.filter(\.isDue) where !Task.isCancelled {
+          try await purge(mirror, before: cutoff, unseenSince: unseen, in: store)
+        }
         guard page.count == Self.pageCount, let end = page.last?.mirror.key else { return }
         last = end
       }
@@ -52,7 +58,9 @@ struct HistoryKeeper: ShardWork {
     }
   }
 
-  private func purge(_ mirror: StoredMirror, before cutoff: Int64, unseenSince unseen: Int64, in store: any ShardStore) async throws {
+  private func purge(_ mirror: StoredMirror, before cutoff: Int64, unseenSince unseen: Int64, in store: any ShardStore)
+    async throws
+  {
     var total = 0
     while !Task.isCancelled {
       let (count, dropped, isDone) = try await store.enqueue { transaction -> (Int, [String], Bool) in
@@ -65,18 +73,26 @@ struct HistoryKeeper: ShardWork {
         guard through > mirror.purgedTransactionNumber else { return (0, dropped, true) }
         return (try transaction.purgeTransactions(of: mirror.key, through: through), dropped, through == end)
       }.value
-      for name in dropped { log.warning("a consumer of history was silent for long and is dropped", ["store": .text(mirror.identifier), "consumer": .text(name)]) }
+      for name in dropped {
+        log.warning(
+          "a consumer of history was silent for long and is dropped",
+          ["store": .text(mirror.identifier), "consumer": .text(name)])
+      }
       total += count
       if isDone { break }
       await pause(Self.slicePause)
     }
-    if total > 0 { log.info("old history was purged", ["store": .text(mirror.identifier), "transactions": .integer(Int64(total))]) }
+    if total > 0 {
+      log.info("old history was purged", ["store": .text(mirror.identifier), "transactions": .integer(Int64(total))])
+    }
   }
 
   /// The last transaction that may be purged: older than the cutoff, and processed by every consumer.
-  private static func end(of mirror: StoredMirror, before cutoff: Int64, in snapshot: any ShardSnapshot) throws -> Int64 {
+  private static func end(of mirror: StoredMirror, before cutoff: Int64, in snapshot: any ShardSnapshot) throws -> Int64
+  {
     guard mirror.purgedTransactionNumber < mirror.lastTransactionNumber else { return mirror.purgedTransactionNumber }
-    let next = try snapshot.firstTransaction(of: mirror.key, appendedAtOrAfter: cutoff) ?? mirror.lastTransactionNumber + 1
+    let next =
+      try snapshot.firstTransaction(of: mirror.key, appendedAtOrAfter: cutoff) ?? mirror.lastTransactionNumber + 1
     return min(next - 1, try LowWaterMark(of: mirror, in: snapshot).transactionNumber)
   }
 }

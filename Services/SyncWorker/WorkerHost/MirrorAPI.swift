@@ -26,14 +26,21 @@ struct MirrorAPI: ShardWork {
   ) async throws(RecordError) -> PlaneAnswer {
     switch request.route {
     case .zone(let route, let zone):
-      return try await ZoneCall(request, ofZone: zone, body: body, in: store, context.object).respond(to: route, startNext: startNext)
+      return try await ZoneCall(request, ofZone: zone, body: body, in: store, context.object).respond(
+        to: route, startNext: startNext)
     case .store(let route, let identifier, let item):
-      guard let user = request.caller.userRecordName else { throw RecordError(.authenticationRequired, "request needs authorization") }
-      let call = StoreCall(request: request, body: body, storeIdentifier: identifier, user: user, store: store, plane: objects)
+      guard let user = request.caller.userRecordName else {
+        throw RecordError(.authenticationRequired, "request needs authorization")
+      }
+      let call = StoreCall(
+        request: request, body: body, storeIdentifier: identifier, user: user, store: store, plane: objects)
       guard request.scope == .shared else { return try await call.respond(to: route, item, startNext: startNext) }
       // A call on the shared scope goes to the user's home, which asks the guests in others' databases.
       guard request.database.owner == user else { throw call.missing }
-      if let answer = try await SharedCall(call: call, context: context).respond(to: route, item, startNext: startNext) { return answer }
+      if let answer = try await SharedCall(call: call, context: context).respond(to: route, item, startNext: startNext)
+      {
+        return answer
+      }
       return try await call.respond(to: route, item, startNext: startNext)
     case .unknown(let route): throw route.error
     case .guest, .record: throw RecordError(.notFound, "There is no call \(request.route.label)")
@@ -45,7 +52,9 @@ struct MirrorAPI: ShardWork {
     toGuest message: GuestRequest, body: [UInt8], in store: any ShardStore, startNext: @Sendable () -> Void
   ) async throws(RecordError) -> PlaneAnswer {
     let request = message.request
-    guard request.scope == .shared, let user = request.caller.userRecordName, user != request.database.owner, !request.database.isPublic else {
+    guard request.scope == .shared, let user = request.caller.userRecordName, user != request.database.owner,
+      !request.database.isPublic
+    else {
       throw RecordError(.badRequest, "only a shared store's home sends this call")
     }
     func call(_ identifier: String) -> StoreCall {
@@ -55,7 +64,9 @@ struct MirrorAPI: ShardWork {
     case .guest(let route, let identifier):
       return try await GuestCall(call: call(identifier), store: message.store).respond(to: route, startNext: startNext)
     case .store(let route, let identifier, let item):
-      if let answer = try await GuestCall(call: call(identifier), store: message.store).respond(to: route) { return answer }
+      if let answer = try await GuestCall(call: call(identifier), store: message.store).respond(to: route) {
+        return answer
+      }
       return try await call(identifier).respond(to: route, item, startNext: startNext)
     case .record, .zone, .unknown: throw RecordError(.badRequest, "only a shared store's home sends this call")
     }
@@ -64,7 +75,9 @@ struct MirrorAPI: ShardWork {
   /// Exports and forwards a shard's stores until the task is cancelled.
   func run(on store: any ShardStore) async {
     await objects.run(on: store) { [context] mirrorKey, store in
-      try await SharedForward(store: store, context: context, mirrorKey: mirrorKey).run().map { ForwardProgress(moreComing: $0.moreComing, retryAt: $0.retryAt) }
+      try await SharedForward(store: store, context: context, mirrorKey: mirrorKey).run().map {
+        ForwardProgress(moreComing: $0.moreComing, retryAt: $0.retryAt)
+      }
     }
   }
 }
@@ -72,7 +85,9 @@ struct MirrorAPI: ShardWork {
 extension StoreCall {
   /// Answers a call on a store whose objects are in the database itself.
   /// - Parameter startNext: to be called once the request has its place in the shard's writer queue.
-  fileprivate func respond(to route: StoreRoute, _ item: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  fileprivate func respond(to route: StoreRoute, _ item: String, startNext: @Sendable () -> Void)
+    async throws(RecordError) -> PlaneAnswer
+  {
     switch route {
     case .setUp: try await setUp(startNext: startNext)
     case .forget: try await forget(startNext: startNext)

@@ -44,7 +44,9 @@ struct PastKeeper: ShardWork {
         await pause(Self.slicePause)
       }
       if total == 0 { return }
-      log.info("earlier states were removed", ["shard": .integer(Int64(store.shard)), "subject": .text(subject.rawValue), "count": .integer(Int64(total))])
+      log.info(
+        "earlier states were removed",
+        ["shard": .integer(Int64(store.shard)), "subject": .text(subject.rawValue), "count": .integer(Int64(total))])
     } catch {
       report("earlier states can't be removed", error, on: store, to: log)
     }

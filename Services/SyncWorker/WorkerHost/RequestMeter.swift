@@ -26,8 +26,10 @@ final class RequestMeter: Sendable {
   init(_ metrics: Metrics, log: Log, clock: any WallClock) {
     self.log = log
     self.clock = clock
-    requests = metrics.counters("worker_requests_total", "Requests to a plane, by route and outcome.", labels: ["plane", "route", "code"])
-    latencies = metrics.histograms("worker_request_seconds", "Time from a request's arrival to its answer.", labels: ["plane", "route"])
+    requests = metrics.counters(
+      "worker_requests_total", "Requests to a plane, by route and outcome.", labels: ["plane", "route", "code"])
+    latencies = metrics.histograms(
+      "worker_request_seconds", "Time from a request's arrival to its answer.", labels: ["plane", "route"])
   }
 
   /// A slower request gets a log line, unless the client waits for an export.
@@ -44,7 +46,8 @@ final class RequestMeter: Sendable {
     figures.latencies.observe(duration)
     func facts() -> KeyValuePairs<String, Log.Fact> {
       [
-        "plane": .text(request.plane.rawValue), "method": .text(request.route.method), "route": .text(route), "shard": .integer(Int64(shard)),
+        "plane": .text(request.plane.rawValue), "method": .text(request.route.method), "route": .text(route),
+        "shard": .integer(Int64(shard)),
         "code": .text(ending.label),
         "seconds": .number(duration.seconds),
       ]

@@ -14,12 +14,15 @@ extension Worker {
     do {
       let store = try await parts.host.store(ofShard: message.shard)
       let generations = parts.generations
-      let resolution = ShareResolution(context: parts.records.context, request: message) { database async throws(RecordError) in
+      let resolution = ShareResolution(context: parts.records.context, request: message) {
+        database async throws(RecordError) in
         if !generations.isSettled(database) { try await generations.settle(database, in: store) }
       }
       do throws(RecordError) {
         let answer = try await resolution.answer(from: store.turns(of: message.party))
-        if message.purpose == .accept { try await waitForShareNews(of: message.shard, parts.records.context.commits.effects.shareNews) }
+        if message.purpose == .accept {
+          try await waitForShareNews(of: message.shard, parts.records.context.commits.effects.shareNews)
+        }
         shareCalls[message.purpose.rawValue, "answered"].increment(by: message.items.count)
         return answer
       } catch {

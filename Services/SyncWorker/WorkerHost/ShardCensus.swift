@@ -38,7 +38,8 @@ final class ShardCensus: ShardWork {
     evictions = metrics.counter("conflicts_evicted_total", "Conflicts dropped because a user had too many.")
     let quarantined = Metrics.Description("quarantined_objects", "Objects with changes that no export could write yet.")
     let waiting = Metrics.Description("export_waiting_transactions", "Saved transactions that are not exported yet.")
-    let age = Metrics.Description("export_oldest_waiting_seconds", "Age of the oldest transaction that waits for its export; 0 when none waits.")
+    let age = Metrics.Description(
+      "export_oldest_waiting_seconds", "Age of the oldest transaction that waits for its export; 0 when none waits.")
     metrics.collect([quarantined, waiting, age]) { [weak self] in
       var readings = Metrics.Readings()
       guard let sum = self?.sum else { return readings }
@@ -87,7 +88,8 @@ final class ShardCensus: ShardWork {
     for key in try snapshot.mirrorsAwaitingExport(afterKey: 0, limit: storeLimit) {
       guard let mirror = try snapshot.mirror(key: key) else { continue }
       figures.waitingCount += Int(clamping: mirror.lastTransactionNumber - mirror.exportedTransactionNumber)
-      let oldest = try snapshot.transactions(of: key, after: mirror.exportedTransactionNumber, limit: 1, byteLimit: 1).first?.appendedAt
+      let oldest = try snapshot.transactions(of: key, after: mirror.exportedTransactionNumber, limit: 1, byteLimit: 1)
+        .first?.appendedAt
       figures.oldestWaitingAt = [figures.oldestWaitingAt, oldest].compactMap(\.self).min()
     }
     return figures

@@ -99,7 +99,10 @@ actor ShardEpochs: ShardWork {
 
   private func send() async {
     while !waiters.isEmpty {
-      let (message, asking) = (NoteShardEpochs(epochs: waiting.sorted { $0.key < $1.key }.map { .init(shard: $0.key, epoch: $0.value) }), waiters)
+      let (message, asking) = (
+        NoteShardEpochs(epochs: waiting.sorted { $0.key < $1.key }.map { .init(shard: $0.key, epoch: $0.value) }),
+        waiters
+      )
       waiting = [:]
       waiters = []
       var isKnown = true

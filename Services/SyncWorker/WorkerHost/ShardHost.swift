@@ -13,14 +13,14 @@ import ZoneCommit
 /// which is reopened after a pause. After damage the host first checks its whole structure.
 actor ShardHost: OpenShards {
   /// A message from an opening shard to its waiting requests.
-  private enum Opening: Sendable {
+  enum Opening: Sendable {
     /// Finds out whether the waiter is still there.
     case underWay
     case done(any ShardStore)
     case refused(any Error)
   }
 
-  private struct Shard {
+  struct Shard {
     var isAssigned = true
     var store: (any ShardStore)?
     /// The answer to requests while the shard is not open and a wait is useless.
@@ -39,18 +39,20 @@ actor ShardHost: OpenShards {
   }
 
   /// The worker's name in cluster maps.
-  private let name: String
-  private let recordStore: any RecordStore
+  let name: String
+  let recordStore: any RecordStore
   /// nil: epochs are not tracked.
-  private let epochs: ShardEpochs?
+  let epochs: ShardEpochs?
   private let work: [any ShardWork]
-  private let log: Log
+  let log: Log
   private let checksFirst: Bool
   private let pause, patience: @Sendable (Duration) async -> Void
   /// The assigned shards, and those that are being closed.
-  private var shards: [Int: Shard] = [:]
+  var shards: [Int: Shard] = [:]
   /// The counts of closed shards, because totals must never fall.
-  private var departed = ShardTotals()
+  var departed = ShardTotals()
+  /// The number of outages, by cause.
+  private(set) var outageCounts: (damaged: Int, failing: Int) = (0, 0)
 
   /// The most requests that wait for one shard to open.
   static let waiterLimit = 2048
@@ -71,7 +73,8 @@ actor ShardHost: OpenShards {
   ///   - pause: pauses for that time, or until its task is cancelled.
   ///   - patience: the same, for the time after which a slow opening is logged.
   init(
-    name: String, store: any RecordStore, epochs: ShardEpochs? = nil, work: [any ShardWork], log: Log, checksFirst: Bool = false,
+    name: String, store: any RecordStore, epochs: ShardEpochs? = nil, work: [any ShardWork], log: Log,
+    checksFirst: Bool = false,
     pause: @escaping @Sendable (Duration) async -> Void,
     patience: @escaping @Sendable (Duration) async -> Void
   ) {
@@ -85,68 +88,14 @@ actor ShardHost: OpenShards {
     self.patience = patience
   }
 
-  // MARK: State
-
-  /// Assigned shards that are not open yet, without those out of service.
-  var openingCount: Int { shards.values.count { $0.isAssigned && $0.store == nil && $0.outage == nil } }
-
-  /// The number of shards in the installation.
-  nonisolated var shardCount: Int { recordStore.shardCount }
-
-  /// The open shards, ascending.
-  var openStores: [any ShardStore] { shards.sorted { $0.key < $1.key }.compactMap { $0.value.isAssigned ? $0.value.store : nil } }
-
-  /// The shards that don't serve, with the reason, ascending.
-  var problems: [(shard: Int, problem: String)] {
-    shards.sorted { $0.key < $1.key }.compactMap { number, shard in
-      guard shard.isAssigned else { return nil }
-      if let store = shard.store { return store.failure.map { (number, "takes no writes: \($0)") } }
-      if let problem = shard.problem { return (number, "can't be opened: \(problem)") }
-      return (number, recordStore.holder(ofShard: number).map { "is held by another worker: \($0)" } ?? "is being opened")
-    }
-  }
-
-  /// Shards that can't be opened, or take no writes after a failure.
-  var outOfServiceCount: Int { shards.values.count { $0.isAssigned && ($0.store == nil ? $0.problem != nil : $0.store?.failure != nil) } }
-
-  /// Shards out of service because they are not the ones that were in use.
-  var refusedCount: Int { shards.values.count { if $0.isAssigned, case .foreign = $0.outage { true } else { false } } }
-
-  /// The totals of all shards held since the start.
-  var totals: ShardTotals {
-    var totals = departed
-    for store in openStores { totals.add(store, isOpen: true) }
-    return totals
-  }
-
-  /// The state of an assigned shard, for operators.
-  struct Standing: Sendable {
-    enum State: String, Sendable { case open, opening, outOfService }
-    let shard: Int
-    let state: State
-    let epoch: Int64?
-    /// Why it is out of service.
-    let reason: String?
-  }
-
-  /// The assigned shards, ascending.
-  var standings: [Standing] {
-    shards.sorted { $0.key < $1.key }.filter(\.value.isAssigned).map { number, shard in
-      Standing(
-        shard: number, state: shard.store != nil ? .open : shard.outage != nil ? .outOfService : .opening, epoch: shard.store?.epoch,
-        reason: shard.store == nil ? shard.outage.map { String(describing: $0) } : nil)
-    }
-  }
-
-  /// The number of outages, by cause.
-  private(set) var outageCounts: (damaged: Int, failing: Int) = (0, 0)
-
   // MARK: Requests
 
   /// The store of the shard that holds a database.
   /// - Throws: `BusError.notMine` for an unassigned shard, `.overloaded` if too many requests wait for it to open,
   ///   `RecordError` if it can't be opened.
-  func store(of database: DatabaseID) async throws -> any ShardStore { try await store(ofShard: database.shard(of: recordStore.shardCount)) }
+  func store(of database: DatabaseID) async throws -> any ShardStore {
+    try await store(ofShard: database.shard(of: recordStore.shardCount))
+  }
 
   /// The same for a shard by its number.
   func store(ofShard number: Int) async throws -> any ShardStore {
@@ -286,7 +235,8 @@ actor ShardHost: OpenShards {
     await patience(Self.slowOpening)
     guard !Task.isCancelled else { return }
     log.warning(
-      "a shard can't be opened yet: another worker holds it", ["shard": .integer(Int64(number)), "holder": .text(recordStore.holder(ofShard: number) ?? "")])
+      "a shard can't be opened yet: another worker holds it",
+      ["shard": .integer(Int64(number)), "holder": .text(recordStore.holder(ofShard: number) ?? "")])
   }
 
   /// Records why a shard is not served.
@@ -297,13 +247,17 @@ actor ShardHost: OpenShards {
     switch error {
     case StoreError.foreign(let reason):
       failure = .outOfService
-      if shards[number]?.outage != error as? StoreError { log.error("a shard is refused: its file is not the one that was in use", ["reason": .text(reason)]) }
+      if shards[number]?.outage != error as? StoreError {
+        log.error("a shard is refused: its file is not the one that was in use", ["reason": .text(reason)])
+      }
       shards[number]?.outage = error as? StoreError
     case StoreError.corrupt(let reason), StoreError.io(let reason):
       failure = .outOfService
       if shards[number]?.outage == nil { countOutage(error) }
       shards[number]?.outage = error as? StoreError
-      log.error("a shard is out of service; it is tried again", ["reason": .text(reason), "seconds": .number(wait / .seconds(1))])
+      log.error(
+        "a shard is out of service; it is tried again",
+        ["reason": .text(reason), "seconds": .number(wait / .seconds(1))])
     default: failure = RecordError(storing: error, log: log)
     }
     shards[number]?.failure = failure
@@ -327,7 +281,9 @@ actor ShardHost: OpenShards {
     for problem in report.problems.prefix(Self.reportedProblemLimit) {
       log.error("a check found a problem", ["shard": .integer(Int64(store.shard)), "problem": .text(problem)])
     }
-    if report.isStructureDamaged { throw StoreError.corrupt("shard \(store.shard): \(report.problems.first ?? "damaged"); restore it from a backup") }
+    if report.isStructureDamaged {
+      throw StoreError.corrupt("shard \(store.shard): \(report.problems.first ?? "damaged"); restore it from a backup")
+    }
   }
 
   private static let reportedProblemLimit = 10
@@ -355,7 +311,9 @@ actor ShardHost: OpenShards {
     let (wakes, wake) = AsyncStream.makeStream(of: Never.self)
     shards[number]?.wake = wake
     return try await withThrowingTaskGroup(of: (any ShardStore)?.self) { group in
-      group.addTask { [recordStore, epochs] in try await recordStore.open(shard: number, knownEpoch: await epochs?.least(ofShard: number) ?? 0) }
+      group.addTask { [recordStore, epochs] in
+        try await recordStore.open(shard: number, knownEpoch: await epochs?.least(ofShard: number) ?? 0)
+      }
       group.addTask {
         for await _ in wakes {}
         return nil

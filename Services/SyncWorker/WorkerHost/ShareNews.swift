@@ -89,9 +89,13 @@ struct ShareNews: ShardWork {
     guard let database = try transaction.database(news.database), database.subscriptionEdition != 0,
       try !ZoneAccess(transaction.members(news.userRecordName, inZone: news.zoneName, of: database.key)).mayRead
     else { return }
-    for row in try transaction.subscriptions(of: news.userRecordName, scope: .shared, in: database.key, limit: Limit.subscriptionsPerUser) {
+    for row in try transaction.subscriptions(
+      of: news.userRecordName, scope: .shared, in: database.key, limit: Limit.subscriptionsPerUser)
+    {
       // Dropped because a row that can't be read tells of nothing, and is shown to operators.
-      guard let zone = try? JSONValue(parsing: row.payload)["zoneID"]?["zoneName"]?.string, zone == news.zoneName else { continue }
+      guard let zone = try? JSONValue(parsing: row.payload)["zoneID"]?["zoneName"]?.string, zone == news.zoneName else {
+        continue
+      }
       try transaction.deleteSubscription(row.key, in: database.key)
     }
   }
@@ -107,9 +111,15 @@ struct ShareNews: ShardWork {
     repeat {
       let end = min(start + comparedAtOnce, zones.count)
       let isLast = end == zones.count
-      let page = CompareSharedZones(number: number, shard: store.shard, after: after, through: isLast ? nil : zones[end - 1].key, zones: Array(zones[start..<end]))
+      let page = CompareSharedZones(
+        number: number, shard: store.shard, after: after, through: isLast ? nil : zones[end - 1].key,
+        zones: Array(zones[start..<end]))
       let count = try await tell.compare(page)
-      if count > 0 { log.info("the index of shares was corrected", ["shard": .integer(Int64(store.shard)), "entries": .integer(Int64(count))]) }
+      if count > 0 {
+        log.info(
+          "the index of shares was corrected",
+          ["shard": .integer(Int64(store.shard)), "entries": .integer(Int64(count))])
+      }
       after = zones[..<end].last?.key
       start = end
     } while start < zones.count
@@ -149,7 +159,8 @@ struct ShareNews: ShardWork {
 extension StoredShareNews {
   fileprivate var sharedZone: SharedZone {
     SharedZone(
-      key: SharedZone.Key(database: database, zoneName: zoneName, userRecordName: userRecordName), isActive: isActive, sequence: sequence)
+      key: SharedZone.Key(database: database, zoneName: zoneName, userRecordName: userRecordName), isActive: isActive,
+      sequence: sequence)
   }
 }
 
@@ -167,9 +178,15 @@ struct DirectorySharingIndex: SharingIndex {
 
   let bus: any Bus
 
-  func note(_ zones: [SharedZone]) async throws { _ = try await bus.call(NoteSharedZones(zones: zones), to: .role(.share), within: Self.limit) }
+  func note(_ zones: [SharedZone]) async throws {
+    _ = try await bus.call(NoteSharedZones(zones: zones), to: .role(.share), within: Self.limit)
+  }
 
-  func beginComparison() async throws -> Int64 { try await bus.call(BeginComparison(), to: .role(.share), within: Self.limit).number }
+  func beginComparison() async throws -> Int64 {
+    try await bus.call(BeginComparison(), to: .role(.share), within: Self.limit).number
+  }
 
-  func compare(_ page: CompareSharedZones) async throws -> Int { try await bus.call(page, to: .role(.share), within: Self.limit).correctedCount }
+  func compare(_ page: CompareSharedZones) async throws -> Int {
+    try await bus.call(page, to: .role(.share), within: Self.limit).correctedCount
+  }
 }

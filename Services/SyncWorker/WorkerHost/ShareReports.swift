@@ -23,7 +23,8 @@ extension WorkerReports {
     }
 
     fileprivate func takes(_ database: DatabaseID) -> Bool {
-      container ?? database.container.rawValue == database.container.rawValue && environment ?? database.environment.rawValue == database.environment.rawValue
+      container ?? database.container.rawValue == database.container.rawValue
+        && environment ?? database.environment.rawValue == database.environment.rawValue
         && owner ?? database.owner == database.owner
     }
   }
@@ -82,7 +83,9 @@ extension WorkerReports {
     return rows
   }
 
-  private typealias ShareBody = (_ database: StoredDatabase, _ zone: StoredZone, _ share: StoredShare, _ state: ShareState) throws -> Bool
+  private typealias ShareBody = (
+    _ database: StoredDatabase, _ zone: StoredZone, _ share: StoredShare, _ state: ShareState
+  ) throws -> Bool
 
   /// - Parameter body: returns false to end the iteration.
   private static func forEachShare(in snapshot: any ShardSnapshot, _ filter: ShareFilter, _ body: ShareBody) throws {

@@ -16,15 +16,20 @@ extension Worker {
     do {
       let store = try await parts.host.store(ofShard: message.shard)
       let database = try await store.read { snapshot -> DatabaseID? in
-        let zone = try snapshot.record(withShortGUID: message.shortGUID)?.zone ?? snapshot.share(withOneTimeGUID: message.shortGUID)?.zone
-        return try zone.flatMap { try snapshot.zone(key: $0) }.flatMap { try snapshot.database(key: $0.databaseKey)?.id }
+        let zone =
+          try snapshot.record(withShortGUID: message.shortGUID)?.zone
+          ?? snapshot.share(withOneTimeGUID: message.shortGUID)?.zone
+        return try zone.flatMap { try snapshot.zone(key: $0) }.flatMap {
+          try snapshot.database(key: $0.databaseKey)?.id
+        }
       }
       return LocateShortGUID.Reply(container: database?.container, environment: database?.environment)
     } catch let error as BusError {
       throw error
     } catch {
       let problem = RecordError(storing: error, log: context.log)
-      throw problem == .shardMoved ? BusError(.notMine, "the shard is no longer held here") : BusError(.overloaded, problem.reason)
+      throw problem == .shardMoved
+        ? BusError(.notMine, "the shard is no longer held here") : BusError(.overloaded, problem.reason)
     }
   }
 
@@ -43,6 +48,10 @@ extension Worker {
       group.cancelAll()
       return first
     }
-    if !isTold { throw RecordError(.tryAgainLater, "The share is accepted; it becomes visible as soon as the share service runs again", retryAfter: 1) }
+    if !isTold {
+      throw RecordError(
+        .tryAgainLater, "The share is accepted; it becomes visible as soon as the share service runs again",
+        retryAfter: 1)
+    }
   }
 }

@@ -24,7 +24,10 @@ struct TransactionKeeper: ShardWork {
     while !Task.isCancelled {
       do {
         let count = try await forget(in: store)
-        if count > 0 { log.info("old transactions were removed", ["shard": .integer(Int64(store.shard)), "count": .integer(Int64(count))]) }
+        if count > 0 {
+          log.info(
+            "old transactions were removed", ["shard": .integer(Int64(store.shard)), "count": .integer(Int64(count))])
+        }
       } catch {
         report("old transactions can't be removed", error, on: store, to: log)
       }
@@ -52,7 +55,9 @@ struct TransactionKeeper: ShardWork {
     return total + (try await slices(of: store) { try $0.forgetFormerMirrors(removedBefore: cutoff, limit: $1) })
   }
 
-  private func slices(of store: any ShardStore, _ forget: @escaping @Sendable (any ShardTransaction, _ limit: Int) throws -> Int) async throws -> Int {
+  private func slices(
+    of store: any ShardStore, _ forget: @escaping @Sendable (any ShardTransaction, _ limit: Int) throws -> Int
+  ) async throws -> Int {
     var total = 0
     while !Task.isCancelled {
       let count = try await store.enqueue { try forget($0, Self.sliceCount) }.value

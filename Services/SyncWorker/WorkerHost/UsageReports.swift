@@ -23,7 +23,8 @@ struct DatabaseFilter: Sendable {
   func matches(_ database: StoredDatabase) -> Bool { matches(database.id) && database.generation >= generation }
 
   private func matches(_ id: DatabaseID) -> Bool {
-    container ?? id.container.rawValue == id.container.rawValue && environment ?? id.environment.rawValue == id.environment.rawValue && owner ?? id.owner == id.owner
+    container ?? id.container.rawValue == id.container.rawValue
+      && environment ?? id.environment.rawValue == id.environment.rawValue && owner ?? id.owner == id.owner
   }
 }
 
@@ -46,7 +47,8 @@ extension WorkerReports {
   private static let pageCount = 200
 
   /// A row for each database that holds something: its bytes, live records and zones.
-  func writeUsage(_ query: [String: String], _ budget: ReportBudget = ReportBudget(), to output: inout JSONWriter) async {
+  func writeUsage(_ query: [String: String], _ budget: ReportBudget = ReportBudget(), to output: inout JSONWriter) async
+  {
     let filter = DatabaseFilter(query)
     var budget = budget
     var covered: [Int] = []
@@ -62,7 +64,9 @@ extension WorkerReports {
     Self.write(covered, to: &output)
   }
 
-  private static func usage(in store: any ShardStore, _ filter: DatabaseFilter, _ budget: inout ReportBudget) async throws -> (rows: [[UInt8]], isWhole: Bool) {
+  private static func usage(in store: any ShardStore, _ filter: DatabaseFilter, _ budget: inout ReportBudget)
+    async throws -> (rows: [[UInt8]], isWhole: Bool)
+  {
     var rows: [[UInt8]] = []
     var last: Int64? = 0
     while let after = last {
@@ -70,7 +74,8 @@ extension WorkerReports {
       let page = try await store.read { snapshot in
         let databases = try snapshot.databases(afterKey: after, limit: pageCount)
         return (
-          rows: try databases.filter { filter.matches($0) }.compactMap { try usage(of: $0, in: snapshot) }, count: databases.count,
+          rows: try databases.filter { filter.matches($0) }.compactMap { try usage(of: $0, in: snapshot) },
+          count: databases.count,
           last: databases.count == pageCount ? databases.last?.key : nil
         )
       }
@@ -84,7 +89,8 @@ extension WorkerReports {
   /// nil for a database without a zone.
   private static func usage(of database: StoredDatabase, in snapshot: any ShardSnapshot) throws -> [UInt8]? {
     var (zoneCount, recordCount, last) = (0, 0, Int64(0))
-    while case let zones = try snapshot.zones(in: database.key, after: last, limit: 500), let end = zones.last?.sequence {
+    while case let zones = try snapshot.zones(in: database.key, after: last, limit: 500), let end = zones.last?.sequence
+    {
       for zone in zones where !zone.isDeleted {
         zoneCount += 1
         recordCount += try snapshot.recordCount(in: zone.key)
@@ -100,7 +106,9 @@ extension WorkerReports {
   }
 
   /// Counts the records with each field in `fields`: one line each, with record type and field, divided by a tab.
-  func writeFieldCounts(_ query: [String: String], _ budget: ReportBudget = ReportBudget(), to output: inout JSONWriter) async {
+  func writeFieldCounts(_ query: [String: String], _ budget: ReportBudget = ReportBudget(), to output: inout JSONWriter)
+    async
+  {
     let filter = DatabaseFilter(query)
     var fields: [String: [String]] = [:]
     for line in (query["fields"] ?? "").split(separator: "\n") {
@@ -164,7 +172,8 @@ extension WorkerReports {
 
   /// - Returns: true if the whole zone was counted.
   private static func count(
-    _ fields: [String: [String]], in zone: Int64, of store: any ShardStore, _ budget: inout ReportBudget, _ counts: inout FieldCounts
+    _ fields: [String: [String]], in zone: Int64, of store: any ShardStore, _ budget: inout ReportBudget,
+    _ counts: inout FieldCounts
   ) async throws -> Bool {
     var last: String?
     while !budget.isSpent {
@@ -174,7 +183,9 @@ extension WorkerReports {
         var counts: FieldCounts = [:]
         for stored in records where !stored.isDeleted {
           let record = stored.record
-          for name in fields[record.recordType] ?? [] where record.fields[name] != nil { counts[record.recordType, default: [:]][name, default: 0] += 1 }
+          for name in fields[record.recordType] ?? [] where record.fields[name] != nil {
+            counts[record.recordType, default: [:]][name, default: 0] += 1
+          }
         }
         return (counts, records.count, records.last?.record.recordName)
       }

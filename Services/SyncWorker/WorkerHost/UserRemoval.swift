@@ -25,7 +25,8 @@ struct UserRemoval: Sendable {
     let subscriptionCount = try await removeSubscriptions(store)
     let zoneCount = try await endZones(store)
     let shareCount = try await leaveShares(store)
-    return ForgetUser.Reply(zoneCount: zoneCount, shareCount: shareCount, storeCount: storeCount, subscriptionCount: subscriptionCount)
+    return ForgetUser.Reply(
+      zoneCount: zoneCount, shareCount: shareCount, storeCount: storeCount, subscriptionCount: subscriptionCount)
   }
 
   /// Removes the user's stores of their own and the public database, and their guests in databases of others.
@@ -36,7 +37,9 @@ struct UserRemoval: Sendable {
       let mirrors = try await store.read { try $0.mirrors(afterKey: after, limit: Self.pageCount) }
       guard let end = mirrors.last?.key else { return count }
       for mirror in mirrors where mirror.userRecordName == user {
-        try await store.enqueue { transaction in if try transaction.mirror(key: mirror.key) != nil { try transaction.deleteMirror(mirror.key) } }.value
+        try await store.enqueue { transaction in
+          if try transaction.mirror(key: mirror.key) != nil { try transaction.deleteMirror(mirror.key) }
+        }.value
         count += 1
       }
       last = end
@@ -45,7 +48,8 @@ struct UserRemoval: Sendable {
 
   /// - Parameter isWanted: selects the databases that `body` gets.
   private func forEachDatabase(
-    in store: any ShardStore, where isWanted: @escaping @Sendable (StoredDatabase) -> Bool, _ body: (StoredDatabase) async throws -> Void
+    in store: any ShardStore, where isWanted: @escaping @Sendable (StoredDatabase) -> Bool,
+    _ body: (StoredDatabase) async throws -> Void
   ) async throws {
     var last: Int64 = 0
     while true {
@@ -60,7 +64,9 @@ struct UserRemoval: Sendable {
   private static func liveZones(of database: StoredDatabase, in store: any ShardStore) async throws -> [StoredZone] {
     try await store.read { snapshot in
       var (found, last) = ([StoredZone](), Int64(0))
-      while case let zones = try snapshot.zones(in: database.key, after: last, limit: pageCount), let end = zones.last?.sequence {
+      while case let zones = try snapshot.zones(in: database.key, after: last, limit: pageCount),
+        let end = zones.last?.sequence
+      {
         found += zones.filter { !$0.isDeleted }
         last = end
       }
@@ -74,7 +80,8 @@ struct UserRemoval: Sendable {
     var count = 0
     try await forEachDatabase(in: store, where: { [user] in $0.id.owner == user }) { database in
       let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)
-      let terms = CommitTerms(.removeUser, stamp, try await schema(of: database.id) ?? .none, shard: store.shard, context)
+      let terms = CommitTerms(
+        .removeUser, stamp, try await schema(of: database.id) ?? .none, shard: store.shard, context)
       for zone in try await Self.liveZones(of: database, in: store) {
         let effects = try await store.enqueue { transaction -> ZoneEffects? in
           guard let row = try transaction.zone(key: zone.key), !row.isDeleted else { return nil }
@@ -121,18 +128,22 @@ struct UserRemoval: Sendable {
     return count
   }
 
-  private func leave(_ name: String, _ zone: StoredZone, _ database: StoredDatabase, _ store: any ShardStore) async throws -> Bool {
+  private func leave(_ name: String, _ zone: StoredZone, _ database: StoredDatabase, _ store: any ShardStore)
+    async throws -> Bool
+  {
     // Nobody reaches data of a deleted container.
     guard let schema = try await schema(of: database.id) else { return false }
     let known = KnownUser(userRecordName: user)
     let stamp = Stamp(timestamp: context.clock.now, userRecordName: user)
     let terms = CommitTerms(.shareAct, stamp, schema, shard: store.shard, context)
     let effects = try await store.enqueue { transaction -> ZoneEffects? in
-      guard let row = try transaction.zone(key: zone.key), !row.isDeleted, let share = try transaction.share(named: name, in: row.key),
+      guard let row = try transaction.zone(key: zone.key), !row.isDeleted,
+        let share = try transaction.share(named: name, in: row.key),
         let decision = share.state?.forgetting(known)
       else { return nil }
       let commit = try terms.begin(in: transaction.row(ofDatabase: row.databaseKey), transaction)
-      guard try ShareWriter(writer: commit.serversWriter(to: row)).apply(decision, to: share, stamp: stamp) != nil else { return nil }
+      guard try ShareWriter(writer: commit.serversWriter(to: row)).apply(decision, to: share, stamp: stamp) != nil
+      else { return nil }
       return try commit.finish()
     }.value
     guard let effects else { return false }
@@ -146,7 +157,9 @@ struct UserRemoval: Sendable {
       count += try await store.enqueue { transaction in
         var count = 0
         for scope in DatabaseScope.allCases {
-          for row in try transaction.subscriptions(of: user, scope: scope, in: database.key, limit: Limit.subscriptionsPerUser) {
+          for row in try transaction.subscriptions(
+            of: user, scope: scope, in: database.key, limit: Limit.subscriptionsPerUser)
+          {
             try transaction.deleteSubscription(row.key, in: database.key)
             count += 1
           }

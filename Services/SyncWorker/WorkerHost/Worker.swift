@@ -18,20 +18,25 @@ import ZoneCommit
 /// Serves the shards that the cluster map gives it.
 public final class Worker: Sendable {
   public static let options = [
-    Option("data", .path, default: "data", help: "The folder with this installation's shards and assets, on a local file system. Created if it is missing."),
+    Option(
+      "data", .path, default: "data",
+      help: "The folder with this installation's shards and assets, on a local file system. Created if it is missing."),
     Option(
       "user-quota", .integer(0...Int.max), default: "0",
       help: "Bytes that each private database may hold, unless the user has their own quota; 0: no limit."),
     Option(
       "user-stores", .integer(0...1_000_000), default: "500",
       help: "The limit of a user's mirrored stores of one database, one for each installation of an app; 0: no limit."),
-    Option("asset-grace", .seconds(0...31_536_000), default: "86400", help: "The time that the worker keeps assets that no record uses."),
+    Option(
+      "asset-grace", .seconds(0...31_536_000), default: "86400",
+      help: "The time that the worker keeps assets that no record uses."),
     Option(
       "history-retention", .seconds(0...3_153_600_000), default: "7776000",
       help: "The time that the worker keeps a store's history after all consumers have read it; 0: for ever."),
     Option(
       "record-retention", .seconds(0...3_153_600_000), default: "604800",
-      help: "The time that the worker keeps earlier states of records, for audits and restores of zones. 0: it keeps none."),
+      help:
+        "The time that the worker keeps earlier states of records, for audits and restores of zones. 0: it keeps none."),
     Option(
       "conflict-retention", .seconds(0...3_153_600_000), default: "7776000",
       help: "The time that the worker keeps the losses of conflicts, to list and restore them. 0: it keeps none."),
@@ -42,7 +47,9 @@ public final class Worker: Sendable {
     ),
     Option(
       "verify", .flag,
-      help: "Check all pages and checksums of a shard before the worker serves it, and refuse a shard with a damaged structure. This reads the whole file."),
+      help:
+        "Check all pages and checksums of a shard before the worker serves it, and refuse a shard with a damaged structure. This reads the whole file."
+    ),
     EncryptionKeys.option,
   ]
 
@@ -79,11 +86,14 @@ public final class Worker: Sendable {
 
   /// - Parameter through: wraps the record store. Tests use it to choose the moment at which the process dies.
   /// - Throws: `ExitError` for an unusable key file, or an asset threshold that is too low.
-  package convenience init(_ context: ServiceContext, through: @escaping @Sendable (any RecordStore) -> any RecordStore) throws {
+  package convenience init(_ context: ServiceContext, through: @escaping @Sendable (any RecordStore) -> any RecordStore)
+    throws
+  {
     let dataPath = context.options.requiredText("data")
     let keys = try EncryptionKeys.ring(context.options)
     if let threshold = context.options.integer("asset-threshold"), (1..<Self.lowestAssetThreshold).contains(threshold) {
-      throw ExitError(.configuration, "--asset-threshold is \(threshold); it must be 0 or at least \(Self.lowestAssetThreshold).")
+      throw ExitError(
+        .configuration, "--asset-threshold is \(threshold); it must be 0 or at least \(Self.lowestAssetThreshold).")
     }
     let log = context.log
     self.init(
@@ -93,7 +103,8 @@ public final class Worker: Sendable {
         configuration.options.keepsPastStates = Self.recordRetention(context) > .zero
         return through(
           try SQLiteRecordStore(
-            configuration, shardCount: shardCount, report: { log.error("a damaged record was skipped", ["problem": .text($0)]) }))
+            configuration, shardCount: shardCount,
+            report: { log.error("a damaged record was skipped", ["problem": .text($0)]) }))
       })
   }
 
@@ -117,14 +128,18 @@ public final class Worker: Sendable {
   /// Bytes; nil: no threshold.
   private var assetThreshold: Int? { context.options.integer("asset-threshold").flatMap { $0 == 0 ? nil : $0 } }
 
-  private static func recordRetention(_ context: ServiceContext) -> Duration { context.options.duration("record-retention") ?? .seconds(604_800) }
+  private static func recordRetention(_ context: ServiceContext) -> Duration {
+    context.options.duration("record-retention") ?? .seconds(604_800)
+  }
 
   // MARK: Life
 
   /// Registers the messages that the worker answers, on the bus that `start` is called with.
   public func register(in handlers: inout BusHandlers) {
     registerStorage(in: &handlers)
-    handlers.on(DatabaseRequest.self, isBrief: Self.isBrief) { [self] request, body, context in try await respond(to: request, body: body, context).onBus }
+    handlers.on(DatabaseRequest.self, isBrief: Self.isBrief) { [self] request, body, context in
+      try await respond(to: request, body: body, context).onBus
+    }
     handlers.on(GuestRequest.self, isBrief: Self.isBrief) { [self] message, body, context in
       let request = message.request
       guard request.plane == .object else { return try await respond(to: request, body: body, context).onBus }
@@ -132,18 +147,24 @@ public final class Worker: Sendable {
         try await parts.mirror.respond(toGuest: message, body: body, in: store, startNext: startNext)
       }.onBus
     }
-    handlers.on(GuestResolve.self) { [self] message, _, _ in Answer(Acknowledgement(), body: try await resolve(message.message)) }
-    handlers.on(ResolveShortGUIDs.self) { [self] message, _, _ in Answer(Acknowledgement(), body: try await resolve(message)) }
+    handlers.on(GuestResolve.self) { [self] message, _, _ in
+      Answer(Acknowledgement(), body: try await resolve(message.message))
+    }
+    handlers.on(ResolveShortGUIDs.self) { [self] message, _, _ in
+      Answer(Acknowledgement(), body: try await resolve(message))
+    }
     handlers.on(LocateShortGUID.self) { [self] message, _, _ in Answer(try await locate(message)) }
     handlers.on(WorkerReport.self) { [self] message, _, _ in
       if let refusal = folders.refusal { return Answer(Acknowledgement(), body: WorkerReports.refusal(refusal)) }
       let parts = try openParts()
       let totals = await parts.host.totals
       let condition = await WorkerReports.Condition(
-        problems: parts.host.problems, figures: parts.census.sum, queue: (Int(totals.values["queue_length"] ?? 0), Int(totals.longestQueue)),
+        problems: parts.host.problems, figures: parts.census.sum,
+        queue: (Int(totals.values["queue_length"] ?? 0), Int(totals.longestQueue)),
         disk: DiskSpace(of: dataPath))
       let reports = await WorkerReports(
-        stores: parts.host.openStores, openingCount: parts.host.openingCount, pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +),
+        stores: parts.host.openStores, openingCount: parts.host.openingCount,
+        pendingPingCount: parts.changes.pendingCounts.values.reduce(0, +),
         standings: parts.host.standings, condition: condition,
         facts: { database, mirror, id in await parts.mirror.objects.facts(of: mirror, in: database.id, id) })
       return Answer(Acknowledgement(), body: try await reports.answer(message))
@@ -213,56 +234,73 @@ public final class Worker: Sendable {
     }
     let audiences = ShareAudiences(context.log, pause: pause)
     let subscriptions = SubscriptionIndexes()
-    let firing = SharedDatabaseFiring(schemas: schemas, indexes: subscriptions, changes: changes, random: context.random, log: context.log)
+    let firing = SharedDatabaseFiring(
+      schemas: schemas, indexes: subscriptions, changes: changes, random: context.random, log: context.log)
     let publisher = AudiencePublisher(audiences: audiences, changes: changes, indexes: subscriptions, firing: firing)
     let assets = AssetStore(directory: dataPath + "/assets", keys: keys)
     let shareNewsSignals = ShareNewsSignals()
     let backlog = DuplicateBacklog()
     let late = LateFirings(changes: publisher, random: context.random, log: context.log, pause: pause)
     let commits = CommitContext(
-      clock: context.clock, random: context.random, log: context.log, schemas: schemas, userQuota: Int64(context.options.integer("user-quota") ?? 0),
+      clock: context.clock, random: context.random, log: context.log, schemas: schemas,
+      userQuota: Int64(context.options.integer("user-quota") ?? 0),
       subscriptions: subscriptions,
-      effects: EffectsPublisher(changes: publisher, lateFirings: late, audiences: audiences, shareNews: shareNewsSignals, duplicates: backlog))
+      effects: EffectsPublisher(
+        changes: publisher, lateFirings: late, audiences: audiences, shareNews: shareNewsSignals, duplicates: backlog))
     let signing = AssetSigning(key: signingKey, clock: context.clock)
     let people = DirectoryPeople(bus: bus, log: context.log)
     let records = RecordPlane(
       context: RecordContext(
-        commits: commits, assets: assets, signing: signing, people: people, audit: audit, queryPageCost: QuerySearch.pageCost, queryCounts: QueryCounts()))
+        commits: commits, assets: assets, signing: signing, people: people, audit: audit,
+        queryPageCost: QuerySearch.pageCost, queryCounts: QueryCounts()))
     let objects = ObjectContext(
-      commits: commits, steadyClock: SteadyClock(keptAt: dataPath + "/steady-clock", wall: context.clock), assets: assets, signing: signing, people: people,
-      assetThresholdByteCount: assetThreshold, storeLimit: context.options.integer("user-stores") ?? 500, pause: pause, watches: StoreWatches(),
+      commits: commits, steadyClock: SteadyClock(keptAt: dataPath + "/steady-clock", wall: context.clock),
+      assets: assets, signing: signing, people: people,
+      assetThresholdByteCount: assetThreshold, storeLimit: context.options.integer("user-stores") ?? 500, pause: pause,
+      watches: StoreWatches(),
       recentExports: RecentExports())
-    let mirror = MirrorAPI(context: SharedContext(object: objects, owners: OwnersByBus(bus: bus, cluster: context.cluster, timing: context.timing)))
+    let mirror = MirrorAPI(
+      context: SharedContext(
+        object: objects, owners: OwnersByBus(bus: bus, cluster: context.cluster, timing: context.timing)))
     let keeper = AssetKeeper(
       assets: assets, grace: context.options.duration("asset-grace") ?? .seconds(86_400), clock: context.clock,
       log: context.log, pause: pause)
     let history = HistoryKeeper(
-      retention: context.options.duration("history-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log, pause: pause)
+      retention: context.options.duration("history-retention") ?? .seconds(7_776_000), clock: context.clock,
+      log: context.log, pause: pause)
     let transactions = TransactionKeeper(clock: context.clock, log: context.log, pause: pause)
-    let past = PastKeeper(retention: Self.recordRetention(context), clock: context.clock, log: context.log, pause: pause)
+    let past = PastKeeper(
+      retention: Self.recordRetention(context), clock: context.clock, log: context.log, pause: pause)
     let conflicts = PastKeeper(
-      subject: .conflicts, retention: context.options.duration("conflict-retention") ?? .seconds(7_776_000), clock: context.clock, log: context.log,
+      subject: .conflicts, retention: context.options.duration("conflict-retention") ?? .seconds(7_776_000),
+      clock: context.clock, log: context.log,
       pause: pause)
     let duplicates = DuplicateKeeper(commits, pause: pause)
-    let shareNews = ShareNews(signals: shareNewsSignals, tell: DirectorySharingIndex(bus: bus), timing: context.timing, log: context.log)
+    let shareNews = ShareNews(
+      signals: shareNewsSignals, tell: DirectorySharingIndex(bus: bus), timing: context.timing, log: context.log)
     let census = ShardCensus(metrics: context.metrics, clock: context.clock, log: context.log, pause: pause)
-    let generations = EnvironmentGenerations(schemas: schemas, changes: publisher, clock: context.clock, log: context.log, pause: pause)
+    let generations = EnvironmentGenerations(
+      schemas: schemas, changes: publisher, clock: context.clock, log: context.log, pause: pause)
     let epochs = ShardEpochs(bus: bus, log: context.log, pause: pause)
     let host = ShardHost(
       name: context.name, store: store, epochs: epochs,
       work: [
-        mirror, records, epochs, keeper, history, transactions, past, conflicts, generations, duplicates, audiences, shareNews, census,
+        mirror, records, epochs, keeper, history, transactions, past, conflicts, generations, duplicates, audiences,
+        shareNews, census,
       ],
       log: context.log, checksFirst: context.options.flag("verify"), pause: pause, patience: pause)
     return Parts(
-      host: host, epochs: epochs, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes, audit: audit,
+      host: host, epochs: epochs, schemas: schemas, generations: generations, duplicates: duplicates, changes: changes,
+      audit: audit,
       sharedFiring: firing, census: census, records: records, mirror: mirror)
   }
 
   // MARK: Requests
 
   /// Small writes: they wait for the shard's writer and do little before and after. Reads may answer whole pages.
-  private static let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool = { key, byteCount in !key.isEmpty && byteCount <= 16 * 1024 }
+  private static let isBrief: @Sendable (_ key: String, _ byteCount: Int) -> Bool = { key, byteCount in
+    !key.isEmpty && byteCount <= 16 * 1024
+  }
 
   func openParts() throws -> Parts {
     guard let parts = parts.withLock({ $0 }) else { throw BusError(.notMine, "this worker has no cluster map yet") }
@@ -271,7 +309,8 @@ public final class Worker: Sendable {
 
   /// Answers a request by one of the planes.
   private typealias Answering =
-    @Sendable (_ parts: Parts, _ store: any ShardStore, _ startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer
+    @Sendable (_ parts: Parts, _ store: any ShardStore, _ startNext: @Sendable () -> Void) async throws(RecordError) ->
+    PlaneAnswer
 
   private func respond(to request: DatabaseRequest, body: [UInt8], _ call: CallContext) async throws -> PlaneAnswer {
     try await respond(to: request, call) { parts, store, startNext throws(RecordError) in
@@ -282,11 +321,15 @@ public final class Worker: Sendable {
     }
   }
 
-  private func respond(to request: DatabaseRequest, _ call: CallContext, _ answering: Answering) async throws -> PlaneAnswer {
+  private func respond(to request: DatabaseRequest, _ call: CallContext, _ answering: Answering) async throws
+    -> PlaneAnswer
+  {
     try await RequestTrace.$id.withValue(request.traceID) { try await traced(request, call, answering) }
   }
 
-  private func traced(_ request: DatabaseRequest, _ call: CallContext, _ answering: Answering) async throws -> PlaneAnswer {
+  private func traced(_ request: DatabaseRequest, _ call: CallContext, _ answering: Answering) async throws
+    -> PlaneAnswer
+  {
     let parts = try openParts()
     let start = context.timing.now()
     let result = try await outcome(of: request, parts, call, answering)
@@ -316,7 +359,9 @@ public final class Worker: Sendable {
     }
     do throws(RecordError) {
       if !parts.generations.isSettled(request.database) {
-        try await parts.generations.settle(request.database, in: store, isGuest: request.scope == .shared && request.caller.userRecordName != request.database.owner)
+        try await parts.generations.settle(
+          request.database, in: store,
+          isGuest: request.scope == .shared && request.caller.userRecordName != request.database.owner)
       }
       return .success(try await answering(parts, store.turns(of: request.party)) { call.startNext() })
     } catch {
@@ -328,53 +373,8 @@ public final class Worker: Sendable {
 
   /// The one place that renders errors of whole requests.
   private static func refusal(_ error: RecordError, of request: DatabaseRequest) -> PlaneAnswer {
-    let body = request.plane == .object ? error.mirrorDictionary(uuid: request.uuid) : error.dictionary(uuid: request.uuid)
+    let body =
+      request.plane == .object ? error.mirrorDictionary(uuid: request.uuid) : error.dictionary(uuid: request.uuid)
     return PlaneAnswer(status: error.status, retryAfter: error.retryAfter, error: error, body: body)
-  }
-}
-
-/// A worker that serves.
-private final class RunningWorker: Service {
-  private let parts: Worker.Parts
-  private let cluster: Cluster
-  private let name: String
-  /// The process's background work, which ends with the service.
-  private let holding: Task<Void, Never>
-  private let publishing: Task<Void, Never>
-  private let firing: Task<Void, Never>
-  private let lateFiring: Task<Void, Never>
-
-  init(parts: Worker.Parts, cluster: Cluster, name: String) {
-    self.parts = parts
-    self.cluster = cluster
-    self.name = name
-    holding = Task { await parts.host.run(cluster.updates()) }
-    publishing = Task { await parts.changes.run() }
-    firing = Task { await parts.sharedFiring.run(on: parts.host) }
-    lateFiring = Task { await parts.records.context.commits.effects.lateFirings.run(on: parts.host) }
-  }
-
-  var checks: [HealthCheck] {
-    [
-      HealthCheck("shards") { [parts, cluster, name] in
-        guard cluster.current?.members.contains(where: { $0.name == name && $0.isReady }) == true else { return "the cluster map does not have this worker yet" }
-        let count = await parts.host.openingCount
-        return count == 0 ? nil : count == 1 ? "1 shard is being opened" : "\(count) shards are being opened"
-      }
-    ]
-  }
-
-  /// Shards move with the maps that follow. Until the bus has drained, requests for them are answered.
-  func drain() async {}
-
-  func close() async {
-    publishing.cancel()
-    firing.cancel()
-    lateFiring.cancel()
-    holding.cancel()
-    await holding.value
-    await publishing.value
-    await firing.value
-    await lateFiring.value
   }
 }

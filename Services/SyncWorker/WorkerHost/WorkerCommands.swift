@@ -67,8 +67,11 @@ private struct QuarantineFilter: Sendable {
   }
 
   func matches(_ mirrorKey: Int64, in snapshot: any ShardSnapshot) throws -> Bool {
-    guard let mirror = try snapshot.mirror(key: mirrorKey), let database = try snapshot.database(key: mirror.databaseKey) else { return false }
+    guard let mirror = try snapshot.mirror(key: mirrorKey),
+      let database = try snapshot.database(key: mirror.databaseKey)
+    else { return false }
     return container ?? database.id.container.rawValue == database.id.container.rawValue
-      && environment ?? database.id.environment.rawValue == database.id.environment.rawValue && user ?? mirror.userRecordName == mirror.userRecordName
+      && environment ?? database.id.environment.rawValue == database.id.environment.rawValue
+      && user ?? mirror.userRecordName == mirror.userRecordName
   }
 }

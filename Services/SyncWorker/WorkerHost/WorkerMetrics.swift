@@ -34,7 +34,10 @@ enum WorkerMetrics {
     ("database_bytes", "Length of the shards' files, without their logs."),
     ("failed", "Shards that take no writes until they are opened again, after a failed sync or damage."),
     ("passed_over_records_total", "Damaged records that background work skipped."),
-    ("transactions_forgotten_total", "Identifiers of purged transactions that were dropped early, because a store or a database had too many."),
+    (
+      "transactions_forgotten_total",
+      "Identifiers of purged transactions that were dropped early, because a store or a database had too many."
+    ),
     ("indexed_records_total", "Records added to new indexes and removed from dropped ones."),
   ]
 
@@ -45,51 +48,86 @@ enum WorkerMetrics {
   ]
 
   static func add(to metrics: Metrics, _ parts: Worker.Parts) {
-    metrics.collect("worker_shards_open", "Shards this worker holds.") { [Metrics.Sample(Double(await parts.host.openStores.count))] }
-    metrics.collect("worker_shards_opening", "Assigned shards that are not open yet.") { [Metrics.Sample(Double(await parts.host.openingCount))] }
-    metrics.collect("worker_shards_out_of_service", "Assigned shards that could not be opened, or are not served because their files are damaged or their disk fails.") {
+    metrics.collect("worker_shards_open", "Shards this worker holds.") {
+      [Metrics.Sample(Double(await parts.host.openStores.count))]
+    }
+    metrics.collect("worker_shards_opening", "Assigned shards that are not open yet.") {
+      [Metrics.Sample(Double(await parts.host.openingCount))]
+    }
+    metrics.collect(
+      "worker_shards_out_of_service",
+      "Assigned shards that could not be opened, or are not served because their files are damaged or their disk fails."
+    ) {
       [Metrics.Sample(Double(await parts.host.outOfServiceCount))]
     }
-    metrics.collect("worker_shards_refused", "Assigned shards that are not served because their files are missing, older copies, or another installation's.") {
+    metrics.collect(
+      "worker_shards_refused",
+      "Assigned shards that are not served because their files are missing, older copies, or another installation's."
+    ) {
       [Metrics.Sample(Double(await parts.host.refusedCount))]
     }
     metrics.collect("shard_outages_total", "Outages of shards, by reason.", kind: .counter) {
       let counts = await parts.host.outageCounts
       return [
-        Metrics.Sample(Double(counts.damaged), labels: [("reason", "damaged")]), Metrics.Sample(Double(counts.failing), labels: [("reason", "failing")]),
+        Metrics.Sample(Double(counts.damaged), labels: [("reason", "damaged")]),
+        Metrics.Sample(Double(counts.failing), labels: [("reason", "failing")]),
       ]
     }
     metrics.collect("worker_pings_pending", "Zone changes and notifications that wait for a process, by process.") {
-      parts.changes.pendingCounts.sorted { $0.key < $1.key }.map { Metrics.Sample(Double($0.value), labels: [(name: "peer", value: $0.key)]) }
+      parts.changes.pendingCounts.sorted { $0.key < $1.key }.map {
+        Metrics.Sample(Double($0.value), labels: [(name: "peer", value: $0.key)])
+      }
     }
     metrics.collect("notifications_fired_total", "Notifications that subscriptions caused.", kind: .counter) {
       [Metrics.Sample(Double(parts.changes.notificationCounts.fired))]
     }
-    metrics.collect("notifications_dropped_total", "Notifications dropped because a notifier did not read them in time.", kind: .counter) {
+    metrics.collect(
+      "notifications_dropped_total", "Notifications dropped because a notifier did not read them in time.",
+      kind: .counter
+    ) {
       [Metrics.Sample(Double(parts.changes.notificationCounts.dropped))]
     }
-    metrics.collect("subscriptions_late_total", "Changes compared with query subscriptions after their commit, because the comparison is expensive.", kind: .counter) {
+    metrics.collect(
+      "subscriptions_late_total",
+      "Changes compared with query subscriptions after their commit, because the comparison is expensive.",
+      kind: .counter
+    ) {
       [Metrics.Sample(Double(parts.records.context.commits.effects.lateFirings.counts.late))]
     }
-    metrics.collect("subscriptions_dropped_total", "Changes and notifications that subscribers missed, because too many waited or fired.", kind: .counter) {
+    metrics.collect(
+      "subscriptions_dropped_total",
+      "Changes and notifications that subscribers missed, because too many waited or fired.", kind: .counter
+    ) {
       [Metrics.Sample(Double(parts.records.context.commits.effects.lateFirings.counts.dropped))]
     }
-    metrics.collect("query_pages_cut_total", "Pages of queries that ended early, because a longer search costs too much for one page.", kind: .counter) {
+    metrics.collect(
+      "query_pages_cut_total",
+      "Pages of queries that ended early, because a longer search costs too much for one page.", kind: .counter
+    ) {
       [Metrics.Sample(Double(parts.records.context.queryCounts.cutPages.count))]
     }
-    metrics.collect("queries_given_up_total", "Queries that cost too much or took too long, and can't be continued.", kind: .counter) {
+    metrics.collect(
+      "queries_given_up_total", "Queries that cost too much or took too long, and can't be continued.", kind: .counter
+    ) {
       [Metrics.Sample(Double(parts.records.context.queryCounts.givenUp.count))]
     }
-    metrics.collect("zone_access_denied_total", "Requests for others' zones by callers without access.", kind: .counter) {
+    metrics.collect("zone_access_denied_total", "Requests for others' zones by callers without access.", kind: .counter)
+    {
       [Metrics.Sample(Double(parts.audit.deniedCount))]
     }
     metrics.collect("exports_throttled", "Stores whose exports wait after a failure.") {
       [Metrics.Sample(Double(parts.mirror.objects.exports.throttledCount))]
     }
-    metrics.collect("share_news_waiting", "Changes of access to zones that the share service does not know yet, at most a thousand for each shard.") {
+    metrics.collect(
+      "share_news_waiting",
+      "Changes of access to zones that the share service does not know yet, at most a thousand for each shard."
+    ) {
       [Metrics.Sample(Double(parts.records.context.commits.effects.shareNews.waitingCounts.values.reduce(0, +)))]
     }
-    metrics.collect("shared_zones_counted", "Shares with participants besides the owner, and the participants' accesses, as the last comparison found them.") {
+    metrics.collect(
+      "shared_zones_counted",
+      "Shares with participants besides the owner, and the participants' accesses, as the last comparison found them."
+    ) {
       let counts = parts.records.context.commits.effects.shareNews.memberCounts.values
       return [
         Metrics.Sample(Double(counts.reduce(0) { $0 + $1.shares }), labels: [("of", "shares")]),
@@ -97,14 +135,18 @@ enum WorkerMetrics {
       ]
     }
     metrics.collect("shard_epoch", "The fencing epoch of a held shard.") {
-      await parts.host.openStores.map { Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))]) }
+      await parts.host.openStores.map {
+        Metrics.Sample(Double($0.epoch), labels: [(name: "shard", value: String($0.shard))])
+      }
     }
     addTotals(to: metrics, parts.host)
   }
 
   /// Adds the totals of the shards' stores, which each scrape reads once.
   private static func addTotals(to metrics: Metrics, _ host: ShardHost) {
-    let values = storeStatistics.map { Metrics.Description("store_" + $0.name, $0.help, $0.name.hasSuffix("_total") ? .counter : .gauge) }
+    let values = storeStatistics.map {
+      Metrics.Description("store_" + $0.name, $0.help, $0.name.hasSuffix("_total") ? .counter : .gauge)
+    }
     let distributions = storeDistributions.map { Metrics.Description("store_" + $0.name, $0.help, .histogram) }
     let longest = Metrics.Description("store_queue_length_max", "Writes that wait at the shard with the longest queue.")
     metrics.collect(values + distributions + [longest]) {

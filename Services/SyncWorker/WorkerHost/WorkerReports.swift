@@ -44,19 +44,42 @@ struct WorkerReports: Sendable {
     switch report.subject {
     case "summary": try await writeSummary(to: &output)
     case "shards": writeStandings(to: &output)
-    case "stores": try await writeRows("stores", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.mirrors(in: $0, filter) }
-    case "zones": try await writeRows("zones", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.zones(in: $0, filter) }
-    case "subscriptions": try await writeRows("subscriptions", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.subscriptions(in: $0, filter) }
+    case "stores":
+      try await writeRows("stores", to: &output) { [filter = DatabaseFilter(report.query)] in
+        try Self.mirrors(in: $0, filter)
+      }
+    case "zones":
+      try await writeRows("zones", to: &output) { [filter = DatabaseFilter(report.query)] in
+        try Self.zones(in: $0, filter)
+      }
+    case "subscriptions":
+      try await writeRows("subscriptions", to: &output) { [filter = DatabaseFilter(report.query)] in
+        try Self.subscriptions(in: $0, filter)
+      }
     case "events":
       let after = report.query["after"].flatMap { Int64($0) } ?? 0
-      try await writeRows("events", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.events(in: $0, filter, after: after) }
+      try await writeRows("events", to: &output) { [filter = DatabaseFilter(report.query)] in
+        try Self.events(in: $0, filter, after: after)
+      }
     case "explain": try await writeExplanations(report.query, to: &output)
-    case "duplicates": try await writeRows("duplicates", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.duplicates(in: $0, filter) }
-    case "shares": try await writeRows("shares", to: &output) { [filter = ShareFilter(report.query)] in try Self.shares(in: $0, filter) }
-    case "participants": try await writeRows("participants", to: &output) { [filter = ShareFilter(report.query)] in try Self.participants(in: $0, filter) }
+    case "duplicates":
+      try await writeRows("duplicates", to: &output) { [filter = DatabaseFilter(report.query)] in
+        try Self.duplicates(in: $0, filter)
+      }
+    case "shares":
+      try await writeRows("shares", to: &output) { [filter = ShareFilter(report.query)] in
+        try Self.shares(in: $0, filter)
+      }
+    case "participants":
+      try await writeRows("participants", to: &output) { [filter = ShareFilter(report.query)] in
+        try Self.participants(in: $0, filter)
+      }
     case "usage": await writeUsage(report.query, to: &output)
     case "fields": await writeFieldCounts(report.query, to: &output)
-    case "quarantine": try await writeRows("quarantine", to: &output) { [filter = DatabaseFilter(report.query)] in try Self.quarantine(in: $0, filter) }
+    case "quarantine":
+      try await writeRows("quarantine", to: &output) { [filter = DatabaseFilter(report.query)] in
+        try Self.quarantine(in: $0, filter)
+      }
     default: throw BusError(.notFound, "there is no report on \(report.subject.prefix(40))")
     }
     output.endObject()
@@ -131,7 +154,9 @@ struct WorkerReports: Sendable {
   }
 
   /// Writes a list under its subject's name, each row one JSON object. `unread` names the shards that can't be read.
-  private func writeRows(_ name: String, to output: inout JSONWriter, _ rows: @escaping @Sendable (any ShardSnapshot) throws -> [[UInt8]]) async throws {
+  private func writeRows(
+    _ name: String, to output: inout JSONWriter, _ rows: @escaping @Sendable (any ShardSnapshot) throws -> [[UInt8]]
+  ) async throws {
     output.key(name)
     output.beginArray()
     var unread: [Int] = []
@@ -154,17 +179,21 @@ struct WorkerReports: Sendable {
   private func writeExplanations(_ query: [String: String], to output: inout JSONWriter) async throws {
     output.key("explain")
     output.beginArray()
-    if let container = query["container"].flatMap(ContainerID.init(rawValue:)), let environment = query["environment"].flatMap(Environment.init(rawValue:)),
+    if let container = query["container"].flatMap(ContainerID.init(rawValue:)),
+      let environment = query["environment"].flatMap(Environment.init(rawValue:)),
       let user = query["user"], let objectID = query["object"]
     {
       let isPublic = query["scope"] == "public"
-      let id = DatabaseID(container: container, environment: environment, owner: isPublic ? DatabaseID.publicOwner : user)
+      let id = DatabaseID(
+        container: container, environment: environment, owner: isPublic ? DatabaseID.publicOwner : user)
       for store in stores { try await writeExplanations(of: objectID, in: id, user, store, to: &output) }
     }
     output.endArray()
   }
 
-  private func writeExplanations(of objectID: String, in id: DatabaseID, _ user: String, _ store: any ShardStore, to output: inout JSONWriter) async throws {
+  private func writeExplanations(
+    of objectID: String, in id: DatabaseID, _ user: String, _ store: any ShardStore, to output: inout JSONWriter
+  ) async throws {
     let found = try await store.read { snapshot -> (StoredDatabase, [StoredMirror])? in
       guard let database = try snapshot.database(id) else { return nil }
       var mirrors: [StoredMirror] = []
@@ -178,12 +207,15 @@ struct WorkerReports: Sendable {
     guard let (database, mirrors) = found else { return }
     for mirror in mirrors {
       let facts = await facts(database, mirror, MirrorID(shard: store.shard, key: mirror.key))
-      let explanation = try await store.read { snapshot in try Explanation(of: objectID, in: try snapshot.mirror(key: mirror.key) ?? mirror, facts, in: snapshot) }
+      let explanation = try await store.read { snapshot in
+        try Explanation(of: objectID, in: try snapshot.mirror(key: mirror.key) ?? mirror, facts, in: snapshot)
+      }
       if explanation.facts.isUnknown { continue }
       output.beginObject()
       output.member("store", mirror.deviceID)
       if let device = mirror.deviceName { output.member("device", device) }
-      explanation.answer(lastExport: explanation.lastExport.map { MirrorEvent($0, storeIdentifier: mirror.deviceID) }).write(to: &output)
+      explanation.answer(lastExport: explanation.lastExport.map { MirrorEvent($0, storeIdentifier: mirror.deviceID) })
+        .write(to: &output)
       output.endObject()
     }
   }
@@ -209,7 +241,9 @@ struct WorkerReports: Sendable {
     var last: Int64 = 0
     while found.count < rowLimit, case let mirrors = try page(last), let end = mirrors.last?.key {
       for mirror in mirrors where found.count < rowLimit {
-        if let database = try snapshot.database(key: mirror.databaseKey), filter.matches(database) { found.append((database, mirror)) }
+        if let database = try snapshot.database(key: mirror.databaseKey), filter.matches(database) {
+          found.append((database, mirror))
+        }
       }
       last = end
     }
@@ -219,7 +253,9 @@ struct WorkerReports: Sendable {
   /// The first databases that match the filter.
   private static func databases(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [StoredDatabase] {
     var (found, last) = ([StoredDatabase](), Int64(0))
-    while found.count < rowLimit, case let databases = try snapshot.databases(afterKey: last, limit: rowLimit), let end = databases.last?.key {
+    while found.count < rowLimit, case let databases = try snapshot.databases(afterKey: last, limit: rowLimit),
+      let end = databases.last?.key
+    {
       found += databases.filter { filter.matches($0) }
       last = end
     }
@@ -227,7 +263,8 @@ struct WorkerReports: Sendable {
   }
 
   private static func mirrors(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [[UInt8]] {
-    try mirrors(in: snapshot, of: filter) { try snapshot.mirrors(afterKey: $0, limit: rowLimit) }.map { database, mirror in
+    try mirrors(in: snapshot, of: filter) { try snapshot.mirrors(afterKey: $0, limit: rowLimit) }.map {
+      database, mirror in
       row(database) { output in
         output.member("scope", mirror.scope.rawValue)
         output.member("store", mirror.deviceID)
@@ -265,7 +302,8 @@ struct WorkerReports: Sendable {
 
   private static func subscriptions(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [[UInt8]] {
     var rows: [[UInt8]] = []
-    for database in try databases(in: snapshot, filter) where rows.count < rowLimit && database.subscriptionEdition != 0 {
+    for database in try databases(in: snapshot, filter) where rows.count < rowLimit && database.subscriptionEdition != 0
+    {
       for subscription in try snapshot.subscriptions(in: database.key, afterKey: 0, limit: rowLimit - rows.count) {
         rows.append(
           row(database) { output in
@@ -284,7 +322,9 @@ struct WorkerReports: Sendable {
   }
 
   private static func duplicates(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter) throws -> [[UInt8]] {
-    try DuplicateGroup.all(in: snapshot, limit: rowLimit).filter { group in group.database.map { filter.matches($0) } ?? false }.map { group in
+    try DuplicateGroup.all(in: snapshot, limit: rowLimit).filter { group in
+      group.database.map { filter.matches($0) } ?? false
+    }.map { group in
       row(group.database) { group.writeMembers(to: &$0) }
     }
   }
@@ -307,10 +347,15 @@ struct WorkerReports: Sendable {
     return rows
   }
 
-  private static func events(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter, after: Int64) throws -> [[UInt8]] {
+  private static func events(in snapshot: any ShardSnapshot, _ filter: DatabaseFilter, after: Int64) throws -> [[UInt8]]
+  {
     var rows: [[UInt8]] = []
-    for (database, mirror) in try mirrors(in: snapshot, of: filter, { try snapshot.mirrors(afterKey: $0, limit: rowLimit) }) where rows.count < rowLimit {
-      let events = try snapshot.events(of: mirror.key, after: 0, kind: nil, limit: rowLimit).filter { $0.endedAt ?? $0.startedAt > after }
+    for (database, mirror) in try mirrors(
+      in: snapshot, of: filter, { try snapshot.mirrors(afterKey: $0, limit: rowLimit) }) where rows.count < rowLimit
+    {
+      let events = try snapshot.events(of: mirror.key, after: 0, kind: nil, limit: rowLimit).filter {
+        $0.endedAt ?? $0.startedAt > after
+      }
       for event in events.suffix(eventLimit) {
         rows.append(
           row(database) { output in

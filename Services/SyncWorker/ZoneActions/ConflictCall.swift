@@ -39,12 +39,16 @@ package struct ConflictCall: ShardCall {
 
   private static let pageLimit = 200
 
-  func list(after: Int64, limit: Int?, objectID: String?, state: ConflictState?) async throws(RecordError) -> PlaneAnswer {
+  func list(after: Int64, limit: Int?, objectID: String?, state: ConflictState?) async throws(RecordError)
+    -> PlaneAnswer
+  {
     let limit = min(limit ?? Self.pageLimit, Self.pageLimit)
     let filter = ConflictFilter(recordName: objectID, state: state?.rawValue, userRecordName: visibleUser)
     return PlaneAnswer(
       body: try await read { snapshot in
-        guard let database = try snapshot.database(request.database) else { return StoreAnswer.conflicts([], last: after, moreComing: false, evicted: 0) }
+        guard let database = try snapshot.database(request.database) else {
+          return StoreAnswer.conflicts([], last: after, moreComing: false, evicted: 0)
+        }
         let evicted = try snapshot.conflictUse(in: database.key, of: stamp.userRecordName).evictedCount
         var (entries, byteCount, last) = ([[UInt8]](), 0, after)
         while true {
@@ -54,12 +58,15 @@ package struct ConflictCall: ShardCall {
               return StoreAnswer.conflicts(entries, last: last, moreComing: true, evicted: evicted)
             }
             last = stored.number
-            guard zoneName == nil || stored.zoneName == zoneName, (SharedZoneName.zone(stored.zoneName) != nil) == isShared, let entry = try entry(stored, in: snapshot)
+            guard zoneName == nil || stored.zoneName == zoneName,
+              (SharedZoneName.zone(stored.zoneName) != nil) == isShared, let entry = try entry(stored, in: snapshot)
             else { continue }
             entries.append(entry.json(values: values))
             byteCount += entries.last?.count ?? 0
           }
-          if page.count < Self.pageLimit { return StoreAnswer.conflicts(entries, last: last, moreComing: false, evicted: evicted) }
+          if page.count < Self.pageLimit {
+            return StoreAnswer.conflicts(entries, last: last, moreComing: false, evicted: evicted)
+          }
         }
       })
   }
@@ -68,7 +75,9 @@ package struct ConflictCall: ShardCall {
     guard let loss = try ConflictLoss(stored, in: snapshot) else { return nil }
     return ConflictEntry(
       number: stored.number, loss: loss, state: ConflictState(rawValue: stored.state) ?? .lost,
-      zoneID: SharedZoneName.zone(stored.zoneName) ?? Zone.ID(zoneName: stored.zoneName, ownerName: request.database.owner), at: stored.at, settledAt: stored.settledAt)
+      zoneID: SharedZoneName.zone(stored.zoneName)
+        ?? Zone.ID(zoneName: stored.zoneName, ownerName: request.database.owner), at: stored.at,
+      settledAt: stored.settledAt)
   }
 
   // MARK: Settling
@@ -79,7 +88,9 @@ package struct ConflictCall: ShardCall {
   }
 
   /// Makes a new object, lost to another owner's zone, in a zone of the caller's own, with its links to objects there.
-  package func restore(_ number: Int64, to zoneName: String, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  package func restore(_ number: Int64, to zoneName: String, startNext: @Sendable () -> Void) async throws(RecordError)
+    -> PlaneAnswer
+  {
     try await settle(number, as: .restored, to: zoneName, startNext: startNext) { $0.lost }
   }
 
@@ -96,30 +107,45 @@ package struct ConflictCall: ShardCall {
     }
   }
 
-  private func find(_ number: Int64, in snapshot: any ShardSnapshot) throws -> (database: StoredDatabase, stored: StoredConflict, entry: ConflictEntry) {
-    guard let database = try snapshot.database(request.database), let stored = try snapshot.conflict(number, in: database.key),
-      visibleUser.map({ $0 == stored.userRecordName }) ?? true, (SharedZoneName.zone(stored.zoneName) != nil) == isShared,
+  private func find(_ number: Int64, in snapshot: any ShardSnapshot) throws -> (
+    database: StoredDatabase, stored: StoredConflict, entry: ConflictEntry
+  ) {
+    guard let database = try snapshot.database(request.database),
+      let stored = try snapshot.conflict(number, in: database.key),
+      visibleUser.map({ $0 == stored.userRecordName }) ?? true,
+      (SharedZoneName.zone(stored.zoneName) != nil) == isShared,
       zoneName.map({ $0 == stored.zoneName }) ?? true, let entry = try entry(stored, in: snapshot)
     else { throw RecordError(.notFound, "There is no conflict \(number) in this database") }
     return (database, stored, entry)
   }
 
   /// Decides between two values.
-  func resolve(_ number: Int64, _ asked: ResolveConflictRequest, _ reader: TransactionReader, startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+  func resolve(
+    _ number: Int64, _ asked: ResolveConflictRequest, _ reader: TransactionReader, startNext: @Sendable () -> Void
+  ) async throws(RecordError) -> PlaneAnswer {
     try await settle(number, as: .resolved, startNext: startNext) { loss in
-      guard loss.kind == .undecided else { throw RecordError(.badRequest, "Conflict \(number) needs no decision: restore the loss instead") }
+      guard loss.kind == .undecided else {
+        throw RecordError(.badRequest, "Conflict \(number) needs no decision: restore the loss instead")
+      }
       switch asked.decision {
       case .pick(.client): return loss.lost
       case .pick(.server): return []
       case .pick(.ancestor):
-        guard let ancestor = loss.ancestor else { throw RecordError(.badRequest, "The value before conflict \(number) is not known") }
+        guard let ancestor = loss.ancestor else {
+          throw RecordError(.badRequest, "The value before conflict \(number) is not known")
+        }
         return [ancestor]
       case .value(let json):
-        guard let name = loss.lost.first?.attributes.first?.name, let entity = model.index.entity(named: loss.entity) else {
+        guard let name = loss.lost.first?.attributes.first?.name, let entity = model.index.entity(named: loss.entity)
+        else {
           throw RecordError(.badRequest, "value: the model has no entity \(loss.entity)")
         }
         let value = try reader.value(json, ofAttribute: name, of: entity)
-        return [HistoryChange(changeType: .update, entity: loss.entity, objectID: loss.objectID, attributes: [NamedValue(name: name, value: value)])]
+        return [
+          HistoryChange(
+            changeType: .update, entity: loss.entity, objectID: loss.objectID,
+            attributes: [NamedValue(name: name, value: value)])
+        ]
       }
     }
   }
@@ -140,9 +166,12 @@ package struct ConflictCall: ShardCall {
       let wanted = entry.isSettled ? [] : try changes(entry.loss)
       let effects =
         wanted.isEmpty
-        ? ZoneEffects() : try restoration.write(wanted, to: ownZone ?? stored.zoneName, makesZone: ownZone != nil, of: database, in: transaction)
+        ? ZoneEffects()
+        : try restoration.write(
+          wanted, to: ownZone ?? stored.zoneName, makesZone: ownZone != nil, of: database, in: transaction)
       if !entry.isSettled { try transaction.settleConflict(number, in: database.key, as: state.rawValue, at: at) }
-      let settled = try transaction.conflict(number, in: database.key).flatMap { try self.entry($0, in: transaction) } ?? entry
+      let settled =
+        try transaction.conflict(number, in: database.key).flatMap { try self.entry($0, in: transaction) } ?? entry
       return Settled(entry: settled.json(values: values), effects: effects)
     }
     startNext()
@@ -168,32 +197,45 @@ package struct RestoredChanges: Sendable {
   }
 
   /// The changes, with references only to each other and to objects that exist in the zone.
-  static func connected(_ changes: [HistoryChange], in zone: StoredZone, _ snapshot: any ShardSnapshot) throws -> [HistoryChange] {
+  static func connected(_ changes: [HistoryChange], in zone: StoredZone, _ snapshot: any ShardSnapshot) throws
+    -> [HistoryChange]
+  {
     let made = Set(changes.map(\.objectID))
     var present: Set<String> = []
-    for name in Set(changes.flatMap(\.names)).subtracting(made) where try snapshot.record(named: name, in: zone.key)?.isDeleted == false { present.insert(name) }
+    for name in Set(changes.flatMap(\.names)).subtracting(made)
+    where try snapshot.record(named: name, in: zone.key)?.isDeleted == false { present.insert(name) }
     let kept = made.union(present)
     return changes.map { change in change.without { !kept.contains($0) } }
   }
 
   /// The caller's permissions in a zone; nil: unrestricted.
   private func access(to zone: StoredZone, in snapshot: any ShardSnapshot) throws -> (any RecordAccess)? {
-    guard let guest = call.guest else { return call.schema.permissions(of: call.request.caller, in: call.request.database) }
-    return VisibleRecords(ZoneAccess(try snapshot.members(guest, inZone: zone.zoneName, of: zone.databaseKey)), to: zone.key, in: snapshot)
+    guard let guest = call.guest else {
+      return call.schema.permissions(of: call.request.caller, in: call.request.database)
+    }
+    return VisibleRecords(
+      ZoneAccess(try snapshot.members(guest, inZone: zone.zoneName, of: zone.databaseKey)), to: zone.key, in: snapshot)
   }
 
   /// - Throws: the reason why one of the changes can't be written; then none is.
   /// - Returns: the effects to publish once the commit is durable.
   package func write(
-    _ changes: [HistoryChange], to zoneName: String, makesZone: Bool = false, of database: StoredDatabase, in transaction: any ShardTransaction
+    _ changes: [HistoryChange], to zoneName: String, makesZone: Bool = false, of database: StoredDatabase,
+    in transaction: any ShardTransaction
   ) throws -> ZoneEffects {
     var stamp = call.stamp
     stamp.timestamp = at
-    let commit = try CommitTerms(.conflictRestore, stamp, call.schema, quota: call.quota, shard: call.store.shard, call.context).begin(in: database, transaction)
+    let commit = try CommitTerms(
+      .conflictRestore, stamp, call.schema, quota: call.quota, shard: call.store.shard, call.context
+    ).begin(in: database, transaction)
     let changes = makesZone ? try Self.connected(changes, in: commit.makeZone(named: zoneName), transaction) : changes
     let former = try transaction.zone(named: zoneName, in: database.key).flatMap { $0.isDeleted ? nil : $0 }
     // Objects that have moved are restored in their present zone.
-    guard let zone = try former.map({ former in try changes.first.map { try transaction.presentZone(of: $0.objectID, from: former) } ?? former }) else {
+    guard
+      let zone = try former.map({ former in
+        try changes.first.map { try transaction.presentZone(of: $0.objectID, from: former) } ?? former
+      })
+    else {
       throw RecordError(.zoneNotFound, "The object's zone '\(zoneName)' no longer exists")
     }
     let (context, schema, random) = (call.context, call.schema, call.context.random)
@@ -201,7 +243,9 @@ package struct RestoredChanges: Sendable {
     var exporter = Exporter(
       model: call.model.index, links: call.model.links, source: source,
       serializer: Serializer(
-        contents: AssetVault(assets: context.assets, shard: call.store.shard, expiry: AssetLifetime.uploadExpiry(at: at), recent: [:])), stamp: stamp,
+        contents: AssetVault(
+          assets: context.assets, shard: call.store.shard, expiry: AssetLifetime.uploadExpiry(at: at), recent: [:])),
+      stamp: stamp,
       // A caller who decides has seen all changes, so the judge finds no conflict.
       judge: ConflictJudge(rules: schema.conflictRules, store: 0, stamp: stamp), makeRecordName: { random.uuid() })
     var restored = HistoryTransaction(transactionID: "", timestamp: at, changes: changes)
@@ -211,9 +255,12 @@ package struct RestoredChanges: Sendable {
     if let problem = plan.problems.first { throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)") }
     let access = try access(to: zone, in: transaction)
     let verdict = try ExportWrites(
-      .conflictRestore, zone: zone, source: source, transaction: transaction, permissions: access, schema: schema, database: call.request.database
+      .conflictRestore, zone: zone, source: source, transaction: transaction, permissions: access, schema: schema,
+      database: call.request.database
     ).verdict(on: plan.writes)
-    if let problem = verdict.refused.first?.problem { throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)") }
+    if let problem = verdict.refused.first?.problem {
+      throw RecordError(problem.code, "\(problem.recordName): \(problem.reason)")
+    }
     commit.restrictMerges(to: access)
     let writer = commit.serversWriter(to: zone)
     for write in verdict.writes {

@@ -70,7 +70,9 @@ package final class DuplicateKeeper: ShardWork {
   }
 
   /// Makes the next round search all indexes of a shard again.
-  private func forget(_ shard: Int) { state.withLock { state in state.settled = state.settled.filter { $0.shard != shard } } }
+  private func forget(_ shard: Int) {
+    state.withLock { state in state.settled = state.settled.filter { $0.shard != shard } }
+  }
 
   /// Runs one round.
   /// - Returns: true if nothing is left that could be done now.
@@ -100,13 +102,21 @@ package final class DuplicateKeeper: ShardWork {
       let page = try await store.read { snapshot in
         try snapshot.zonesWithPendingRedirects(in: nil, afterKey: after, limit: Self.pageCount).map { zone in
           let isFree = try releases && !Self.hasStore(zone.databaseKey, snapshot)
-          return (zone: zone, database: try snapshot.database(key: zone.databaseKey)?.id, isFree: isFree, isDue: try isFree || Self.isAnythingDue(in: zone, snapshot))
+          return (
+            zone: zone, database: try snapshot.database(key: zone.databaseKey)?.id, isFree: isFree,
+            isDue: try isFree || Self.isAnythingDue(in: zone, snapshot)
+          )
         }
       }
       for (zone, database, isFree, isDue) in page where isDue {
         // Without a store there is nobody to wait for: a record client's duplicate goes once nothing points to it.
-        if isFree { try await store.enqueue { try $0.note([.exported, .imported], ofPendingRedirectsBefore: .max, in: zone.key) }.value }
-        if let database, let schema = try await schema(of: database) { try await advance(zone, schema.merging(database, on: store.shard, context), in: store) }
+        if isFree {
+          try await store.enqueue { try $0.note([.exported, .imported], ofPendingRedirectsBefore: .max, in: zone.key) }
+            .value
+        }
+        if let database, let schema = try await schema(of: database) {
+          try await advance(zone, schema.merging(database, on: store.shard, context), in: store)
+        }
       }
       guard page.count == Self.pageCount, let end = page.last else { return }
       last = end.zone.key
@@ -151,12 +161,16 @@ package final class DuplicateKeeper: ShardWork {
       let after = last
       let rows = try await store.read { try $0.databases(afterKey: after, limit: Self.pageCount) }
       for row in rows {
-        guard let schema = try await schema(of: row.id), schema.uniqueRules != nil || indexed.contains(row.key) else { continue }
+        guard let schema = try await schema(of: row.id), schema.uniqueRules != nil || indexed.contains(row.key) else {
+          continue
+        }
         do {
           if try await !sweep(row, schema, in: store) { isDone = false }
         } catch StoreError.corrupt(let reason) {
           // The other databases are still processed.
-          context.log.error("duplicates of a database can't be merged", ["shard": .integer(Int64(store.shard)), "reason": .text(reason)])
+          context.log.error(
+            "duplicates of a database can't be merged",
+            ["shard": .integer(Int64(store.shard)), "reason": .text(reason)])
         }
       }
       guard rows.count == Self.pageCount, let end = rows.last else { return isDone }
@@ -185,7 +199,9 @@ package final class DuplicateKeeper: ShardWork {
     }
   }
 
-  private func sweep(_ database: StoredDatabase, _ schema: EnvironmentSchema, in store: any ShardStore) async throws -> Bool {
+  private func sweep(_ database: StoredDatabase, _ schema: EnvironmentSchema, in store: any ShardStore) async throws
+    -> Bool
+  {
     let known = try await store.read { try $0.indexes(in: database.key) }.filter { $0.index.kind == .unique }
     let wanted = schema.uniqueRules?.indexes ?? []
     let stale = known.filter { !wanted.contains($0.index) }.map(\.key)
@@ -200,7 +216,9 @@ package final class DuplicateKeeper: ShardWork {
     // In the public database a merge needs a caller with write access to the records.
     for rule in schema.uniqueRules?.all ?? [] where rule.policy == .mergeLowestUUID && !database.id.isPublic {
       guard let index = known.first(where: { $0.index == rule.index }) else { continue }
-      let settled = Settled(shard: store.shard, epoch: store.epoch, index: index.key, schemaVersion: schema.version, rule: rule.declaration.text)
+      let settled = Settled(
+        shard: store.shard, epoch: store.epoch, index: index.key, schemaVersion: schema.version,
+        rule: rule.declaration.text)
       if state.withLock({ $0.settled.contains(settled) }) { continue }
       guard index.isReady else {
         isDone = false
@@ -229,14 +247,18 @@ package final class DuplicateKeeper: ShardWork {
 
   /// Merges the records of every zone that share a key.
   /// - Returns: false if duplicates are left.
-  private func merge(by rule: UniqueRule, _ index: StoredIndex, _ removal: DuplicateRemoval, in store: any ShardStore) async throws -> Bool {
+  private func merge(by rule: UniqueRule, _ index: StoredIndex, _ removal: DuplicateRemoval, in store: any ShardStore)
+    async throws -> Bool
+  {
     let zones = try await store.read { try $0.allZones(in: index.databaseKey, after: 0) }.filter { !$0.isDeleted }
     var isDone = true
     for zone in zones {
       var last: [UInt8] = []
       while !Task.isCancelled {
         let after = last
-        let keys = try await store.read { try $0.sharedKeys(of: index.key, in: zone.key, after: after, limit: Self.keyCount) }
+        let keys = try await store.read {
+          try $0.sharedKeys(of: index.key, in: zone.key, after: after, limit: Self.keyCount)
+        }
         for key in keys {
           let (effects, moreComing) = try await store.enqueue { transaction -> (ZoneEffects, Bool) in
             guard let zone = try transaction.zone(key: zone.key), !zone.isDeleted else { return (ZoneEffects(), false) }

@@ -40,14 +40,18 @@ package struct DuplicateGroup: Sendable {
   }
 
   private static func add(
-    to groups: inout [DuplicateGroup], _ index: StoredIndex, _ zone: StoredZone, _ database: StoredDatabase?, in snapshot: any ShardSnapshot, limit: Int
+    to groups: inout [DuplicateGroup], _ index: StoredIndex, _ zone: StoredZone, _ database: StoredDatabase?,
+    in snapshot: any ShardSnapshot, limit: Int
   ) throws {
     var last: [UInt8] = []
-    while case let keys = try snapshot.sharedKeys(of: index.key, in: zone.key, after: last, limit: keyPage), let end = keys.last {
+    while case let keys = try snapshot.sharedKeys(of: index.key, in: zone.key, after: last, limit: keyPage),
+      let end = keys.last
+    {
       for key in keys where groups.count < limit {
         let names: [String]
         do {
-          let found = try snapshot.indexedRecords(IndexScan(index: index.key, zone: zone.key, range: IndexRange(key: key)), limit: countLimit)
+          let found = try snapshot.indexedRecords(
+            IndexScan(index: index.key, zone: zone.key, range: IndexRange(key: key)), limit: countLimit)
           names = found.map(\.stored.record.recordName)
         } catch StoreError.corrupt {
           // Dropped because `verify` reports damaged records, and the report must show the other groups.
@@ -56,7 +60,8 @@ package struct DuplicateGroup: Sendable {
         let kept = try names.filter { try snapshot.redirect(of: $0, in: zone.key)?.isPending != true }
         groups.append(
           DuplicateGroup(
-            database: database, zoneName: zone.zoneName, index: index.index, names: Array(kept.prefix(nameLimit)), count: kept.count,
+            database: database, zoneName: zone.zoneName, index: index.index, names: Array(kept.prefix(nameLimit)),
+            count: kept.count,
             mergingCount: names.count - kept.count))
       }
       if keys.count < keyPage || groups.count >= limit { return }

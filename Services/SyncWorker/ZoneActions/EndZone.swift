@@ -12,7 +12,9 @@ import ZoneCommit
 extension ZoneCall {
   /// `POST end` `{"reason"}`: deletes the zone with all its records. Stores get the reason and follow their policy.
   func end(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
-    guard request.caller.isOperator else { throw RecordError(.accessDenied, "Only operators end zones; owners delete or purge them") }
+    guard request.caller.isOperator else {
+      throw RecordError(.accessDenied, "Only operators end zones; owners delete or purge them")
+    }
     let asked = try EndZoneRequest(try JSONValue.request(body))
     guard zoneName != ReservedName.defaultZone else { throw RecordError(.badRequest, "_defaultZone can't be ended") }
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
@@ -28,7 +30,11 @@ extension ZoneCall {
     let (count, effects) = try await value(of: commit)
     effects.publish(by: context)
     context.log.warning(
-      "a zone was ended", ["zone": .text(zoneName), "owner": .text(request.database.owner), "reason": .text(asked.end.name), "records": .integer(Int64(count))])
+      "a zone was ended",
+      [
+        "zone": .text(zoneName), "owner": .text(request.database.owner), "reason": .text(asked.end.name),
+        "records": .integer(Int64(count)),
+      ])
     return PlaneAnswer(body: StoreAnswer.endedZone(count))
   }
 }

@@ -22,7 +22,8 @@ extension ZoneCall {
       let zone = try zone(in: snapshot)
       let sequence = wanted ?? zone.sequence
       if after == nil { try check(sequence, of: zone, through: zone.sequence, in: snapshot) }
-      var page = ExportPage(zone: zone, sequence: sequence, horizon: try snapshot.horizon(of: zone.key) ?? zone.sequence, links: links)
+      var page = ExportPage(
+        zone: zone, sequence: sequence, horizon: try snapshot.horizon(of: zone.key) ?? zone.sequence, links: links)
       if after == nil { page.lines.header(zone: zoneID, of: database, sequence: sequence) }
       try page.fill(after: after, limit: limit, from: snapshot)
       return page.lines.bytes
@@ -73,7 +74,10 @@ private struct ExportPage {
     var state: StoredRecord? = row
     if row.sequence > sequence {
       guard horizon <= sequence else {
-        throw RecordError(.conflict, "The zone has changed since sequence \(sequence), and its earlier state is no longer kept: begin the export again")
+        throw RecordError(
+          .conflict,
+          "The zone has changed since sequence \(sequence), and its earlier state is no longer kept: begin the export again"
+        )
       }
       state = try snapshot.state(of: row.record.recordName, in: zone.key, at: sequence)
     }

@@ -60,7 +60,9 @@ struct GraphMove: Sendable {
     do throws(RecordError) {
       for _ in 0..<Self.attempts {
         let mirror = try await call.locate()
-        if mirror.exportedTransactionNumber < mirror.lastTransactionNumber { try await call.exportEverything(of: mirror) }
+        if mirror.exportedTransactionNumber < mirror.lastTransactionNumber {
+          try await call.exportEverything(of: mirror)
+        }
         let plan = try await planned(mayLeave, id)
         if event == nil, plan.count > Self.largeCount { event = try await begun(mirror) }
         if let moved = try await commit(plan, mirror, &event, mayLeave, mayEnter, body) { return moved }
@@ -77,7 +79,8 @@ struct GraphMove: Sendable {
   ) async throws(RecordError) -> PlannedMove {
     let moves = call.plane.moves
     return try await call.read { snapshot in
-      try PlannedMove(of: objectIDs, of: try call.mirror(in: snapshot), to: zoneName, model, schema, in: snapshot) { objectID, zone in
+      try PlannedMove(of: objectIDs, of: try call.mirror(in: snapshot), to: zoneName, model, schema, in: snapshot) {
+        objectID, zone in
         try mayLeave(objectID, zone, snapshot)
       } progress: { count in
         if count % 100 == 0 { moves.note(.planning(count), of: id) }
@@ -103,17 +106,24 @@ struct GraphMove: Sendable {
     let key = IdempotencyKey(request: call.request, body: call.body)
     let pending = call.store.enqueue { transaction -> Committed<Value> in
       let current = try call.mirror(in: transaction)
-      guard current.incarnation == mirror.incarnation, current.exportedTransactionNumber == current.lastTransactionNumber,
+      guard current.incarnation == mirror.incarnation,
+        current.exportedTransactionNumber == current.lastTransactionNumber,
         let database = try transaction.database(key: current.databaseKey)
       else { throw StaleMove() }
-      if let outcome = try key.outcome(in: transaction) { return try repeated(outcome, database, body, in: transaction) }
+      if let outcome = try key.outcome(in: transaction) {
+        return try repeated(outcome, database, body, in: transaction)
+      }
       guard try plan.holds(schema, in: transaction) else { throw StaleMove() }
       for part in plan.parts { try mayLeave(part.root, part.zone, transaction) }
       var committed = try write(plan, database, current, at: at, mayEnter, body, in: transaction)
       committed.woken =
         try plan.count == 0
-        ? [] : WaitingChanges(database: database, schema: schema, transaction: transaction, now: at).follow(Set(plan.parts.flatMap(\.plan.items).map(\.recordName)))
-      try key.put(RequestOutcome(at: at, items: [.saved(sequence: database.sequence + 1)], objectIDs: plan.objectIDs), in: transaction)
+        ? []
+        : WaitingChanges(database: database, schema: schema, transaction: transaction, now: at).follow(
+          Set(plan.parts.flatMap(\.plan.items).map(\.recordName)))
+      try key.put(
+        RequestOutcome(at: at, items: [.saved(sequence: database.sequence + 1)], objectIDs: plan.objectIDs),
+        in: transaction)
       if let ended { _ = try transaction.put(ended, of: current.key) }
       return committed
     }
@@ -131,7 +141,8 @@ struct GraphMove: Sendable {
   }
 
   private func write<Value: Sendable>(
-    _ plan: PlannedMove, _ database: StoredDatabase, _ mirror: StoredMirror, at: Int64, _ mayEnter: (StoredZone, any ShardSnapshot) throws -> Void,
+    _ plan: PlannedMove, _ database: StoredDatabase, _ mirror: StoredMirror, at: Int64,
+    _ mayEnter: (StoredZone, any ShardSnapshot) throws -> Void,
     _ body: (MoveCommit) throws -> Value, in transaction: any ShardTransaction
   ) throws -> Committed<Value> {
     let existing = try transaction.zone(named: zoneName, in: database.key).flatMap { $0.isDeleted ? nil : $0 }
@@ -145,7 +156,8 @@ struct GraphMove: Sendable {
     // Unexported objects are looked for in their earlier place, so the locator reads before the move.
     let locator = try ObjectLocator(of: mirror, in: transaction)
     let stamp = Stamp(timestamp: at, userRecordName: call.user, deviceID: mirror.identifier)
-    let commit = try CommitTerms(.move, stamp, schema, shard: call.store.shard, context).begin(in: database, transaction)
+    let commit = try CommitTerms(.move, stamp, schema, shard: call.store.shard, context).begin(
+      in: database, transaction)
     let zone = try existing ?? commit.makeZone(named: zoneName)
     let value = try body(MoveCommit(zone: zone, transaction: transaction, commit: commit))
     let (moves, id) = (call.plane.moves, call.id(of: mirror))
@@ -158,7 +170,8 @@ struct GraphMove: Sendable {
 
   /// The answer to a repeated request: the objects of the first answer, wherever they are now.
   private func repeated<Value: Sendable>(
-    _ outcome: RequestOutcome, _ database: StoredDatabase, _ body: (MoveCommit) throws -> Value, in transaction: any ShardTransaction
+    _ outcome: RequestOutcome, _ database: StoredDatabase, _ body: (MoveCommit) throws -> Value,
+    in transaction: any ShardTransaction
   ) throws -> Committed<Value> {
     guard let zone = try transaction.zone(named: zoneName, in: database.key), !zone.isDeleted else {
       throw RecordError(.zoneNotFound, "Zone '\(zoneName)' no longer exists")

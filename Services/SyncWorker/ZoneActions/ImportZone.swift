@@ -24,7 +24,8 @@ extension ZoneCall {
     guard !request.database.isPublic || zoneName == ReservedName.defaultZone else {
       throw RecordError(.badRequest, "The public database has only the zone \(ReservedName.defaultZone)")
     }
-    let lines = try ZoneLines(body, receipts: context.signing.reader(for: request), takesHashes: request.caller.isOperator)
+    let lines = try ZoneLines(
+      body, receipts: context.signing.reader(for: request), takesHashes: request.caller.isOperator)
     let schema = try await schema(covering: lines)
     let terms = terms(.import, schema, quota: await ownersQuota())
     let commit = store.enqueue { transaction in try write(lines, merges: merges, terms, in: transaction) }
@@ -46,7 +47,9 @@ extension ZoneCall {
     let effects: ZoneEffects
   }
 
-  private func write(_ lines: ZoneLines, merges: Bool, _ terms: CommitTerms, in transaction: any ShardTransaction) throws -> ImportResult {
+  private func write(_ lines: ZoneLines, merges: Bool, _ terms: CommitTerms, in transaction: any ShardTransaction)
+    throws -> ImportResult
+  {
     let commit = try terms.begin(in: transaction.makeDatabase(request.database), transaction)
     let zone = try commit.makeZone(named: zoneName)
     let writer = commit.serversWriter(to: zone)
@@ -56,7 +59,10 @@ extension ZoneCall {
       let existing = try transaction.record(named: item.record.recordName, in: zone.key)
       if let existing, !existing.isDeleted {
         if existing.record.recordType == ReservedName.shareRecordType {
-          throw RecordError(.badRequest, "'\(item.record.recordName)' is the name of a share of the zone; no other record can replace a share").inLine(item.line)
+          throw RecordError(
+            .badRequest,
+            "'\(item.record.recordName)' is the name of a share of the zone; no other record can replace a share"
+          ).inLine(item.line)
         }
         var present = existing.record
         // A short GUID contains its server's shard, so an import does not keep it.
@@ -71,7 +77,9 @@ extension ZoneCall {
     let liveCount = try transaction.recordCount(in: zone.key)
     guard merges || liveCount == presentCount else {
       throw RecordError(
-        .conflict, "Zone '\(zoneName)' has \(liveCount) records: import into an empty zone, or send merge=true to replace records of the same name")
+        .conflict,
+        "Zone '\(zoneName)' has \(liveCount) records: import into an empty zone, or send merge=true to replace records of the same name"
+      )
     }
     for (record, existing) in changes {
       var record = record
@@ -79,7 +87,8 @@ extension ZoneCall {
       _ = try writer.save(record, replacing: existing)
     }
     let effects = try commit.finish()
-    return ImportResult(zone: try transaction.zone(key: zone.key) ?? zone, importedCount: changes.count, effects: effects)
+    return ImportResult(
+      zone: try transaction.zone(key: zone.key) ?? zone, importedCount: changes.count, effects: effects)
   }
 
   // MARK: Schema
@@ -95,19 +104,25 @@ extension ZoneCall {
   }
 
   /// - Throws: `BAD_REQUEST` with the line, for a value of the wrong type, and for fields that production lacks.
-  private static func undeclared(in lines: ZoneLines, _ schema: SchemaIndex, refuses: Bool) throws(RecordError) -> [ExtendSchema.SchemaField] {
+  private static func undeclared(in lines: ZoneLines, _ schema: SchemaIndex, refuses: Bool) throws(RecordError)
+    -> [ExtendSchema.SchemaField]
+  {
     var found: [String: ExtendSchema.SchemaField] = [:]
     var order: [String] = []
     for item in lines.records {
       let type = item.record.recordType
-      if type == ReservedName.shareRecordType { throw RecordError(.badRequest, "Shares can't be imported: share the zone again").inLine(item.line) }
+      if type == ReservedName.shareRecordType {
+        throw RecordError(.badRequest, "Shares can't be imported: share the zone again").inLine(item.line)
+      }
       let declared = schema.fields(of: type)
       if refuses, !schema.contains(recordType: type) { throw SchemaGate.unknownType(type).inLine(item.line) }
       for element in item.record.fields {
         if let known = declared[element.name] {
           guard known.type == element.field.value.type else {
             let found = element.field.value.type.wireName
-            throw RecordError(.badRequest, "\(type).\(element.name) is of type \(found), but the schema has \(known.type.wireName)").inLine(item.line)
+            throw RecordError(
+              .badRequest, "\(type).\(element.name) is of type \(found), but the schema has \(known.type.wireName)"
+            ).inLine(item.line)
           }
           continue
         }
@@ -131,9 +146,12 @@ extension ZoneCall {
     let commit = store.enqueue { transaction in try asked.map { try isOperator && transaction.hasContent(of: $0) } }
     startNext()
     let present = try await value(of: commit)
-    let user = AssetUser(container: request.database.container, environment: request.database.environment, userRecordName: user)
-    let url = AssetUploadURL(user: user, expiry: now / 1000 + AssetLifetime.urlSeconds).path(signedWith: context.signing.key)
-    return PlaneAnswer(body: ZoneAssetsRequest.answer(zip(asked, present).map { ($0, $1) }, uploadURL: request.baseURL + url))
+    let user = AssetUser(
+      container: request.database.container, environment: request.database.environment, userRecordName: user)
+    let url = AssetUploadURL(user: user, expiry: now / 1000 + AssetLifetime.urlSeconds).path(
+      signedWith: context.signing.key)
+    return PlaneAnswer(
+      body: ZoneAssetsRequest.answer(zip(asked, present).map { ($0, $1) }, uploadURL: request.baseURL + url))
   }
 }
 

@@ -19,13 +19,17 @@ extension StoreCall {
     let zoneName = try asked.zone.map { zone throws(RecordError) in try ownZoneName(zone, "to") } ?? defaultZoneName
     let (model, schema) = try await model(of: mirror)
     let move = GraphMove(
-      call: self, objectIDs: asked.objectIDs, zoneName: zoneName, model: model, schema: schema, makesZone: zoneName == defaultZoneName)
+      call: self, objectIDs: asked.objectIDs, zoneName: zoneName, model: model, schema: schema,
+      makesZone: zoneName == defaultZoneName)
     startNext()
     let moved = try await move.run(mayEnter: { zone, snapshot in
       let mirror = try self.mirror(in: snapshot)
-      if let refusal = try ZoneStanding(of: mirror, to: zone, in: snapshot).refusal { throw RecordError(.conflict, "to: \(refusal.reason)") }
+      if let refusal = try ZoneStanding(of: mirror, to: zone, in: snapshot).refusal {
+        throw RecordError(.conflict, "to: \(refusal.reason)")
+      }
     }) { _ in }
-    return PlaneAnswer(body: StoreAnswer.moved(moved.objectIDs, to: Zone.ID(zoneName: zoneName, ownerName: request.database.owner)))
+    return PlaneAnswer(
+      body: StoreAnswer.moved(moved.objectIDs, to: Zone.ID(zoneName: zoneName, ownerName: request.database.owner)))
   }
 
   /// The default zone of a private store.
@@ -33,7 +37,8 @@ extension StoreCall {
   func privateZoneName(of mirror: StoredMirror, for action: String) throws(RecordError) -> String {
     guard mirror.scope == .private, let name = mirror.defaultZoneName else {
       throw RecordError(
-        .badRequest, "\(action): objects of the \(mirror.scope.rawValue) database stay in their zones; only a private store has zones of its own",
+        .badRequest,
+        "\(action): objects of the \(mirror.scope.rawValue) database stay in their zones; only a private store has zones of its own",
         cocoaErrorCode: .mirroring)
     }
     return name
@@ -42,9 +47,12 @@ extension StoreCall {
   /// - Parameter key: of the request, for the refusal.
   /// - Throws: `ZONE_NOT_FOUND` for a zone of another owner, and for the record clients' default zone.
   func ownZoneName(_ zone: ZoneReference, _ key: String) throws(RecordError) -> String {
-    guard zone.ownerRecordName ?? request.database.owner == request.database.owner, zone.zoneName != ReservedName.defaultZone,
+    guard zone.ownerRecordName ?? request.database.owner == request.database.owner,
+      zone.zoneName != ReservedName.defaultZone,
       RecordName.problem(zone.zoneName, kind: key) == nil
-    else { throw RecordError(.zoneNotFound, "\(key): the store has no zone '\(zone.zoneName.prefix(Limit.nameByteCount))'") }
+    else {
+      throw RecordError(.zoneNotFound, "\(key): the store has no zone '\(zone.zoneName.prefix(Limit.nameByteCount))'")
+    }
     return zone.zoneName
   }
 }

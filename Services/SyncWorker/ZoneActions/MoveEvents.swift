@@ -26,7 +26,8 @@ extension GraphMove {
   /// The event of a finished move; nil if nothing moved. Every record counts as one save and one deletion.
   func ended(_ begun: StoredEvent?, _ plan: PlannedMove, at now: Int64) -> StoredEvent? {
     if plan.count == 0 && begun == nil { return nil }
-    var event = begun ?? StoredEvent(identifier: call.context.random.uuid(), kind: .export, startedAt: now, succeeded: true)
+    var event =
+      begun ?? StoredEvent(identifier: call.context.random.uuid(), kind: .export, startedAt: now, succeeded: true)
     event.endedAt = max(now, event.startedAt)
     event.savedCount = plan.count
     event.deletedCount = plan.count

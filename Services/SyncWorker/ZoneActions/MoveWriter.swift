@@ -43,7 +43,9 @@ struct MoveWriter {
     try cut(part.plan, here)
     let cuts = Dictionary(grouping: part.plan.cuts, by: \.source)
     for item in part.plan.items {
-      guard let row = try transaction.record(named: item.recordName, in: part.zone.key), !row.isDeleted else { throw StaleMove() }
+      guard let row = try transaction.record(named: item.recordName, in: part.zone.key), !row.isDeleted else {
+        throw StaleMove()
+      }
       var record = row.record
       // The short GUID belongs to a share that ended.
       record.shortGUID = nil
@@ -52,10 +54,12 @@ struct MoveWriter {
         record.modified = stamp
       }
       MoveReceipts.add(
-        MoveReceipts.Move(zoneName: part.zone.zoneName, movedAt: stamp.timestamp, sequence: sequence), to: &record, in: database.incarnation)
+        MoveReceipts.Move(zoneName: part.zone.zoneName, movedAt: stamp.timestamp, sequence: sequence), to: &record,
+        in: database.incarnation)
       let earlier = try transaction.record(named: item.recordName, in: target.key)
       if earlier?.isDeleted == false {
-        throw RecordError(.badRequest, "Zone '\(target.zoneName)' has another record '\(item.recordName)'", cocoaErrorCode: .mirroring)
+        throw RecordError(
+          .badRequest, "Zone '\(target.zoneName)' has another record '\(item.recordName)'", cocoaErrorCode: .mirroring)
       }
       _ = try there.save(record, replacing: earlier)
       _ = try here.delete(row, modified: stamp, movedTo: target.zoneName)
@@ -72,7 +76,8 @@ struct MoveWriter {
   /// declared, and no restore could succeed while the two zones are apart. The records' past states keep them.
   private func cut(_ plan: MovePlan, _ here: ZoneWriter) throws {
     let moving = plan.cuts.isEmpty ? [] : plan.names
-    for (source, cuts) in Dictionary(grouping: plan.cuts, by: \.source).sorted(by: { $0.key < $1.key }) where !moving.contains(source) {
+    for (source, cuts) in Dictionary(grouping: plan.cuts, by: \.source).sorted(by: { $0.key < $1.key })
+    where !moving.contains(source) {
       guard let row = try transaction.record(named: source, in: here.zone.key), !row.isDeleted else { continue }
       var record = row.record
       for cut in cuts where record.fields.string(cut.field) == cut.target { record.fields[cut.field] = nil }
@@ -90,7 +95,9 @@ struct MoveWriter {
     guard let redirect = try transaction.redirect(of: duplicate, in: zone.key) else { return }
     try transaction.removeRedirect(of: duplicate, in: zone.key)
     try transaction.put(redirect, in: target.key)
-    guard let row = try transaction.record(named: duplicate, in: zone.key), row.isDeleted, Tombstone.movedTo(row.record) == nil else { return }
+    guard let row = try transaction.record(named: duplicate, in: zone.key), row.isDeleted,
+      Tombstone.movedTo(row.record) == nil
+    else { return }
     _ = try there.bury(row.record, replacing: try transaction.record(named: duplicate, in: target.key))
     _ = try here.delete(row, modified: row.record.modified, movedTo: target.zoneName)
   }

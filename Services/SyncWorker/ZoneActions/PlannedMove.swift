@@ -31,7 +31,8 @@ struct PlannedMove: Sendable {
   ///   - progress: gets the number of records looked at.
   /// - Throws: `BAD_REQUEST` with 134060 for an object that the store does not have, and for refused graphs.
   init(
-    of objectIDs: [String], of mirror: StoredMirror, to target: String, _ model: MirrorModel, _ schema: EnvironmentSchema, in snapshot: any ShardSnapshot,
+    of objectIDs: [String], of mirror: StoredMirror, to target: String, _ model: MirrorModel,
+    _ schema: EnvironmentSchema, in snapshot: any ShardSnapshot,
     mayLeave: (String, StoredZone) throws -> Void, progress: (Int) throws -> Void
   ) throws {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
@@ -45,7 +46,8 @@ struct PlannedMove: Sendable {
         let index =
           planners.firstIndex { $0.zone.key == zone.key }
           ?? {
-            planners.append((zone, objectID, MovePlanner(Self.source(zone, schema, in: snapshot), boundaries: boundaries)))
+            planners.append(
+              (zone, objectID, MovePlanner(Self.source(zone, schema, in: snapshot), boundaries: boundaries)))
             return planners.count - 1
           }()
         try planners[index].planner.add(objectID, progress: progress)
@@ -54,27 +56,39 @@ struct PlannedMove: Sendable {
     } catch let refusal as MoveRefusal {
       throw refusal.recordError
     }
-    guard count <= Limit.moveCount else { throw MoveRefusal.tooManyRecords(from: objectIDs[0], limit: Limit.moveCount).recordError }
+    guard count <= Limit.moveCount else {
+      throw MoveRefusal.tooManyRecords(from: objectIDs[0], limit: Limit.moveCount).recordError
+    }
   }
 
   /// The object of a sent name and the zone of its record. A duplicate's name stands for its survivor.
-  private static func locate(_ objectID: String, _ locator: ObjectLocator, in snapshot: any ShardSnapshot) throws -> (String, StoredZone) {
+  private static func locate(_ objectID: String, _ locator: ObjectLocator, in snapshot: any ShardSnapshot) throws -> (
+    String, StoredZone
+  ) {
     guard let zone = try locator.zone(of: objectID) else { throw MoveRefusal.unknownObject(objectID) }
     if try locator.row(of: objectID)?.isDeleted == false { return (objectID, zone) }
-    guard try snapshot.hasRedirects(in: zone.databaseKey), let redirect = try snapshot.redirect(of: objectID, in: zone.key) else {
+    guard try snapshot.hasRedirects(in: zone.databaseKey),
+      let redirect = try snapshot.redirect(of: objectID, in: zone.key)
+    else {
       throw MoveRefusal.unknownObject(objectID)
     }
     return (redirect.survivor, zone)
   }
 
   /// The zone as the planner reads it. Nothing is cached, because a graph may be too large for memory.
-  private static func source(_ zone: StoredZone, _ schema: EnvironmentSchema, in snapshot: any ShardSnapshot) -> MoveSource {
+  private static func source(_ zone: StoredZone, _ schema: EnvironmentSchema, in snapshot: any ShardSnapshot)
+    -> MoveSource
+  {
     MoveSource { name in
-      try snapshot.record(named: name, in: zone.key).map { SourceRecord(record: $0.record, isDeleted: $0.isDeleted, sequence: $0.sequence) }
+      try snapshot.record(named: name, in: zone.key).map {
+        SourceRecord(record: $0.record, isDeleted: $0.isDeleted, sequence: $0.sequence)
+      }
     } outgoing: { record in
       schema.references(of: record).map { RecordPointerTarget(field: $0.field, target: $0.target) }
     } incoming: { name in
-      try snapshot.references(to: name, in: zone.key, limit: Limit.moveCount + 1).map { RecordPointer(field: $0.field, source: $0.source) }
+      try snapshot.references(to: name, in: zone.key, limit: Limit.moveCount + 1).map {
+        RecordPointer(field: $0.field, source: $0.source)
+      }
     } duplicates: { name in
       guard try snapshot.hasRedirects(in: zone.databaseKey) else { return (nil, []) }
       let survivor = try snapshot.redirect(of: name, in: zone.key).flatMap { $0.isPending ? $0.survivor : nil }
@@ -100,7 +114,10 @@ struct PlannedMove: Sendable {
       let names = part.plan.visited
       for row in changes {
         if names.contains(row.record.recordName) { return false }
-        if !row.isDeleted, row.record.parent.map(names.contains) == true || schema.references(of: row.record).contains(where: { names.contains($0.target) }) {
+        if !row.isDeleted,
+          row.record.parent.map(names.contains) == true
+            || schema.references(of: row.record).contains(where: { names.contains($0.target) })
+        {
           return false
         }
       }

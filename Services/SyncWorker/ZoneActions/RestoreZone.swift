@@ -33,7 +33,9 @@ extension ZoneCall {
   /// Records that a page looks at.
   private static let restoreLimit = 400
 
-  private func restorePage(_ asked: ZoneRestoreRequest, _ terms: CommitTerms, in transaction: any ShardTransaction) throws -> RestoreResult {
+  private func restorePage(_ asked: ZoneRestoreRequest, _ terms: CommitTerms, in transaction: any ShardTransaction)
+    throws -> RestoreResult
+  {
     let zone = try zone(in: transaction)
     let through = asked.through ?? zone.sequence
     let sequence: Int64
@@ -56,7 +58,11 @@ extension ZoneCall {
       // Shares are not part of a zone's restored state.
       if row.record.recordType == ReservedName.shareRecordType { continue }
       // A record that is in another zone now is restored there, so that it never exists twice.
-      if row.isDeleted, Tombstone.movedTo(row.record) != nil, try isElsewhere(row.record.recordName, zone, in: transaction) { continue }
+      if row.isDeleted, Tombstone.movedTo(row.record) != nil,
+        try isElsewhere(row.record.recordName, zone, in: transaction)
+      {
+        continue
+      }
       guard var record = try restored(row, in: zone, at: sequence, terms.schema, transaction) else {
         if row.isDeleted { continue }
         _ = try writer.delete(row, modified: terms.stamp)
@@ -81,7 +87,10 @@ extension ZoneCall {
   /// The record's state at the sequence. A record that moved here since takes the state of its former zone, and stays.
   ///
   /// A record that moved away and was deleted there comes back, without its references to objects elsewhere (R16).
-  private func restored(_ row: StoredRecord, in zone: StoredZone, at sequence: Int64, _ schema: EnvironmentSchema, _ snapshot: any ShardSnapshot) throws -> Record? {
+  private func restored(
+    _ row: StoredRecord, in zone: StoredZone, at sequence: Int64, _ schema: EnvironmentSchema,
+    _ snapshot: any ShardSnapshot
+  ) throws -> Record? {
     if let state = try snapshot.state(of: row.record.recordName, in: zone.key, at: sequence), !state.isDeleted {
       if !row.isDeleted || Tombstone.movedTo(row.record) == nil { return state.record }
       var record = state.record
@@ -91,7 +100,9 @@ extension ZoneCall {
       }
       return record
     }
-    guard !row.isDeleted, var record = try snapshot.formerState(of: row.record, in: zone, at: sequence) else { return nil }
+    guard !row.isDeleted, var record = try snapshot.formerState(of: row.record, in: zone, at: sequence) else {
+      return nil
+    }
     if row.record.fields[ReservedName.moveReceipt] == nil { return record }
     record.fields[ReservedName.moveReceipt] = row.record.fields[ReservedName.moveReceipt]
     return record
@@ -100,7 +111,9 @@ extension ZoneCall {
   /// Makes a restored duplicate independent of its survivor. A later save may merge it again.
   /// - Returns: true if the record was a duplicate.
   private func revive(_ record: Record, in zone: StoredZone, _ transaction: any ShardTransaction) throws -> Bool {
-    guard try transaction.hasRedirects(in: zone.databaseKey), try transaction.redirect(of: record.recordName, in: zone.key) != nil else { return false }
+    guard try transaction.hasRedirects(in: zone.databaseKey),
+      try transaction.redirect(of: record.recordName, in: zone.key) != nil
+    else { return false }
     try transaction.removeRedirect(of: record.recordName, in: zone.key)
     return true
   }
@@ -114,7 +127,9 @@ extension ZoneCall {
       let later = rows.filter { $0.record.modified.timestamp > date }
       if let earliest = later.last { first = min(first, earliest.sequence) }
       // Clocks are close enough that no later change follows a whole page of earlier ones.
-      guard !later.isEmpty, rows.count == restoreLimit, let last = rows.last else { return min(first - 1, zone.sequence) }
+      guard !later.isEmpty, rows.count == restoreLimit, let last = rows.last else {
+        return min(first - 1, zone.sequence)
+      }
       end = last.sequence
     }
   }
@@ -122,5 +137,7 @@ extension ZoneCall {
 
 extension Record {
   /// True if only stamps differ.
-  fileprivate func saysTheSame(as other: Record) -> Bool { recordType == other.recordType && fields == other.fields && parent == other.parent }
+  fileprivate func saysTheSame(as other: Record) -> Bool {
+    recordType == other.recordType && fields == other.fields && parent == other.parent
+  }
 }

@@ -20,29 +20,43 @@ extension StoreCall {
     let defaultZoneName = try privateZoneName(of: mirror, for: "shares")
     let wanted = try asked.zone.map { zone throws(RecordError) in try ownZoneName(zone, "to") }
     guard wanted != defaultZoneName else {
-      throw RecordError(.badRequest, "to: zone '\(defaultZoneName)' takes the store's new objects, and can't be shared", cocoaErrorCode: .mirroring)
+      throw RecordError(
+        .badRequest, "to: zone '\(defaultZoneName)' takes the store's new objects, and can't be shared",
+        cocoaErrorCode: .mirroring)
     }
     let (model, schema) = try await model(of: mirror)
-    let people = try await SharePeople(owner: request.database.owner, caller: user, looking: asked.patch.lookups, in: context.people)
+    let people = try await SharePeople(
+      owner: request.database.owner, caller: user, looking: asked.patch.lookups, in: context.people)
     let fresh = ReservedName.shareZonePrefix + IdempotencyKey(request: request, body: body).recordName(at: 0)
-    let known = try await read { snapshot in try shareZone(of: asked.objectIDs, try self.mirror(in: snapshot), in: snapshot) }
+    let known = try await read { snapshot in
+      try shareZone(of: asked.objectIDs, try self.mirror(in: snapshot), in: snapshot)
+    }
     let zoneName = wanted ?? known ?? fresh
     let sharing = ZoneShare(
       patch: asked.patch.identified(by: people.found), title: asked.title, people: people, schema: schema,
       stamp: Stamp(timestamp: now, userRecordName: user, deviceID: mirror.identifier),
       making: ShareState.Making(at: now, shard: store.shard, context.random))
-    let move = GraphMove(call: self, objectIDs: asked.objectIDs, zoneName: zoneName, model: model, schema: schema, makesZone: wanted == nil)
+    let move = GraphMove(
+      call: self, objectIDs: asked.objectIDs, zoneName: zoneName, model: model, schema: schema, makesZone: wanted == nil
+    )
     startNext()
     let moved = try await move.run(
       mayLeave: { objectID, zone, snapshot in
-        guard zone.zoneName != defaultZoneName, try zone.zoneName.hasPrefix(ReservedName.shareZonePrefix) || snapshot.isShared(zone) else { return }
-        throw RecordError(.badRequest, "\(objectID) is already assigned to the zone '\(zone.zoneName)' and cannot be moved", cocoaErrorCode: .mirroring)
+        guard zone.zoneName != defaultZoneName,
+          try zone.zoneName.hasPrefix(ReservedName.shareZonePrefix) || snapshot.isShared(zone)
+        else { return }
+        throw RecordError(
+          .badRequest, "\(objectID) is already assigned to the zone '\(zone.zoneName)' and cannot be moved",
+          cocoaErrorCode: .mirroring)
       },
       mayEnter: { zone, snapshot in
         let mirror = try self.mirror(in: snapshot)
-        if let refusal = try ZoneStanding(of: mirror, to: zone, in: snapshot).refusal { throw RecordError(.conflict, "to: \(refusal.reason)") }
+        if let refusal = try ZoneStanding(of: mirror, to: zone, in: snapshot).refusal {
+          throw RecordError(.conflict, "to: \(refusal.reason)")
+        }
         if try snapshot.hasHierarchyShares(zone) {
-          throw RecordError.alreadyShared("Records of the zone '\(zone.zoneName)' are shared already: the zone can't be shared as a whole")
+          throw RecordError.alreadyShared(
+            "Records of the zone '\(zone.zoneName)' are shared already: the zone can't be shared as a whole")
         }
       }
     ) { commit in
@@ -51,12 +65,16 @@ extension StoreCall {
     let zoneID = Zone.ID(zoneName: zoneName, ownerName: request.database.owner)
     var records = RecordDictionaryWriter(zone: zoneID, assets: assetLinks)
     records.shares = moved.value.shown
-    return PlaneAnswer(body: ShareObjectsRequest.answer(moved.value.stored.record, tag: moved.value.stored.tag, by: records, zone: zoneID, moved: moved.objectIDs))
+    return PlaneAnswer(
+      body: ShareObjectsRequest.answer(
+        moved.value.stored.record, tag: moved.value.stored.tag, by: records, zone: zoneID, moved: moved.objectIDs))
   }
 
   /// The zone of the share that has the objects already; nil: none.
   /// - Throws: `BAD_REQUEST` with 134060 for objects of two shares.
-  private func shareZone(of objectIDs: [String], _ mirror: StoredMirror, in snapshot: any ShardSnapshot) throws -> String? {
+  private func shareZone(of objectIDs: [String], _ mirror: StoredMirror, in snapshot: any ShardSnapshot) throws
+    -> String?
+  {
     let locator = try ObjectLocator(of: mirror, in: snapshot)
     if locator.isSingle { return nil }
     var found: (objectID: String, zone: StoredZone)?
@@ -90,7 +108,9 @@ extension StoreCall {
         }
         zones = [zone]
       } else {
-        guard try mirror.scope == .private && snapshot.database(key: mirror.databaseKey)?.hasShares == true else { return [] }
+        guard try mirror.scope == .private && snapshot.database(key: mirror.databaseKey)?.hasShares == true else {
+          return []
+        }
         zones = try snapshot.mirroredZones(of: mirror, after: 0).filter { !$0.isDeleted }
       }
       return try zones.flatMap { try shares(in: $0, of: objectID, snapshot) }
@@ -106,7 +126,9 @@ extension StoreCall {
   }
 
   /// - Parameter objectID: nil for all shares of the zone.
-  private func shares(in zone: StoredZone, of objectID: String?, _ snapshot: any ShardSnapshot) throws -> [(Zone.ID, StoredRecord, ShownShares)] {
+  private func shares(in zone: StoredZone, of objectID: String?, _ snapshot: any ShardSnapshot) throws -> [(
+    Zone.ID, StoredRecord, ShownShares
+  )] {
     guard try snapshot.database(key: zone.databaseKey)?.hasShares == true else { return [] }
     let zoneID = Zone.ID(zoneName: zone.zoneName, ownerName: request.database.owner)
     let ancestors = try objectID.map { try self.ancestors(of: $0, in: zone, snapshot) }
@@ -125,10 +147,14 @@ extension StoreCall {
   }
 
   /// A record's name and those of its ancestors.
-  private func ancestors(of recordName: String, in zone: StoredZone, _ snapshot: any ShardSnapshot) throws -> Set<String> {
+  private func ancestors(of recordName: String, in zone: StoredZone, _ snapshot: any ShardSnapshot) throws -> Set<
+    String
+  > {
     var found: Set<String> = []
     var next: String? = recordName
-    while let name = next, found.insert(name).inserted { next = try snapshot.record(named: name, in: zone.key)?.record.parent }
+    while let name = next, found.insert(name).inserted {
+      next = try snapshot.record(named: name, in: zone.key)?.record.parent
+    }
     return found
   }
 }
@@ -154,7 +180,9 @@ struct ZoneShare: Sendable {
     let existing = try transaction.record(named: name, in: zone.key)
     let share = try transaction.share(named: name, in: zone.key)
     guard let writing = commit.commit else {
-      guard let existing, !existing.isDeleted else { throw RecordError(.notFound, "The share that the request made has ended meanwhile") }
+      guard let existing, !existing.isDeleted else {
+        throw RecordError(.notFound, "The share that the request made has ended meanwhile")
+      }
       return try written(existing, in: commit)
     }
     let writer = ShareWriter(writer: writing.serversWriter(to: zone))
@@ -163,30 +191,40 @@ struct ZoneShare: Sendable {
     if let existing, !existing.isDeleted, let state = share?.state {
       decision = try state.applying(patch, by: .owner, making)
       record = existing.record
-      guard decision.isChanged || title.map({ $0 != record.fields.string(ReservedName.shareTitle) }) ?? false else { return try written(existing, in: commit) }
+      guard decision.isChanged || title.map({ $0 != record.fields.string(ReservedName.shareTitle) }) ?? false else {
+        return try written(existing, in: commit)
+      }
       record.modified = stamp
     } else {
-      let state = ShareState(of: people.owner, rootRecordName: nil, participantID: making.participantID(), at: making.time)
+      let state = ShareState(
+        of: people.owner, rootRecordName: nil, participantID: making.participantID(), at: making.time)
       decision = ShareDecision(from: nil, to: try state.applying(patch, by: .owner, making).state)
-      record = Record(recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
+      record = Record(
+        recordName: name, recordType: ReservedName.shareRecordType, fields: Fields(), created: stamp, modified: stamp)
       // A zone that is shared again keeps its URL (T-P17).
       record.shortGUID = share?.shortGUID ?? making.shortGUID()
     }
     if let title { record.fields[ReservedName.shareTitle] = Field(.string(title)) }
-    let row = StoredShare(name: name, rootRecordName: nil, shortGUID: share?.shortGUID ?? record.shortGUID ?? making.shortGUID(), state: share?.state)
+    let row = StoredShare(
+      name: name, rootRecordName: nil, shortGUID: share?.shortGUID ?? record.shortGUID ?? making.shortGUID(),
+      state: share?.state)
     let stored = try writer.save(record, replacing: existing, row, decision)
     return try written(stored, in: commit)
   }
 
   private func written(_ stored: StoredRecord, in commit: MoveCommit) throws -> Written {
-    let shown = try ShownShares.shown(with: [stored], in: commit.zone, to: people.caller.userRecordName, commit.transaction) ?? ShownShares(to: people.caller)
+    let shown =
+      try ShownShares.shown(with: [stored], in: commit.zone, to: people.caller.userRecordName, commit.transaction)
+      ?? ShownShares(to: people.caller)
     return Written(stored: stored, shown: shown)
   }
 }
 
 extension ShardSnapshot {
   /// True if the zone is shared as a whole.
-  func isShared(_ zone: StoredZone) throws -> Bool { try share(named: ReservedName.zoneShareRecordName, in: zone.key)?.state != nil }
+  func isShared(_ zone: StoredZone) throws -> Bool {
+    try share(named: ReservedName.zoneShareRecordName, in: zone.key)?.state != nil
+  }
 
   /// True if hierarchies of the zone are shared.
   func hasHierarchyShares(_ zone: StoredZone) throws -> Bool {

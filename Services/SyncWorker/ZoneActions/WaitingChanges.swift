@@ -27,12 +27,17 @@ struct WaitingChanges {
   /// - Parameter moved: names of records.
   /// - Returns: keys of the stores with changes to try again.
   func follow(_ moved: Set<String>) throws -> [Int64] {
-    for mirror in try mirrors({ try transaction.mirrorsAwaitingExport(afterKey: $0, limit: Self.pageCount) }) { try assign(of: mirror) }
+    for mirror in try mirrors({ try transaction.mirrorsAwaitingExport(afterKey: $0, limit: Self.pageCount) }) {
+      try assign(of: mirror)
+    }
     var woken: [Int64] = []
     for mirror in try mirrors({ try transaction.mirrorsWithQuarantine(afterKey: $0, limit: Self.pageCount) }) {
       if mirror.exportedTransactionNumber >= mirror.lastTransactionNumber { try assign(of: mirror) }
-      let held = try transaction.quarantined(of: mirror.key, afterKey: 0, limit: Self.heldLimit).map(\.name).filter(moved.contains)
-      if !held.isEmpty, try transaction.retryQuarantined(.names(held), of: mirror.key, at: now) > 0 { woken.append(mirror.key) }
+      let held = try transaction.quarantined(of: mirror.key, afterKey: 0, limit: Self.heldLimit).map(\.name).filter(
+        moved.contains)
+      if !held.isEmpty, try transaction.retryQuarantined(.names(held), of: mirror.key, at: now) > 0 {
+        woken.append(mirror.key)
+      }
     }
     return woken
   }
@@ -41,7 +46,9 @@ struct WaitingChanges {
     var found: [StoredMirror] = []
     var last: Int64 = 0
     while case let keys = try page(last), let end = keys.last {
-      found += try keys.compactMap { try transaction.mirror(key: $0) }.filter { $0.databaseKey == database.key && ($0.scope == .private || $0.isGuest) }
+      found += try keys.compactMap { try transaction.mirror(key: $0) }.filter {
+        $0.databaseKey == database.key && ($0.scope == .private || $0.isGuest)
+      }
       last = end
     }
     return found
@@ -61,16 +68,26 @@ struct WaitingChanges {
         // Dropped because the change was accepted: the export leaves out the rest and reports why.
       }
     }
-    _ = try PendingTransactions.forEach(of: mirror, rowLimit: Self.transactionLimit, in: transaction) { _, pending in try add(pending) }
-    for row in try mirror.quarantinedCount == 0 ? [] : transaction.quarantined(of: mirror.key, afterKey: 0, limit: Self.heldLimit) {
+    _ = try PendingTransactions.forEach(of: mirror, rowLimit: Self.transactionLimit, in: transaction) { _, pending in
+      try add(pending)
+    }
+    for row in try mirror.quarantinedCount == 0
+      ? [] : transaction.quarantined(of: mirror.key, afterKey: 0, limit: Self.heldLimit)
+    {
       // Dropped because the export reports changes that can't be read.
-      if let held = try unlessDamaged({ try transaction.quarantinedChanges(row.key).flatMap { try? HistoryTransaction(decoding: $0) } })?.flatMap({ $0 }) {
+      if let held = try unlessDamaged({
+        try transaction.quarantinedChanges(row.key).flatMap { try? HistoryTransaction(decoding: $0) }
+      })?.flatMap({ $0 }) {
         try add(held)
       }
     }
     for (objectID, zoneID) in assignment.connected() {
-      guard let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted else { continue }
-      if try zone.zoneName != mirror.defaultZoneName || locator.isAssigned(objectID) { try transaction.place(objectID, in: zone.key) }
+      guard let zone = try transaction.zone(named: zoneID.zoneName, in: mirror.databaseKey), !zone.isDeleted else {
+        continue
+      }
+      if try zone.zoneName != mirror.defaultZoneName || locator.isAssigned(objectID) {
+        try transaction.place(objectID, in: zone.key)
+      }
     }
   }
 }

@@ -19,10 +19,19 @@ package struct ZoneCall: DatabaseCall {
   package let context: ObjectContext
 
   /// - Throws: `RecordError` for a caller without permission.
-  package init(_ request: DatabaseRequest, ofZone zoneName: String, body: [UInt8], in store: any ShardStore, _ context: ObjectContext) throws(RecordError) {
-    guard request.caller.isOperator || request.caller.userRecordName != nil else { throw RecordError(.authenticationRequired, "request needs authorization") }
-    guard request.scope != .shared else { throw RecordError(.badRequest, "Only the owner of a shared zone exports, imports and restores it") }
-    guard request.caller.isOperator || request.scope == .private else { throw RecordError(.accessDenied, "Only operators call this for zones of the public database") }
+  package init(
+    _ request: DatabaseRequest, ofZone zoneName: String, body: [UInt8], in store: any ShardStore,
+    _ context: ObjectContext
+  ) throws(RecordError) {
+    guard request.caller.isOperator || request.caller.userRecordName != nil else {
+      throw RecordError(.authenticationRequired, "request needs authorization")
+    }
+    guard request.scope != .shared else {
+      throw RecordError(.badRequest, "Only the owner of a shared zone exports, imports and restores it")
+    }
+    guard request.caller.isOperator || request.scope == .private else {
+      throw RecordError(.accessDenied, "Only operators call this for zones of the public database")
+    }
     self.request = request
     self.body = body
     self.zoneName = zoneName
@@ -52,7 +61,9 @@ package struct ZoneCall: DatabaseCall {
 
   /// - Throws: `ZONE_NOT_FOUND` if the zone does not exist or has ended.
   func zone(in snapshot: any ShardSnapshot) throws -> StoredZone {
-    guard let database = try snapshot.database(request.database), let zone = try snapshot.zone(named: zoneName, in: database.key), !zone.isDeleted else {
+    guard let database = try snapshot.database(request.database),
+      let zone = try snapshot.zone(named: zoneName, in: database.key), !zone.isDeleted
+    else {
       throw RecordError.noZone(named: zoneName)
     }
     return zone
@@ -63,14 +74,18 @@ package struct ZoneCall: DatabaseCall {
   func check(_ sequence: Int64, of zone: StoredZone, through last: Int64, in snapshot: any ShardSnapshot) throws {
     let horizon = try snapshot.horizon(of: zone.key) ?? zone.sequence
     guard (horizon...max(horizon, last)).contains(sequence) else {
-      throw RecordError(.badRequest, "The zone's state at sequence \(sequence) is not known; the zone's known sequences are \(horizon) to \(last)")
+      throw RecordError(
+        .badRequest,
+        "The zone's state at sequence \(sequence) is not known; the zone's known sequences are \(horizon) to \(last)")
     }
   }
 
   /// A query parameter as a number; nil if it is missing.
   func number(_ name: String) throws(RecordError) -> Int64? {
     guard let text = request.query[name] else { return nil }
-    guard let number = Int64(text), number >= 0 else { throw RecordError(.badRequest, "\(name) must be an integer of at least 0") }
+    guard let number = Int64(text), number >= 0 else {
+      throw RecordError(.badRequest, "\(name) must be an integer of at least 0")
+    }
     return number
   }
 

@@ -20,7 +20,8 @@ package final class AccessAudit: Sendable {
     log.warning(
       "access to somebody else's zone was denied",
       [
-        "owner": .text(zone.ownerName), "zone": .text(String(zone.zoneName.prefix(Limit.nameByteCount))), "user": .text(userRecordName ?? ""),
+        "owner": .text(zone.ownerName), "zone": .text(String(zone.zoneName.prefix(Limit.nameByteCount))),
+        "user": .text(userRecordName ?? ""),
         "hadAccess": .flag(hadAccess),
       ])
   }

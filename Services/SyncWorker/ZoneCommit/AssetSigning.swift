@@ -24,27 +24,32 @@ package struct AssetSigning: Sendable {
 
   /// Links to an answer's assets for its reader; those of shared zones hold only as long as the share.
   /// - Parameter zone: the zone of the assets; nil: zones of the database that the caller may read.
-  package func links(for request: DatabaseRequest, zone: Zone.ID? = nil, shard: Int) -> RecordDictionaryWriter.AssetLinks {
+  package func links(for request: DatabaseRequest, zone: Zone.ID? = nil, shard: Int)
+    -> RecordDictionaryWriter.AssetLinks
+  {
     let database = request.database
     let reader = request.caller.userRecordName.flatMap { user in
       request.scope != .shared || user == database.owner
         ? nil
         : AssetURL.Reader(
-          container: database.container, environment: database.environment, owner: database.owner, userRecordName: user, zoneName: zone?.zoneName)
+          container: database.container, environment: database.environment, owner: database.owner, userRecordName: user,
+          zoneName: zone?.zoneName)
     }
     return links(baseURL: request.baseURL, shard: shard, reader: reader)
   }
 
   private func links(baseURL: String, shard: Int, reader: AssetURL.Reader? = nil) -> RecordDictionaryWriter.AssetLinks {
     RecordDictionaryWriter.AssetLinks(
-      baseURL: baseURL, signingKey: key, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard, reader: reader)
+      baseURL: baseURL, signingKey: key, expiry: clock.now / 1000 + AssetLifetime.urlSeconds, shard: shard,
+      reader: reader)
   }
 
   /// Reads receipts of content that a request's caller uploaded to its container.
   package func reader(for request: DatabaseRequest) -> AssetReader {
     AssetReader(
       user: AssetUser(
-        container: request.database.container, environment: request.database.environment, userRecordName: request.caller.userRecordName ?? ""),
+        container: request.database.container, environment: request.database.environment,
+        userRecordName: request.caller.userRecordName ?? ""),
       key: key, now: clock.now / 1000)
   }
 }

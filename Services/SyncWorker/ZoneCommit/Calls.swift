@@ -17,7 +17,8 @@ package struct PlaneAnswer: Sendable {
   package var body: [UInt8]
 
   package init(
-    status: Int = 200, contentType: String? = nil, retryAfter: Int? = nil, mayWait: Bool = false, error: RecordError? = nil,
+    status: Int = 200, contentType: String? = nil, retryAfter: Int? = nil, mayWait: Bool = false,
+    error: RecordError? = nil,
     body: [UInt8]
   ) {
     self.error = error
@@ -42,7 +43,9 @@ package protocol DatabaseCall: ShardCall {
 }
 
 extension ShardCall {
-  package func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws(RecordError) -> Value {
+  package func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value)
+    async throws(RecordError) -> Value
+  {
     do {
       return try await store.read(body)
     } catch {

@@ -18,7 +18,8 @@ package struct CommitContext: Sendable {
   package let effects: EffectsPublisher
 
   package init(
-    clock: any WallClock, random: any RandomSource, log: Log, schemas: any SchemaSource, userQuota: Int64, subscriptions: SubscriptionIndexes, effects: EffectsPublisher
+    clock: any WallClock, random: any RandomSource, log: Log, schemas: any SchemaSource, userQuota: Int64,
+    subscriptions: SubscriptionIndexes, effects: EffectsPublisher
   ) {
     self.clock = clock
     self.random = random
@@ -31,7 +32,8 @@ package struct CommitContext: Sendable {
 
   /// The watch for a user's writes.
   func watch(_ schema: EnvironmentSchema, by userRecordName: String?) -> SubscriptionWatch {
-    SubscriptionWatch(indexes: subscriptions, schema: schema, userRecordName: userRecordName, firings: effects.lateFirings, log: log)
+    SubscriptionWatch(
+      indexes: subscriptions, schema: schema, userRecordName: userRecordName, firings: effects.lateFirings, log: log)
   }
 }
 
@@ -48,7 +50,8 @@ package struct EffectsPublisher: Sendable {
   package let duplicates: DuplicateBacklog
 
   package init(
-    changes: any ChangePublisher, lateFirings: LateFirings, audiences: ShareAudiences, shareNews: ShareNewsSignals, duplicates: DuplicateBacklog
+    changes: any ChangePublisher, lateFirings: LateFirings, audiences: ShareAudiences, shareNews: ShareNewsSignals,
+    duplicates: DuplicateBacklog
   ) {
     self.changes = changes
     self.lateFirings = lateFirings

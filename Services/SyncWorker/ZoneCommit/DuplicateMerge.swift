@@ -72,7 +72,9 @@ package struct DuplicateMerge {
   }
 
   /// True if a database has unique constraints or redirects. Every save asks this.
-  static func concerns(_ database: Int64, _ schema: EnvironmentSchema, in transaction: any ShardTransaction) throws -> Bool {
+  static func concerns(_ database: Int64, _ schema: EnvironmentSchema, in transaction: any ShardTransaction) throws
+    -> Bool
+  {
     if schema.uniqueRules != nil { return true }
     return try transaction.hasRedirects(in: database)
   }
@@ -91,7 +93,9 @@ package struct DuplicateMerge {
     for item in touched {
       guard let later = item.later else { continue }
       for rule in rules.byRecordType[later.recordType] ?? [] where rule.policy == .mergeLowestUUID {
-        guard let key = rule.newKey(of: later, replacing: item.earlier), seen.insert(Array(rule.declaration.text.utf8) + key).inserted else { continue }
+        guard let key = rule.newKey(of: later, replacing: item.earlier),
+          seen.insert(Array(rule.declaration.text.utf8) + key).inserted
+        else { continue }
         try mergeGroup(key, by: rule, with: later)
       }
     }
@@ -103,9 +107,15 @@ package struct DuplicateMerge {
   /// Merges the records that share a key. A damaged record prevents the merge; its next reader reports the damage.
   /// - Parameter member: the record that has just got the key, because the group's limit may leave it out.
   /// - Returns: true if the group has more records than one commit merges.
-  @discardableResult package mutating func mergeGroup(_ key: [UInt8], by rule: UniqueRule, with member: Record? = nil) throws -> Bool {
+  @discardableResult package mutating func mergeGroup(_ key: [UInt8], by rule: UniqueRule, with member: Record? = nil)
+    throws -> Bool
+  {
     let mayWrite = mayWrite
-    guard var group = try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.groupLimit, where: mayWrite).map(\.record) }) else {
+    guard
+      var group = try unlessDamaged({
+        try transaction.sharing(key, of: rule, in: zone, limit: Self.groupLimit, where: mayWrite).map(\.record)
+      })
+    else {
       return false
     }
     if let member, mayWrite(member), !group.contains(where: { $0.recordName == member.recordName }),
@@ -115,7 +125,8 @@ package struct DuplicateMerge {
     }
     if group.count >= Self.groupLimit { outcome.isUnfinished = true }
     // Records of another subentity may lack relationships that others point by.
-    for (_, members) in Dictionary(grouping: group, by: \.entityName).sorted(by: { $0.key < $1.key }) where members.count > 1 {
+    for (_, members) in Dictionary(grouping: group, by: \.entityName).sorted(by: { $0.key < $1.key })
+    where members.count > 1 {
       try unlessDamaged { try merge(members.map(\.recordName).sorted(by: Deduplicator.survives), by: rule) }
     }
     return group.count >= Self.groupLimit
@@ -131,17 +142,25 @@ package struct DuplicateMerge {
     for loser in names.dropFirst() { try deduplicator.merge(loser, into: survivor, of: Set(names)) }
     for loser in names.dropFirst() {
       let progress: StoredRedirect.Progress = try movePointers(from: loser, to: survivor, &deduplicator) ? .moved : []
-      redirects.append(StoredRedirect(loser: loser, survivor: survivor, since: stamp.timestamp, rule: rule.declaration.text, progress: progress))
+      redirects.append(
+        StoredRedirect(
+          loser: loser, survivor: survivor, since: stamp.timestamp, rule: rule.declaration.text, progress: progress))
     }
     for redirect in redirects { try transaction.put(redirect, in: zone.key) }
     try write(deduplicator.plan())
   }
 
   /// - Returns: true if no pointers are left.
-  private mutating func movePointers(from loser: String, to survivor: String, _ deduplicator: inout Deduplicator) throws -> Bool {
-    let pointers = try transaction.references(to: loser, in: zone.key, limit: room + 1).filter { $0.field != ReservedName.parentReference }
+  private mutating func movePointers(from loser: String, to survivor: String, _ deduplicator: inout Deduplicator) throws
+    -> Bool
+  {
+    let pointers = try transaction.references(to: loser, in: zone.key, limit: room + 1).filter {
+      $0.field != ReservedName.parentReference
+    }
     for pointer in pointers.prefix(room) {
-      try unlessDamaged { try deduplicator.move(RecordPointer(field: pointer.field, source: pointer.source), from: loser, to: survivor) }
+      try unlessDamaged {
+        try deduplicator.move(RecordPointer(field: pointer.field, source: pointer.source), from: loser, to: survivor)
+      }
     }
     let isDone = pointers.count <= room
     room -= min(room, pointers.count)
@@ -152,7 +171,8 @@ package struct DuplicateMerge {
   private func deduplicator(_ model: MirrorModel) -> Deduplicator {
     let random = random
     return Deduplicator(
-      model: model.index, links: model.links, source: ZoneSource(zone, in: transaction), stamp: stamp, makeRecordName: { random.uuid() })
+      model: model.index, links: model.links, source: ZoneSource(zone, in: transaction), stamp: stamp,
+      makeRecordName: { random.uuid() })
   }
 
   /// The model for work without a rule.
@@ -194,18 +214,28 @@ package struct DuplicateMerge {
       }
       let references = schema.references(of: later)
       // Both ends of a pair may be duplicates.
-      for reference in references { deduplicator.standIns[reference.target] = try effectiveRedirect(of: reference.target)?.survivor }
+      for reference in references {
+        deduplicator.standIns[reference.target] = try effectiveRedirect(of: reference.target)?.survivor
+      }
       for reference in references {
         guard let redirect = try effectiveRedirect(of: reference.target) else { continue }
         try unlessDamaged {
-          try deduplicator.move(RecordPointer(field: reference.field, source: later.recordName), from: reference.target, to: redirect.survivor)
+          try deduplicator.move(
+            RecordPointer(field: reference.field, source: later.recordName), from: reference.target,
+            to: redirect.survivor)
         }
       }
     }
     var before: [String: Record] = [:]
-    for name in survivors { before[name] = try unlessDamaged { try transaction.record(named: name, in: zone.key) }?.flatMap { $0.isDeleted ? nil : $0.record } }
+    for name in survivors {
+      before[name] = try unlessDamaged { try transaction.record(named: name, in: zone.key) }?.flatMap {
+        $0.isDeleted ? nil : $0.record
+      }
+    }
     try write(deduplicator.plan())
-    return before.sorted { $0.key < $1.key }.map { name, earlier in Touched(earlier: earlier, later: outcome.stored[name].map(\.record) ?? earlier) }
+    return before.sorted { $0.key < $1.key }.map { name, earlier in
+      Touched(earlier: earlier, later: outcome.stored[name].map(\.record) ?? earlier)
+    }
   }
 
   /// The redirect that is in force for a name; nil if the name stands for itself.
@@ -229,7 +259,8 @@ package struct DuplicateMerge {
 
   /// Deletes an object's waiting duplicates with it. Those that the caller may not write become independent objects.
   private func removeDuplicates(of survivor: String, _ deduplicator: inout Deduplicator) throws {
-    for var redirect in try transaction.redirects(to: survivor, in: zone.key, limit: UniqueRule.lookLimit) where redirect.isPending {
+    for var redirect in try transaction.redirects(to: survivor, in: zone.key, limit: UniqueRule.lookLimit)
+    where redirect.isPending {
       guard try mayWrite(to: redirect.loser) else {
         try transaction.removeRedirect(of: redirect.loser, in: zone.key)
         continue

@@ -34,7 +34,8 @@ package struct EnvironmentSchema: Sendable {
   let userRoles: [String: [String]]
 
   init(
-    version: Int64, schema: Schema, models: [String: ManagedObjectModel] = [:], latestModelHash: String? = nil, userRoles: [String: [String]] = [:],
+    version: Int64, schema: Schema, models: [String: ManagedObjectModel] = [:], latestModelHash: String? = nil,
+    userRoles: [String: [String]] = [:],
     generation: Int64 = 0, rules: EnvironmentRules = .none
   ) {
     self.generation = generation
@@ -58,18 +59,24 @@ package struct EnvironmentSchema: Sendable {
 
   /// The pointers out of a record for the index of references: relationships of any model, and references in the zone.
   package func references(of record: Record) -> [OutgoingReference] {
-    var references = relationshipFields.references(of: record).map { OutgoingReference(field: $0.field, target: $0.target) }
+    var references = relationshipFields.references(of: record).map {
+      OutgoingReference(field: $0.field, target: $0.target)
+    }
     // The hierarchy below a shared record needs parents; no other record has one.
-    if let parent = record.parent { references.append(OutgoingReference(field: ReservedName.parentReference, target: parent)) }
+    if let parent = record.parent {
+      references.append(OutgoingReference(field: ReservedName.parentReference, target: parent))
+    }
     for element in record.fields {
       switch element.field.value {
       case .reference(let reference) where reference.zoneID == nil:
-        references.append(OutgoingReference(field: element.name, target: reference.recordName, action: reference.action))
+        references.append(
+          OutgoingReference(field: element.name, target: reference.recordName, action: reference.action))
       case .list(element: .reference, let values):
         // A list may name a record twice; the index holds it once.
         var seen: Set<Reference> = []
         for case .reference(let reference) in values where reference.zoneID == nil && seen.insert(reference).inserted {
-          references.append(OutgoingReference(field: element.name, target: reference.recordName, action: reference.action))
+          references.append(
+            OutgoingReference(field: element.name, target: reference.recordName, action: reference.action))
         }
       default: break
       }
@@ -78,7 +85,9 @@ package struct EnvironmentSchema: Sendable {
   }
 
   /// The latest model, or some known model if the latest is not known.
-  var anyModel: MirrorModel? { latestModelHash.flatMap { mirrorModels[$0] } ?? mirrorModels.min { $0.key < $1.key }?.value }
+  var anyModel: MirrorModel? {
+    latestModelHash.flatMap { mirrorModels[$0] } ?? mirrorModels.min { $0.key < $1.key }?.value
+  }
 
   /// True if the schema or the unique constraints declare the index, so that a store may keep it.
   package func declares(_ index: FieldIndex, in environment: Environment) -> Bool {
@@ -87,7 +96,8 @@ package struct EnvironmentSchema: Sendable {
 
   package init(_ reply: FetchSchema.Reply) {
     self.init(
-      version: reply.version, schema: reply.schema, models: reply.models, latestModelHash: reply.latestModelHash, userRoles: reply.userRoles ?? [:],
+      version: reply.version, schema: reply.schema, models: reply.models, latestModelHash: reply.latestModelHash,
+      userRoles: reply.userRoles ?? [:],
       generation: reply.generation ?? 0, rules: reply.rules ?? .none)
   }
 }

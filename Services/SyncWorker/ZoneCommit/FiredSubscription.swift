@@ -24,10 +24,12 @@ extension FiredSubscription {
       case .zone(let zone), .database(let zone): zone
       }
     return SubscriptionNotification(
-      container: database.container, environment: database.environment, userRecordName: stored.userRecordName, subscriptionID: stored.identifier,
+      container: database.container, environment: database.environment, userRecordName: stored.userRecordName,
+      subscriptionID: stored.identifier,
       scope: stored.scope, zone: zone, sequence: sequence, originDevice: originDevice, notificationID: notificationID,
       json: NotificationContent(
-        container: database.container, scope: stored.scope, subscriptionID: stored.identifier, info: subscription.notificationInfo, change: change
+        container: database.container, scope: stored.scope, subscriptionID: stored.identifier,
+        info: subscription.notificationInfo, change: change
       ).json(notificationID: notificationID))
   }
 }

@@ -11,7 +11,9 @@ extension StoredMirror {
   /// Separates user and store in a guest's identifier. No client can send it, so two users' guests never collide.
   private static let guestSeparator: Character = "\u{1f}"
 
-  package static func guestIdentifier(_ storeIdentifier: String, of userRecordName: String) -> String { "\(userRecordName)\(guestSeparator)\(storeIdentifier)" }
+  package static func guestIdentifier(_ storeIdentifier: String, of userRecordName: String) -> String {
+    "\(userRecordName)\(guestSeparator)\(storeIdentifier)"
+  }
 
   /// True for a guest: a store of a user with whom zones of the database are shared.
   package var isGuest: Bool { scope == .shared && identifier.contains(Self.guestSeparator) }
@@ -20,13 +22,19 @@ extension StoredMirror {
   package var isHome: Bool { scope == .shared && !isGuest }
 
   /// The store's identifier as its client knows it.
-  package var deviceID: String { isGuest ? identifier.split(separator: Self.guestSeparator, maxSplits: 1).last.map(String.init) ?? identifier : identifier }
+  package var deviceID: String {
+    isGuest
+      ? identifier.split(separator: Self.guestSeparator, maxSplits: 1).last.map(String.init) ?? identifier : identifier
+  }
 
   /// A guest without a row, for reading alone: it has saved and imported nothing.
-  package static func visitor(_ storeIdentifier: String, of userRecordName: String, in database: Int64) -> StoredMirror {
+  package static func visitor(_ storeIdentifier: String, of userRecordName: String, in database: Int64) -> StoredMirror
+  {
     StoredMirror(
-      key: 0, identifier: guestIdentifier(storeIdentifier, of: userRecordName), databaseKey: database, incarnation: 0, userRecordName: userRecordName,
-      scope: .shared, modelHash: "", configuration: nil, deviceName: nil, createdAt: 0, lastTransactionNumber: 0, exportedTransactionNumber: 0,
+      key: 0, identifier: guestIdentifier(storeIdentifier, of: userRecordName), databaseKey: database, incarnation: 0,
+      userRecordName: userRecordName,
+      scope: .shared, modelHash: "", configuration: nil, deviceName: nil, createdAt: 0, lastTransactionNumber: 0,
+      exportedTransactionNumber: 0,
       purgedTransactionNumber: 0)
   }
 }
@@ -43,17 +51,24 @@ package struct GuestZones {
     access = Dictionary(grouping: members, by: \.zoneName).mapValues { ZoneAccess($0) }.filter(\.value.mayRead)
   }
 
-  package init(of mirror: StoredMirror, _ snapshot: any ShardSnapshot) throws { try self.init(of: mirror.userRecordName, in: mirror.databaseKey, snapshot) }
+  package init(of mirror: StoredMirror, _ snapshot: any ShardSnapshot) throws {
+    try self.init(of: mirror.userRecordName, in: mirror.databaseKey, snapshot)
+  }
 
   /// The zones themselves, ascending by name; deleted ones are left out.
   package func zones(in database: Int64, _ snapshot: any ShardSnapshot) throws -> [StoredZone] {
-    try access.keys.sorted().compactMap { name in try snapshot.zone(named: name, in: database).flatMap { $0.isDeleted ? nil : $0 } }
+    try access.keys.sorted().compactMap { name in
+      try snapshot.zone(named: name, in: database).flatMap { $0.isDeleted ? nil : $0 }
+    }
   }
 
   /// Returns false only if the zone's history proves that it held no such record when the user's access ended: a user
   /// without access must not discover records made since.
-  package func knew(_ recordName: String, in zoneName: String, of database: Int64, _ snapshot: any ShardSnapshot) throws -> Bool {
-    guard let end = members.lazy.filter({ $0.zoneName == zoneName }).compactMap(\.until).max(), let zone = try snapshot.zone(named: zoneName, in: database),
+  package func knew(_ recordName: String, in zoneName: String, of database: Int64, _ snapshot: any ShardSnapshot) throws
+    -> Bool
+  {
+    guard let end = members.lazy.filter({ $0.zoneName == zoneName }).compactMap(\.until).max(),
+      let zone = try snapshot.zone(named: zoneName, in: database),
       !zone.isDeleted, zone.endSequence < end, let horizon = try snapshot.horizon(of: zone.key), horizon <= end
     else { return true }
     return try snapshot.state(of: recordName, in: zone.key, at: end) != nil
@@ -65,5 +80,7 @@ package struct GuestZones {
   }
 
   /// True when the user had access to the zone and has none now.
-  package func hasLost(_ zoneName: String) -> Bool { access[zoneName] == nil && members.contains { $0.zoneName == zoneName } }
+  package func hasLost(_ zoneName: String) -> Bool {
+    access[zoneName] == nil && members.contains { $0.zoneName == zoneName }
+  }
 }

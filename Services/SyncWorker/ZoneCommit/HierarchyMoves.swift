@@ -36,7 +36,9 @@ struct HierarchyMoves {
 
   private func note(_ stored: StoredRecord, from: Set<String>, to: Set<String>) throws {
     let name = stored.record.recordName
-    for root in from.subtracting(to).sorted() { try transaction.noteDeparture(of: name, from: root, in: zone.key, at: stored.sequence) }
+    for root in from.subtracting(to).sorted() {
+      try transaction.noteDeparture(of: name, from: root, in: zone.key, at: stored.sequence)
+    }
     for root in to.sorted() { try transaction.noteDeparture(of: name, from: root, in: zone.key, at: nil) }
   }
 
@@ -67,7 +69,9 @@ struct HierarchyMoves {
       }
       if found.count > Limit.cascadeCount || children.count > Limit.cascadeCount {
         throw RecordError(
-          .badRequest, "More than \(Limit.cascadeCount) records are below '\(name)', which is the limit of records that one request moves into a share or out of one")
+          .badRequest,
+          "More than \(Limit.cascadeCount) records are below '\(name)', which is the limit of records that one request moves into a share or out of one"
+        )
       }
     }
     return found

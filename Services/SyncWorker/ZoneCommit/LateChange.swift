@@ -45,7 +45,9 @@ struct LateChange: Sendable {
     for entry in try index.queries(firedBy: event, of: record, inZone: zoneName, spending: &budget) {
       try budget.spend(SubscriptionFiring.firingCost)
       guard sight.mayRead(record, entry.stored), try isThere(entry, in: snapshot) else { continue }
-      if entry.stored.scope == .shared, sight.view(of: entry.stored, inZone: zoneName)?.surelyIncludes(record) != true { continue }
+      if entry.stored.scope == .shared, sight.view(of: entry.stored, inZone: zoneName)?.surelyIncludes(record) != true {
+        continue
+      }
       fired.append(firing(of: entry))
     }
     return fired
@@ -53,14 +55,16 @@ struct LateChange: Sendable {
 
   private func isThere(_ entry: SubscriptionIndex.Entry, in snapshot: any ShardSnapshot) throws -> Bool {
     let stored = entry.stored
-    return try snapshot.subscription(stored.identifier, of: stored.userRecordName, scope: stored.scope, in: stored.databaseKey)?.key == stored.key
+    return try snapshot.subscription(
+      stored.identifier, of: stored.userRecordName, scope: stored.scope, in: stored.databaseKey)?.key == stored.key
   }
 
   /// The notification of a subscription about the change.
   func firing(of entry: SubscriptionIndex.Entry) -> FiredSubscription {
     let zone = Zone.ID(zoneName: zoneName, ownerName: database.id.owner)
     return FiredSubscription(
-      database: database.id, entry: entry, change: .query(.init(event, of: record, info: entry.subscription.notificationInfo), in: zone), sequence: sequence,
+      database: database.id, entry: entry,
+      change: .query(.init(event, of: record, info: entry.subscription.notificationInfo), in: zone), sequence: sequence,
       originDevice: watch.userRecordName == entry.stored.userRecordName ? originDevice : nil)
   }
 }

@@ -45,7 +45,10 @@ package final class LateFirings: Sendable {
   static let databaseByteLimit = 33_554_432
   private static let crowdedPause = Duration.milliseconds(100)
 
-  package init(changes: any ChangePublisher, random: any RandomSource, log: Log, pause: @escaping @Sendable (Duration) async -> Void = { _ in await Task.yield() }) {
+  package init(
+    changes: any ChangePublisher, random: any RandomSource, log: Log,
+    pause: @escaping @Sendable (Duration) async -> Void = { _ in await Task.yield() }
+  ) {
     self.changes = changes
     self.random = random
     self.log = log
@@ -74,7 +77,9 @@ package final class LateFirings: Sendable {
     }
   }
 
-  private static func party(_ database: DatabaseID) -> String { "\(database.container.rawValue)/\(database.environment.rawValue)/\(database.owner)" }
+  private static func party(_ database: DatabaseID) -> String {
+    "\(database.container.rawValue)/\(database.environment.rawValue)/\(database.owner)"
+  }
 
   /// Keeps a firing that must not be told before a waiting one of its database.
   private func isBehind(_ database: DatabaseID, _ firing: Firing) -> Bool {
@@ -130,7 +135,8 @@ package final class LateFirings: Sendable {
     log.debug(
       "subscription fired",
       [
-        "nid": .text(notification.notificationID), "subscription": .text(notification.subscriptionID), "user": .text(notification.userRecordName),
+        "nid": .text(notification.notificationID), "subscription": .text(notification.subscriptionID),
+        "user": .text(notification.userRecordName),
         "sequence": .integer(notification.sequence),
       ])
     changes.publish(notification)
@@ -147,7 +153,10 @@ package final class LateFirings: Sendable {
         state.withLock { $0.droppedCount += 1 }
         log.warning(
           "query subscriptions missed a change",
-          ["container": .text(change.database.id.container.rawValue), "sequence": .integer(change.sequence), "error": .text(String(describing: error))])
+          [
+            "container": .text(change.database.id.container.rawValue), "sequence": .integer(change.sequence),
+            "error": .text(String(describing: error)),
+          ])
       }
     }
   }
@@ -198,7 +207,8 @@ extension ShardStore {
       guard let row = try transaction.database(database) else { return [] }
       let present = entries.map(\.stored).filter { stored in
         // Dropped because an unreadable subscription is not told.
-        (try? transaction.subscription(stored.identifier, of: stored.userRecordName, scope: stored.scope, in: row.key))??.key == stored.key
+        (try? transaction.subscription(stored.identifier, of: stored.userRecordName, scope: stored.scope, in: row.key))??
+          .key == stored.key
       }
       for stored in present { try transaction.deleteSubscription(stored.key, in: row.key) }
       return Set(present.map(\.key))

@@ -51,7 +51,9 @@ package final class ZoneSource: RecordSource {
   }
 
   package func source(ofMoved recordName: String) throws -> (any RecordSource)? {
-    guard let zone, let row = try row(named: recordName), row.isDeleted, Tombstone.movedTo(row.record) != nil else { return nil }
+    guard let zone, let row = try row(named: recordName), row.isDeleted, Tombstone.movedTo(row.record) != nil else {
+      return nil
+    }
     let present = try snapshot.presentZone(of: recordName, from: zone)
     return present.key == zone.key || !sees(present.zoneName) ? nil : ZoneSource(present, in: snapshot)
   }
@@ -65,7 +67,9 @@ package final class ZoneSource: RecordSource {
 
   package func record(named recordName: String) throws -> SourceRecord? {
     try row(named: recordName).map {
-      SourceRecord(record: $0.record, isDeleted: $0.isDeleted, sequence: $0.sequence, origin: $0.origin, sequenceOfOthers: $0.sequenceOfOthers)
+      SourceRecord(
+        record: $0.record, isDeleted: $0.isDeleted, sequence: $0.sequence, origin: $0.origin,
+        sequenceOfOthers: $0.sequenceOfOthers)
     }
   }
 
@@ -74,24 +78,40 @@ package final class ZoneSource: RecordSource {
     let former = try snapshot.formerZones(of: row(named: recordName)?.record, in: zone)
     if !former.isEmpty { return try history(of: recordName, since: sequence, in: former, and: zone) }
     let states =
-      try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored) + [row(named: recordName)].compactMap { $0 }
-    let later = states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted) }
+      try snapshot.pastStates(of: recordName, in: zone.key, after: sequence, limit: Self.historyLimit).map(\.stored)
+      + [row(named: recordName)].compactMap { $0 }
+    let later = states.filter { $0.sequence > sequence }.map {
+      RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted)
+    }
     // States before the horizon were never kept or are forgotten; before sequence 0 there was nothing.
-    let isKnown = try sequence == 0 || snapshot.horizon(of: zone.key).map { $0 <= sequence } ?? false || states.first.map { $0.sequence <= sequence } ?? false
+    let isKnown =
+      try sequence == 0 || snapshot.horizon(of: zone.key).map { $0 <= sequence } ?? false
+      || states.first.map { $0.sequence <= sequence } ?? false
     guard states.count <= Self.historyLimit, isKnown else { return RecordHistory(ancestor: .unknown, states: later) }
-    let ancestor = states.last { $0.sequence <= sequence }.map { $0.isDeleted ? RecordHistory.Ancestor.nothing : .record($0.record) } ?? .nothing
+    let ancestor =
+      states.last { $0.sequence <= sequence }.map { $0.isDeleted ? RecordHistory.Ancestor.nothing : .record($0.record) }
+      ?? .nothing
     return RecordHistory(ancestor: ancestor, states: later)
   }
 
   /// As `history(of:since:)`, for a record that was moved: the states in an ended zone are gone with it.
-  private func history(of recordName: String, since sequence: Int64, in former: [StoredZone?], and zone: StoredZone) throws -> RecordHistory {
+  private func history(of recordName: String, since sequence: Int64, in former: [StoredZone?], and zone: StoredZone)
+    throws -> RecordHistory
+  {
     let zones = former.compactMap(\.self) + [zone]
-    let states = try zones.flatMap { try snapshot.stayedStates(of: recordName, in: $0, after: sequence, limit: Self.historyLimit) }.sorted { $0.sequence < $1.sequence }
-    let later = states.filter { $0.sequence > sequence }.map { RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted) }
+    let states = try zones.flatMap {
+      try snapshot.stayedStates(of: recordName, in: $0, after: sequence, limit: Self.historyLimit)
+    }.sorted { $0.sequence < $1.sequence }
+    let later = states.filter { $0.sequence > sequence }.map {
+      RecordHistory.State(record: $0.record, isDeleted: $0.isDeleted)
+    }
     let ancestor = states.last { $0.sequence <= sequence }
-    let isKnown = try sequence == 0 || ancestor != nil || row(named: recordName).map { try snapshot.horizon(of: $0.record, in: zone) <= sequence } ?? false
+    let isKnown =
+      try sequence == 0 || ancestor != nil
+      || row(named: recordName).map { try snapshot.horizon(of: $0.record, in: zone) <= sequence } ?? false
     guard isKnown, states.count <= Self.historyLimit else { return RecordHistory(ancestor: .unknown, states: later) }
-    return RecordHistory(ancestor: ancestor.map { $0.isDeleted ? .nothing : .record($0.record) } ?? .nothing, states: later)
+    return RecordHistory(
+      ancestor: ancestor.map { $0.isDeleted ? .nothing : .record($0.record) } ?? .nothing, states: later)
   }
 
   /// States of one record that a conflict compares; with more states the ancestor counts as unknown.
@@ -101,13 +121,18 @@ package final class ZoneSource: RecordSource {
   package func company(ofDeleted recordName: String) throws -> DeletedCompany {
     var company = DeletedCompany()
     guard let zone, let tombstone = try row(named: recordName), tombstone.isDeleted else { return company }
-    for row in try snapshot.changes(in: zone.key, after: tombstone.sequence, limit: Self.companyLimit) where row.record.modified == tombstone.record.modified {
-      guard let before = try snapshot.state(of: row.record.recordName, in: zone.key, at: row.sequence - 1), !before.isDeleted else { continue }
+    for row in try snapshot.changes(in: zone.key, after: tombstone.sequence, limit: Self.companyLimit)
+    where row.record.modified == tombstone.record.modified {
+      guard let before = try snapshot.state(of: row.record.recordName, in: zone.key, at: row.sequence - 1),
+        !before.isDeleted
+      else { continue }
       if row.isDeleted {
-        guard let link = LinkRecord(before.record), link.ends.first == recordName || link.ends.second == recordName else { continue }
+        guard let link = LinkRecord(before.record), link.ends.first == recordName || link.ends.second == recordName
+        else { continue }
         company.links.append(before.record)
       } else {
-        for element in before.record.fields where element.field.value == .string(recordName) && row.record.fields[element.name] == nil {
+        for element in before.record.fields
+        where element.field.value == .string(recordName) && row.record.fields[element.name] == nil {
           company.pointers.append(RecordPointer(field: element.name, source: row.record.recordName))
         }
       }
@@ -120,7 +145,9 @@ package final class ZoneSource: RecordSource {
   package func pointers(to target: String) throws -> [RecordPointer] {
     if let known = incoming[target] { return known }
     let found = try zone.map { try snapshot.references(to: target, in: $0.key) } ?? []
-    let pointers = found.filter { $0.field != ReservedName.parentReference }.map { RecordPointer(field: $0.field, source: $0.source) }
+    let pointers = found.filter { $0.field != ReservedName.parentReference }.map {
+      RecordPointer(field: $0.field, source: $0.source)
+    }
     incoming[target] = pointers
     return pointers
   }
@@ -137,7 +164,9 @@ extension StoredMirror {
   }
 
   /// The position after a transaction of this store.
-  package func historyToken(_ number: Int64) -> String { SyncToken(.history, incarnation: incarnation, sequence: number).text }
+  package func historyToken(_ number: Int64) -> String {
+    SyncToken(.history, incarnation: incarnation, sequence: number).text
+  }
 }
 
 extension ShardSnapshot {
@@ -155,12 +184,16 @@ extension ShardSnapshot {
   }
 
   /// All live zones of a database.
-  package func liveZones(of database: Int64) throws -> [StoredZone] { try allZones(in: database, after: 0).filter { !$0.isDeleted } }
+  package func liveZones(of database: Int64) throws -> [StoredZone] {
+    try allZones(in: database, after: 0).filter { !$0.isDeleted }
+  }
 
   /// The zones that a store mirrors: in a private database all but the default one, which keeps no feed; in the public
   /// database its only one; for a guest those that are shared with its user.
   package func mirroredZones(of mirror: StoredMirror, after sequence: Int64) throws -> [StoredZone] {
-    if mirror.isGuest { return try GuestZones(of: mirror, self).zones(in: mirror.databaseKey, self).filter { $0.sequence > sequence } }
+    if mirror.isGuest {
+      return try GuestZones(of: mirror, self).zones(in: mirror.databaseKey, self).filter { $0.sequence > sequence }
+    }
     if mirror.scope == .shared { return [] }
     return try allZones(in: mirror.databaseKey, after: sequence).filter {
       ($0.zoneName == ReservedName.defaultZone) == (mirror.scope == .public)

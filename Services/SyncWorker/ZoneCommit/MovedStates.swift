@@ -8,10 +8,15 @@ extension ShardSnapshot {
   /// The zones a record was in before this one, oldest first, each once; nil stands for a zone that is gone.
   package func formerZones(of record: Record?, in zone: StoredZone) throws -> [StoredZone?] {
     // A link has no receipt of its own: it moved with its ends.
-    let bearer = try record.flatMap { LinkRecord($0) }.map { try self.record(named: $0.ends.first, in: zone.key)?.record } ?? record
-    guard let record = bearer, record.fields[ReservedName.moveReceipt] != nil, let database = try database(key: zone.databaseKey) else { return [] }
+    let bearer =
+      try record.flatMap { LinkRecord($0) }.map { try self.record(named: $0.ends.first, in: zone.key)?.record }
+      ?? record
+    guard let record = bearer, record.fields[ReservedName.moveReceipt] != nil,
+      let database = try database(key: zone.databaseKey)
+    else { return [] }
     var names: [String] = []
-    for move in MoveReceipts(of: record, in: database.incarnation).moves where move.zoneName != zone.zoneName && !names.contains(move.zoneName) {
+    for move in MoveReceipts(of: record, in: database.incarnation).moves
+    where move.zoneName != zone.zoneName && !names.contains(move.zoneName) {
       names.append(move.zoneName)
     }
     return try names.map { name in try self.zone(named: name, in: database.key).flatMap { $0.isDeleted ? nil : $0 } }
@@ -25,7 +30,9 @@ extension ShardSnapshot {
     var entry: Int64 = 0
     let moves = MoveReceipts(of: record, in: database.incarnation).moves
     for (zoneName, left) in moves.map({ ($0.zoneName, $0.sequence) }) + [(zone.zoneName, .max)] {
-      guard let visited = try self.zone(named: zoneName, in: database.key), let known = try self.horizon(of: visited.key) else { return .max }
+      guard let visited = try self.zone(named: zoneName, in: database.key),
+        let known = try self.horizon(of: visited.key)
+      else { return .max }
       if known > entry { horizon = max(horizon, known) }
       entry = left
     }
@@ -33,12 +40,18 @@ extension ShardSnapshot {
   }
 
   /// The kept states from a record's time in a zone, after a sequence, ascending. Tombstones of moves are left out.
-  func stayedStates(of recordName: String, in zone: StoredZone, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
-    try states(of: recordName, in: zone, after: sequence, limit: limit).filter { !$0.isDeleted || Tombstone.movedTo($0.record) == nil }
+  func stayedStates(of recordName: String, in zone: StoredZone, after sequence: Int64, limit: Int) throws
+    -> [StoredRecord]
+  {
+    try states(of: recordName, in: zone, after: sequence, limit: limit).filter {
+      !$0.isDeleted || Tombstone.movedTo($0.record) == nil
+    }
   }
 
   /// The same, with the tombstones of moves.
-  package func states(of recordName: String, in zone: StoredZone, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
+  package func states(of recordName: String, in zone: StoredZone, after sequence: Int64, limit: Int) throws
+    -> [StoredRecord]
+  {
     let past = try pastStates(of: recordName, in: zone.key, after: sequence, limit: limit).map(\.stored)
     guard past.count < limit, let present = try record(named: recordName, in: zone.key) else { return past }
     return past + [present]
@@ -47,7 +60,9 @@ extension ShardSnapshot {
   /// The state of a record at a sequence, in any zone; nil if it was not alive then or nothing is kept of it.
   package func formerState(of record: Record, in zone: StoredZone, at sequence: Int64) throws -> Record? {
     for former in try formerZones(of: record, in: zone).compactMap(\.self) {
-      if let state = try state(of: record.recordName, in: former.key, at: sequence), !state.isDeleted { return state.record }
+      if let state = try state(of: record.recordName, in: former.key, at: sequence), !state.isDeleted {
+        return state.record
+      }
     }
     return nil
   }
@@ -57,8 +72,10 @@ extension ShardSnapshot {
     var zone = zone
     // Moves may form a circle.
     for _ in 0..<Self.hopLimit {
-      guard let row = try record(named: recordName, in: zone.key), row.isDeleted, let name = Tombstone.movedTo(row.record),
-        let next = try self.zone(named: name, in: zone.databaseKey), !next.isDeleted, try record(named: recordName, in: next.key) != nil
+      guard let row = try record(named: recordName, in: zone.key), row.isDeleted,
+        let name = Tombstone.movedTo(row.record),
+        let next = try self.zone(named: name, in: zone.databaseKey), !next.isDeleted,
+        try record(named: recordName, in: next.key) != nil
       else { return zone }
       zone = next
     }

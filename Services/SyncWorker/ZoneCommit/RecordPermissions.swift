@@ -75,6 +75,7 @@ extension EnvironmentSchema {
   /// - Returns: nil for a private database.
   package func permissions(of caller: Caller, in database: DatabaseID) -> RecordPermissions? {
     guard database.isPublic else { return nil }
-    return RecordPermissions(grants: grants, user: caller.userRecordName, roles: caller.roles, isOperator: caller.isOperator)
+    return RecordPermissions(
+      grants: grants, user: caller.userRecordName, roles: caller.roles, isOperator: caller.isOperator)
   }
 }

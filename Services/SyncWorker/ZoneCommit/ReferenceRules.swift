@@ -74,7 +74,9 @@ extension Record {
       switch element.field.value {
       case .reference(let reference): if let binding = reference.binding { found.append((element.name, binding)) }
       case .list(element: .reference, let values):
-        for case .reference(let reference) in values { if let binding = reference.binding { found.append((element.name, binding)) } }
+        for case .reference(let reference) in values {
+          if let binding = reference.binding { found.append((element.name, binding)) }
+        }
       default: break
       }
     }
@@ -83,7 +85,9 @@ extension Record {
 }
 
 extension Reference {
-  fileprivate var binding: Binding? { action == .none || zoneID != nil ? nil : Binding(target: recordName, action: action) }
+  fileprivate var binding: Binding? {
+    action == .none || zoneID != nil ? nil : Binding(target: recordName, action: action)
+  }
 }
 
 /// The state of one batch during its check.
@@ -94,7 +98,8 @@ private struct Judgement {
   /// Names of the batch's saves.
   private var saved: Set<String> = []
   /// Saves with bindings, in the order of the batch.
-  private var binding: [(name: String, recordType: String, later: [(field: String, binding: Binding)], earlier: Set<Binding>)] = []
+  private var binding:
+    [(name: String, recordType: String, later: [(field: String, binding: Binding)], earlier: Set<Binding>)] = []
   private var sources: [Binding: [String]] = [:]
   /// Deleted names, in the order of their discovery.
   private var gone: [String] = []
@@ -131,7 +136,8 @@ private struct Judgement {
         if verdict.cascade.count >= rules.cascadeRoom {
           verdict.problems[cause] = RecordError(
             .badRequest,
-            "The deletion of '\(cause)' would delete more than \(Limit.cascadeCount) further records by their DELETE_SELF references, which is the limit of a request")
+            "The deletion of '\(cause)' would delete more than \(Limit.cascadeCount) further records by their DELETE_SELF references, which is the limit of a request"
+          )
           break
         }
         causes[source] = cause
@@ -146,7 +152,8 @@ private struct Judgement {
   private func living(boundTo target: String, by action: Reference.Action, atMost count: Int) throws -> [String] {
     let inBatch = (sources[Binding(target: target, action: action)] ?? []).filter { causes[$0] == nil }
     guard let zone = rules.zone else { return inBatch }
-    let stored = try rules.transaction.sources(boundTo: target, by: action, in: zone, limit: count + saved.count + gone.count)
+    let stored = try rules.transaction.sources(
+      boundTo: target, by: action, in: zone, limit: count + saved.count + gone.count)
     return stored.filter { causes[$0] == nil && !saved.contains($0) } + inBatch
   }
 
@@ -154,14 +161,19 @@ private struct Judgement {
 
   mutating func validate() throws {
     for name in gone {
-      guard let cause = causes[name], verdict.problems[cause] == nil, try !living(boundTo: name, by: .validate, atMost: 1).isEmpty else { continue }
-      verdict.problems[cause] = RecordError(.validatingReferenceError, "Record delete would violate validating reference, rejecting update")
+      guard let cause = causes[name], verdict.problems[cause] == nil,
+        try !living(boundTo: name, by: .validate, atMost: 1).isEmpty
+      else { continue }
+      verdict.problems[cause] = RecordError(
+        .validatingReferenceError, "Record delete would violate validating reference, rejecting update")
     }
     for save in binding where causes[save.name] == nil {
       for (field, binding) in save.later where binding.action == .validate {
         guard try !isLive(binding.target) else { continue }
         verdict.problems[save.name] = RecordError(
-          .validatingReferenceError, "Record save would violate validating reference, rejecting update: \(save.recordType).\(field) names a record that does not exist")
+          .validatingReferenceError,
+          "Record save would violate validating reference, rejecting update: \(save.recordType).\(field) names a record that does not exist"
+        )
         break
       }
     }
@@ -181,20 +193,24 @@ private struct Judgement {
     var targets: [String] = []
     for save in binding where causes[save.name] == nil {
       var seen: Set<String> = []
-      for (field, binding) in save.later where binding.action == .deleteSelf && !save.earlier.contains(binding) && seen.insert(binding.target).inserted {
+      for (field, binding) in save.later
+      where binding.action == .deleteSelf && !save.earlier.contains(binding) && seen.insert(binding.target).inserted {
         if added[binding.target] == nil { targets.append(binding.target) }
         added[binding.target, default: []].append((save.name, "\(save.recordType).\(field)"))
       }
     }
     for target in targets {
       let new = added[target] ?? []
-      let stored = try rules.zone.map { try rules.transaction.sourceCount(boundTo: target, by: .deleteSelf, in: $0) } ?? 0
+      let stored =
+        try rules.zone.map { try rules.transaction.sourceCount(boundTo: target, by: .deleteSelf, in: $0) } ?? 0
       if stored + new.count <= Limit.sourcesPerTarget { continue }
       // Some stored sources may be part of this batch, or deleted by it.
       let count = try living(boundTo: target, by: .deleteSelf, atMost: Limit.sourcesPerTarget + new.count).count
-      for (name, place) in new.suffix(max(0, min(count - Limit.sourcesPerTarget, new.count))) where verdict.problems[name] == nil {
+      for (name, place) in new.suffix(max(0, min(count - Limit.sourcesPerTarget, new.count)))
+      where verdict.problems[name] == nil {
         verdict.problems[name] = RecordError(
-          .badRequest, "\(place): \(Limit.sourcesPerTarget) records have a DELETE_SELF reference to '\(target)', which is the limit")
+          .badRequest,
+          "\(place): \(Limit.sourcesPerTarget) records have a DELETE_SELF reference to '\(target)', which is the limit")
       }
     }
   }

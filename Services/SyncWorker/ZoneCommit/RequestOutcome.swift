@@ -49,7 +49,10 @@ package struct IdempotencyKey: Sendable {
     var name: [UInt8] = []
     name.reserveCapacity(256)
     let (database, path) = (request.database, request.route.path)
-    for part in [database.container.rawValue, database.environment.rawValue, database.owner, request.scope.rawValue, request.caller.userRecordName ?? ""] {
+    for part in [
+      database.container.rawValue, database.environment.rawValue, database.owner, request.scope.rawValue,
+      request.caller.userRecordName ?? "",
+    ] {
       name += part.utf8
       name.append(0)
     }
@@ -81,13 +84,17 @@ package struct IdempotencyKey: Sendable {
   package func outcome(in snapshot: any ShardSnapshot) throws -> RequestOutcome? {
     guard let payload = try snapshot.outcome(of: text) else { return nil }
     let (fingerprint, outcome) = try RequestOutcome.decode(payload)
-    guard fingerprint == self.fingerprint else { throw RecordError(.badRequest, "The request identifier was used for another request") }
+    guard fingerprint == self.fingerprint else {
+      throw RecordError(.badRequest, "The request identifier was used for another request")
+    }
     return outcome
   }
 
   package func put(_ outcome: RequestOutcome, in transaction: any ShardTransaction) throws {
     try transaction.putOutcome(outcome.encoded(fingerprint: fingerprint), of: text, at: outcome.at)
-    if isForgettingDue { _ = try transaction.forgetOutcomes(before: outcome.at - Self.lifetime, limit: Self.forgottenAtOnce) }
+    if isForgettingDue {
+      _ = try transaction.forgetOutcomes(before: outcome.at - Self.lifetime, limit: Self.forgottenAtOnce)
+    }
   }
 }
 
@@ -123,8 +130,15 @@ extension RequestOutcome {
 
   fileprivate static func decode(_ payload: [UInt8]) throws -> (fingerprint: [UInt8], outcome: RequestOutcome) {
     let parts = try MessagePackValue(parsing: payload).elements
-    guard (4...5).contains(parts.count), parts[0].int64 == format, let fingerprint = parts[1].bytes, let at = parts[2].int64 else { throw damaged }
-    return (fingerprint, RequestOutcome(at: at, items: try parts[3].elements.map(item), objectIDs: parts.count == 5 ? parts[4].elements.compactMap(\.string) : []))
+    guard (4...5).contains(parts.count), parts[0].int64 == format, let fingerprint = parts[1].bytes,
+      let at = parts[2].int64
+    else { throw damaged }
+    return (
+      fingerprint,
+      RequestOutcome(
+        at: at, items: try parts[3].elements.map(item),
+        objectIDs: parts.count == 5 ? parts[4].elements.compactMap(\.string) : [])
+    )
   }
 
   private static func item(_ value: MessagePackValue) throws -> Item {
@@ -133,7 +147,10 @@ extension RequestOutcome {
     let error = value.elements
     guard (2...3).contains(error.count), let code = error[0].string, let reason = error[1].string else { throw damaged }
     // A newer release's code is retryable to this one.
-    return .failed(RecordError(ServerErrorCode(rawValue: code) ?? .internalError, reason, specialCKErrorCode: error.count == 3 ? error[2].int64.map { Int($0) } : nil))
+    return .failed(
+      RecordError(
+        ServerErrorCode(rawValue: code) ?? .internalError, reason,
+        specialCKErrorCode: error.count == 3 ? error[2].int64.map { Int($0) } : nil))
   }
 
   private static var damaged: StoreError { .corrupt("a request's outcome is damaged") }

@@ -51,7 +51,9 @@ package final class ShareAudiences: Sendable {
   /// Returns the users to tell of a change besides the owner, and marks the zone to be read again.
   fileprivate func take(_ change: ZoneChange) -> [String] {
     state.withLock { state in
-      guard let audiences = state.databases[change.database], let users = audiences.users[change.zoneName], !users.isEmpty else { return [] }
+      guard let audiences = state.databases[change.database], let users = audiences.users[change.zoneName],
+        !users.isEmpty
+      else { return [] }
       state.stale[audiences.shard, default: [:]][change.database, default: []].insert(change.zoneName)
       state.wakes[audiences.shard]?.yield()
       return users
@@ -100,7 +102,9 @@ extension ShareAudiences: ShardWork {
     while !Task.isCancelled {
       let after = place
       let rows = try await store.read { snapshot in
-        try snapshot.members(after: after, limit: Self.page).map { ($0.databaseKey, $0.member, try snapshot.database(key: $0.databaseKey)?.id) }
+        try snapshot.members(after: after, limit: Self.page).map {
+          ($0.databaseKey, $0.member, try snapshot.database(key: $0.databaseKey)?.id)
+        }
       }
       for case (_, let member, let database?) in rows where member.isActive {
         add([member.userRecordName], toZone: member.zoneName, of: database, shard: store.shard)
@@ -117,19 +121,26 @@ extension ShareAudiences: ShardWork {
       found = try await store.read { snapshot in
         try stale.map { database, zones in
           let row = try snapshot.database(database)
-          return (database, try zones.map { zone in (zone, try row.map { try snapshot.audience(ofZone: zone, of: $0.key) } ?? []) })
+          return (
+            database,
+            try zones.map { zone in (zone, try row.map { try snapshot.audience(ofZone: zone, of: $0.key) } ?? []) }
+          )
         }
       }
     } catch {
       // To be read with the next attempt, beside the zones that have changed by then.
       state.withLock { state in
-        for (database, zones) in stale { state.stale[store.shard, default: [:]][database, default: []].formUnion(zones) }
+        for (database, zones) in stale {
+          state.stale[store.shard, default: [:]][database, default: []].formUnion(zones)
+        }
       }
       throw error
     }
     state.withLock { state in
       for (database, zones) in found {
-        for (zone, users) in zones { state.databases[database, default: Audiences(shard: store.shard)].users[zone] = users.isEmpty ? nil : users }
+        for (zone, users) in zones {
+          state.databases[database, default: Audiences(shard: store.shard)].users[zone] = users.isEmpty ? nil : users
+        }
         if state.databases[database]?.users.isEmpty == true { state.databases[database] = nil }
       }
     }
@@ -146,7 +157,8 @@ package struct AudiencePublisher: ChangePublisher {
   package var firing: SharedDatabaseFiring?
 
   package init(
-    audiences: ShareAudiences, changes: any ChangePublisher, indexes: SubscriptionIndexes = SubscriptionIndexes(), firing: SharedDatabaseFiring? = nil
+    audiences: ShareAudiences, changes: any ChangePublisher, indexes: SubscriptionIndexes = SubscriptionIndexes(),
+    firing: SharedDatabaseFiring? = nil
   ) {
     self.audiences = audiences
     self.changes = changes
@@ -161,7 +173,8 @@ package struct AudiencePublisher: ChangePublisher {
     let index = change.hasSubscriptions == true && !change.database.isPublic ? indexes.latest(of: change.database) : nil
     if !users.isEmpty || index != nil {
       heard = change.heard(
-        by: users, subscribers: index?.participants ?? [], hasSubscriptions: (change.hasSubscriptions ?? false) && !(index?.areAllShared ?? false))
+        by: users, subscribers: index?.participants ?? [],
+        hasSubscriptions: (change.hasSubscriptions ?? false) && !(index?.areAllShared ?? false))
     }
     changes.publish(heard)
     firing?.note([heard])

@@ -67,11 +67,15 @@ package final class ShareNewsSignals: Sendable {
   package func waiters(_ shard: Int) -> [Int] { state.withLock { $0.lines[shard]?.waiters.keys.sorted() ?? [] } }
 
   package func finish(_ waiters: [Int], of shard: Int) {
-    let continuations = state.withLock { state in waiters.compactMap { state.lines[shard]?.waiters.removeValue(forKey: $0) } }
+    let continuations = state.withLock { state in
+      waiters.compactMap { state.lines[shard]?.waiters.removeValue(forKey: $0) }
+    }
     for continuation in continuations { continuation.resume(returning: true) }
   }
 
-  package func counted(shares: Int, members: Int, in shard: Int) { state.withLock { $0.memberCounts[shard] = (shares, members) } }
+  package func counted(shares: Int, members: Int, in shard: Int) {
+    state.withLock { $0.memberCounts[shard] = (shares, members) }
+  }
 
   package func waits(_ count: Int, in shard: Int) { state.withLock { $0.waitingCount[shard] = count } }
 

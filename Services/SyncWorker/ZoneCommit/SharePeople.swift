@@ -35,7 +35,9 @@ package struct SharePeople: Sendable {
     isComplete = false
   }
 
-  package init(owner: String, caller: String, looking lookups: [LookupInfo], in source: any PeopleSource) async throws(RecordError) {
+  package init(owner: String, caller: String, looking lookups: [LookupInfo], in source: any PeopleSource)
+    async throws(RecordError)
+  {
     let asked = [.recordName(owner), .recordName(caller)] + Set(lookups).sorted { "\($0)" < "\($1)" }
     let users = try await source.users(asked)
     self.owner = users.first.flatMap(\.self) ?? KnownUser(userRecordName: owner)

@@ -25,17 +25,22 @@ package struct ShareWriter {
     try transaction.put(share, in: zone.key)
     writer.commit.note(accessOf: memberships.map(\.userRecordName), to: zone.zoneName)
     for change in memberships {
-      let earlier = try transaction.members(change.userRecordName, inZone: zone.zoneName, of: zone.databaseKey).first { $0.shareName == share.name }
+      let earlier = try transaction.members(change.userRecordName, inZone: zone.zoneName, of: zone.databaseKey).first {
+        $0.shareName == share.name
+      }
       switch change.kind {
       case .begins(let role, let permission):
         if let earlier, !earlier.isActive { try transaction.put(earlier.former, of: zone.databaseKey) }
         try transaction.put(
           ShareMember(
-            zoneName: zone.zoneName, userRecordName: change.userRecordName, shareName: share.name, rootRecordName: share.rootRecordName, role: role,
+            zoneName: zone.zoneName, userRecordName: change.userRecordName, shareName: share.name,
+            rootRecordName: share.rootRecordName, role: role,
             permission: permission, since: record.sequence),
           of: zone.databaseKey)
       case .changes(let role, let permission):
-        guard var member = earlier else { throw StoreError.corrupt("a participant of a share is not a member of its zone") }
+        guard var member = earlier else {
+          throw StoreError.corrupt("a participant of a share is not a member of its zone")
+        }
         member.role = role
         member.permission = permission
         try transaction.put(member, of: zone.databaseKey)
@@ -49,7 +54,9 @@ package struct ShareWriter {
 
   /// Saves a share's record together with its decided state.
   /// - Returns: the record with its new tag.
-  package func save(_ record: Record, replacing existing: StoredRecord?, _ share: StoredShare, _ decision: ShareDecision) throws -> StoredRecord {
+  package func save(
+    _ record: Record, replacing existing: StoredRecord?, _ share: StoredShare, _ decision: ShareDecision
+  ) throws -> StoredRecord {
     let stored = try writer.save(record, replacing: existing)
     var share = share
     share.state = decision.state
@@ -60,7 +67,9 @@ package struct ShareWriter {
   /// Changes a share's state; its record gets a new tag and modification stamp only, as for accepting and leaving.
   /// - Returns: the record with its new tag; nil when nothing changed or the record is missing.
   package func apply(_ decision: ShareDecision, to share: StoredShare, stamp: Stamp) throws -> StoredRecord? {
-    guard decision.isChanged, let existing = try transaction.record(named: share.name, in: zone.key), !existing.isDeleted else { return nil }
+    guard decision.isChanged, let existing = try transaction.record(named: share.name, in: zone.key),
+      !existing.isDeleted
+    else { return nil }
     var record = existing.record
     record.modified = stamp
     return try save(record, replacing: existing, share, decision)
@@ -69,7 +78,9 @@ package struct ShareWriter {
   /// Ends a share for all participants. The records stay, and the URL is kept for a later share of them.
   /// - Returns: the tombstone of its record; nil when there is no record.
   func stop(_ share: StoredShare, stamp: Stamp) throws -> StoredRecord? {
-    guard let existing = try transaction.record(named: share.name, in: zone.key), !existing.isDeleted else { return nil }
+    guard let existing = try transaction.record(named: share.name, in: zone.key), !existing.isDeleted else {
+      return nil
+    }
     let tombstone = try writer.delete(existing, modified: stamp)
     var ended = share
     ended.state = nil
@@ -92,7 +103,8 @@ extension ShareMember {
   /// has its name.
   fileprivate var former: ShareMember {
     ShareMember(
-      zoneName: zoneName, userRecordName: userRecordName, shareName: shareName + Self.formerMark, rootRecordName: rootRecordName, role: role, permission: permission,
+      zoneName: zoneName, userRecordName: userRecordName, shareName: shareName + Self.formerMark,
+      rootRecordName: rootRecordName, role: role, permission: permission,
       since: since, until: until)
   }
 
@@ -104,6 +116,7 @@ extension ShareMember {
 extension ShareState.Making {
   /// - Parameter shard: the share's shard.
   package init(at time: Int64, shard: Int, _ random: any RandomSource) {
-    self.init(time: time, participantID: { random.uuid() }, shortGUID: { ShortGUID(shard: shard, random: random.bytes).text })
+    self.init(
+      time: time, participantID: { random.uuid() }, shortGUID: { ShortGUID(shard: shard, random: random.bytes).text })
   }
 }

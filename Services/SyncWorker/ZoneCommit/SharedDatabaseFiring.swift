@@ -28,7 +28,10 @@ package final class SharedDatabaseFiring: Sendable {
   /// The most zones that wait; further ones are dropped.
   private static let limit = 50_000
 
-  package init(schemas: any SchemaSource, indexes: SubscriptionIndexes, changes: any ChangePublisher, random: any RandomSource, log: Log) {
+  package init(
+    schemas: any SchemaSource, indexes: SubscriptionIndexes, changes: any ChangePublisher, random: any RandomSource,
+    log: Log
+  ) {
     self.schemas = schemas
     self.indexes = indexes
     self.changes = changes
@@ -66,7 +69,9 @@ package final class SharedDatabaseFiring: Sendable {
           } catch StoreError.fenced, StoreError.closed {
             // Dropped because another worker holds the shard now and has heard of the change too.
           } catch {
-            log.warning("subscriptions of a shared database missed a change", ["user": .text(user), "error": .text(String(describing: error))])
+            log.warning(
+              "subscriptions of a shared database missed a change",
+              ["user": .text(user), "error": .text(String(describing: error))])
           }
         }
       }
@@ -78,7 +83,9 @@ package final class SharedDatabaseFiring: Sendable {
   /// - Parameter store: the participant's shard.
   func fire(_ change: ZoneChange, of user: String, in store: any ShardStore) async throws {
     let (home, indexes, log) = (change.home(of: user), indexes, log)
-    let isSubscribed = try await store.read { snapshot in try snapshot.database(home).map { $0.subscriptionEdition != 0 } ?? false }
+    let isSubscribed = try await store.read { snapshot in
+      try snapshot.database(home).map { $0.subscriptionEdition != 0 } ?? false
+    }
     if !isSubscribed { return tellCouriers(of: user, change) }
     let schema = try await schemas.schema(of: home.container, home.environment)
     var entries = try await store.read { snapshot -> [SubscriptionIndex.Entry] in
@@ -92,7 +99,9 @@ package final class SharedDatabaseFiring: Sendable {
       entries.removeAll { $0.subscription.firesOnce && !removed.contains($0.stored.key) }
     }
     for entry in entries {
-      let fired = FiredSubscription(database: home, entry: entry, change: .database(change.zone), sequence: change.sequence, originDevice: change.origin(of: user))
+      let fired = FiredSubscription(
+        database: home, entry: entry, change: .database(change.zone), sequence: change.sequence,
+        originDevice: change.origin(of: user))
       changes.publish(fired.notification(identifiedBy: random.uuid()))
     }
   }
@@ -102,13 +111,18 @@ extension SharedDatabaseFiring {
   /// A user with a subscription at the owner's database hears through that one.
   private func tellCouriers(of user: String, _ change: ZoneChange) {
     guard change.tellsHomes == true, change.subscribers?.contains(user) != true else { return }
-    let (database, notificationID, subscriptionID) = (change.database, random.uuid(), ReservedName.mirrorSubscription(.shared))
+    let (database, notificationID, subscriptionID) = (
+      change.database, random.uuid(), ReservedName.mirrorSubscription(.shared)
+    )
     var content = NotificationContent(
-      container: database.container, scope: .shared, subscriptionID: subscriptionID, info: nil, change: .database(change.zone))
+      container: database.container, scope: .shared, subscriptionID: subscriptionID, info: nil,
+      change: .database(change.zone))
     content.syncToken = change.syncToken
     var notification = SubscriptionNotification(
-      container: database.container, environment: database.environment, userRecordName: user, subscriptionID: subscriptionID, scope: .shared, zone: change.zone,
-      sequence: change.sequence, originDevice: change.origin(of: user), notificationID: notificationID, json: content.json(notificationID: notificationID))
+      container: database.container, environment: database.environment, userRecordName: user,
+      subscriptionID: subscriptionID, scope: .shared, zone: change.zone,
+      sequence: change.sequence, originDevice: change.origin(of: user), notificationID: notificationID,
+      json: content.json(notificationID: notificationID))
     notification.isForCouriersOnly = true
     changes.publish(notification)
   }
@@ -127,5 +141,7 @@ extension ZoneChange {
   package var isShared: Bool { !database.isPublic && audience.contains { $0 != database.owner } }
 
   /// The user's own database, in whose shard the user's subscriptions are.
-  fileprivate func home(of user: String) -> DatabaseID { DatabaseID(container: database.container, environment: database.environment, owner: user) }
+  fileprivate func home(of user: String) -> DatabaseID {
+    DatabaseID(container: database.container, environment: database.environment, owner: user)
+  }
 }

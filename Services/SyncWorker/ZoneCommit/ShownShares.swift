@@ -11,7 +11,9 @@ extension ShownShares {
     for stored in records where !stored.isDeleted {
       let record = stored.record
       if record.recordType == ReservedName.shareRecordType {
-        guard let share = try snapshot.share(named: record.recordName, in: zone), let state = share.state else { continue }
+        guard let share = try snapshot.share(named: record.recordName, in: zone), let state = share.state else {
+          continue
+        }
         shares[record.recordName] = Share(shortGUID: share.shortGUID, state: state)
       } else if record.shortGUID != nil, let share = try snapshot.share(ofRoot: record.recordName, in: zone) {
         // Each root with a short GUID has a share.
@@ -23,7 +25,8 @@ extension ShownShares {
   /// The same for a caller by record name; nil when the database has no shares.
   /// - Parameter userRecordName: nil: a caller who sees no share.
   package static func shown(
-    with records: some Sequence<StoredRecord>, in zone: StoredZone, to userRecordName: String?, _ snapshot: any ShardSnapshot
+    with records: some Sequence<StoredRecord>, in zone: StoredZone, to userRecordName: String?,
+    _ snapshot: any ShardSnapshot
   ) throws -> ShownShares? {
     guard let userRecordName, try snapshot.database(key: zone.databaseKey)?.hasShares == true else { return nil }
     var shown = ShownShares(to: KnownUser(userRecordName: userRecordName))

@@ -15,7 +15,9 @@ package struct StorageQuota: Hashable, Sendable {
 
   /// - Parameter standard: bytes for a user without a quota of their own (`--user-quota`); 0: no limit.
   /// - Returns: nil without a limit: nothing is checked then.
-  package init?(of caller: Caller, in database: DatabaseID, standard: Int64) { self.init(caller.standing, in: database, standard: standard) }
+  package init?(of caller: Caller, in database: DatabaseID, standard: Int64) {
+    self.init(caller.standing, in: database, standard: standard)
+  }
 
   /// The same for a user without a request.
   package init?(_ standing: UserStanding?, in database: DatabaseID, standard: Int64) {
@@ -28,7 +30,8 @@ package struct StorageQuota: Hashable, Sendable {
   package func problem(growth: Int64, of database: StoredDatabase?) -> RecordError? {
     let used = database?.byteCount ?? 0
     guard growth > 0, growth > byteCount - used else { return nil }
-    return RecordError(.quotaExceeded, "The database holds \(used) of \(byteCount) bytes and has no room for \(growth) more")
+    return RecordError(
+      .quotaExceeded, "The database holds \(used) of \(byteCount) bytes and has no room for \(growth) more")
   }
 }
 
@@ -46,8 +49,12 @@ extension DatabaseCall {
   /// The quota of the database's owner, for writes of any user.
   package func ownersQuota() async -> StorageQuota? {
     let database = request.database
-    if request.caller.userRecordName == database.owner { return StorageQuota(of: request.caller, in: database, standard: context.commits.userQuota) }
-    let standing = database.isPublic ? nil : await context.schemas.standing(of: database.owner, database.container, database.environment)
+    if request.caller.userRecordName == database.owner {
+      return StorageQuota(of: request.caller, in: database, standard: context.commits.userQuota)
+    }
+    let standing =
+      database.isPublic
+      ? nil : await context.schemas.standing(of: database.owner, database.container, database.environment)
     return StorageQuota(standing, in: database, standard: context.commits.userQuota)
   }
 }
@@ -59,7 +66,9 @@ extension StoredRecord {
 
 extension Record {
   /// An upper bound of the record's count, computed without encoding it.
-  var mostCountedByteCount: Int64 { assets.reduce(Int64(fields.byteCount + recordName.utf8.count) * 2 + 1000) { $0 + $1.byteCount } }
+  var mostCountedByteCount: Int64 {
+    assets.reduce(Int64(fields.byteCount + recordName.utf8.count) * 2 + 1000) { $0 + $1.byteCount }
+  }
 }
 
 extension FieldValue {

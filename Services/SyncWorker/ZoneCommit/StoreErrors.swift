@@ -11,10 +11,13 @@ extension RecordError {
   package static let shardMoved = RecordError(.tryAgainLater, "The shard has moved to another worker", retryAfter: 1)
 
   /// The shard's storage fails or is damaged. The place that notices it logs the reason; clients never see it.
-  package static let outOfService = RecordError(.tryAgainLater, "The database is out of service; the server's log has the reason for its operator", retryAfter: 10)
+  package static let outOfService = RecordError(
+    .tryAgainLater, "The database is out of service; the server's log has the reason for its operator", retryAfter: 10)
 
   /// A read costs more than one request may: it looks at too much, or takes too long.
-  package static let tooMuch = RecordError(.tryAgainLater, "The request reads more than the server allows for one request; ask for less at once", retryAfter: 30)
+  package static let tooMuch = RecordError(
+    .tryAgainLater, "The request reads more than the server allows for one request; ask for less at once",
+    retryAfter: 30)
 
   /// The client's view of an error that a store, or a body that it ran, throws. Logs the operator's part, once.
   package init(storing error: any Error, log: Log) {
@@ -58,13 +61,16 @@ extension RecordError {
       log.error("the store is damaged", ["reason": .text(reason)])
       self.init(.internalError, "The stored data of this database is damaged")
     case .newerFormat(let found, let known):
-      log.error("the store was written by a newer release", ["found": .integer(Int64(found)), "known": .integer(Int64(known))])
+      log.error(
+        "the store was written by a newer release", ["found": .integer(Int64(found)), "known": .integer(Int64(known))])
       // The caller looks for a worker of that release, as after a move of the shard.
       self = .shardMoved
     case .missingKey(let reason):
       log.error("an encryption key is missing", ["reason": .text(reason)])
       self.init(
-        .tryAgainLater, "Encrypted values can't be stored or read: the server lacks the key (its operator: --encryption-key)", retryAfter: Self.keyRetrySeconds)
+        .tryAgainLater,
+        "Encrypted values can't be stored or read: the server lacks the key (its operator: --encryption-key)",
+        retryAfter: Self.keyRetrySeconds)
     case .foreign(let reason):
       log.error("a shard is not the installation's", ["reason": .text(reason)])
       self = .outOfService

@@ -20,7 +20,8 @@ struct SubscriptionWatch: Sendable {
   /// - Returns: nil when the database never had a subscription.
   func firing(in database: Int64, _ transaction: any ShardTransaction) throws -> SubscriptionFiring? {
     guard let row = try transaction.database(key: database), row.subscriptionEdition != 0 else { return nil }
-    return SubscriptionFiring(try indexes.index(of: row, schema: schema, in: transaction, log: log), of: row, in: transaction, self)
+    return SubscriptionFiring(
+      try indexes.index(of: row, schema: schema, in: transaction, log: log), of: row, in: transaction, self)
   }
 }
 
@@ -61,7 +62,10 @@ final class SubscriptionFiring {
   /// The further cost of telling one subscription.
   static let firingCost = 20
 
-  fileprivate init(_ index: SubscriptionIndex, of database: StoredDatabase, in transaction: any ShardTransaction, _ watch: SubscriptionWatch) {
+  fileprivate init(
+    _ index: SubscriptionIndex, of database: StoredDatabase, in transaction: any ShardTransaction,
+    _ watch: SubscriptionWatch
+  ) {
     self.index = index
     self.database = database
     self.transaction = transaction
@@ -73,11 +77,14 @@ final class SubscriptionFiring {
   /// - Parameters:
   ///   - before: nil for a new record.
   ///   - originDevice: the device that did it and is not told; nil for the server itself.
-  func record(changedFrom before: Record?, to after: Record?, sequence: Int64, inZone zoneName: String, by originDevice: String?) {
+  func record(
+    changedFrom before: Record?, to after: Record?, sequence: Int64, inZone zoneName: String, by originDevice: String?
+  ) {
     zone(changed: zoneName, sequence: sequence, by: originDevice)
     guard let (event, record) = index.event(changing: before, to: after) else { return }
     let change = LateChange(
-      index: index, database: database, watch: watch, event: event, record: record, sequence: sequence, zoneName: zoneName, originDevice: originDevice)
+      index: index, database: database, watch: watch, event: event, record: record, sequence: sequence,
+      zoneName: zoneName, originDevice: originDevice)
     do {
       let entries = try index.queries(firedBy: event, of: record, inZone: zoneName, spending: &budget)
       try budget.spend(Self.firingCost * entries.count)
@@ -107,7 +114,9 @@ final class SubscriptionFiring {
   /// Notes a change in a zone, or its creation.
   func zone(changed zoneName: String, sequence: Int64, by originDevice: String?) {
     let position = zones.last?.zoneName == zoneName ? zones.indices.last : zones.firstIndex { $0.zoneName == zoneName }
-    guard let position else { return zones.append(ChangedZone(zoneName: zoneName, sequence: sequence, originDevice: originDevice)) }
+    guard let position else {
+      return zones.append(ChangedZone(zoneName: zoneName, sequence: sequence, originDevice: originDevice))
+    }
     zones[position].sequence = sequence
     if zones[position].originDevice != originDevice { zones[position].originDevice = nil }
   }
@@ -122,11 +131,13 @@ final class SubscriptionFiring {
   /// To be called after the body's last write.
   /// - Returns: the firings to send after the commit.
   func finish() throws -> [Firing] {
-    for (zoneName, record, firing) in shared where view(of: firing.entry, inZone: zoneName)?.surelyIncludes(record) == true { fire(firing.entry, firing) }
+    for (zoneName, record, firing) in shared
+    where view(of: firing.entry, inZone: zoneName)?.surelyIncludes(record) == true { fire(firing.entry, firing) }
     shared = []
     for changed in zones {
       let zone = Zone.ID(zoneName: changed.zoneName, ownerName: database.id.owner)
-      for entry in index.subscribers(ofZone: changed.zoneName) where entry.stored.scope != .shared || view(of: entry, inZone: changed.zoneName) != nil {
+      for entry in index.subscribers(ofZone: changed.zoneName)
+      where entry.stored.scope != .shared || view(of: entry, inZone: changed.zoneName) != nil {
         fire(entry, firing(of: entry, .zone(zone), changed))
       }
       for entry in index.subscribersOfDatabase { fire(entry, firing(of: entry, .database(zone), changed)) }
@@ -136,12 +147,17 @@ final class SubscriptionFiring {
       watch.firings.noteDropped(droppedCount)
       watch.log.warning(
         "a save fired too many subscriptions",
-        ["container": .text(database.id.container.rawValue), "dropped": .integer(Int64(droppedCount)), "limit": .integer(Int64(Self.limit))])
+        [
+          "container": .text(database.id.container.rawValue), "dropped": .integer(Int64(droppedCount)),
+          "limit": .integer(Int64(Self.limit)),
+        ])
     }
     return fired
   }
 
-  private func firing(of entry: SubscriptionIndex.Entry, _ change: NotificationContent.Change, _ zone: ChangedZone) -> FiredSubscription {
+  private func firing(of entry: SubscriptionIndex.Entry, _ change: NotificationContent.Change, _ zone: ChangedZone)
+    -> FiredSubscription
+  {
     FiredSubscription(
       database: database.id, entry: entry, change: change, sequence: zone.sequence,
       originDevice: watch.userRecordName == entry.stored.userRecordName ? zone.originDevice : nil)

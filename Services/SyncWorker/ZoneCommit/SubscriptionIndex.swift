@@ -65,12 +65,14 @@ struct SubscriptionIndex: Sendable {
           queries[query.recordType]?[position].entries.append(entry)
         } else {
           positions[question] = queries[query.recordType]?.count ?? 0
-          queries[query.recordType, default: []].append(Group(judge: QueryJudge(query), zoneName: zone?.zoneName, entries: [entry]))
+          queries[query.recordType, default: []].append(
+            Group(judge: QueryJudge(query), zoneName: zone?.zoneName, entries: [entry]))
         }
       }
     }
     self.unreadable = unreadable
-    participants = Set(rows.lazy.filter { $0.scope == .shared && $0.userRecordName != owner }.map(\.userRecordName)).sorted()
+    participants = Set(rows.lazy.filter { $0.scope == .shared && $0.userRecordName != owner }.map(\.userRecordName))
+      .sorted()
     areAllShared = !rows.isEmpty && rows.allSatisfy { $0.scope == .shared }
   }
 
@@ -99,7 +101,8 @@ struct SubscriptionIndex: Sendable {
     var fired: [Entry] = []
     for group in queries[record.recordType] ?? [] where group.zoneName == nil || group.zoneName == zoneName {
       try budget.spend(group.entries.count)
-      guard group.entries.contains(where: { $0.fires(on: event) }), try group.judge.passes(&look, spending: &budget) else { continue }
+      guard group.entries.contains(where: { $0.fires(on: event) }), try group.judge.passes(&look, spending: &budget)
+      else { continue }
       fired += group.entries.filter { $0.fires(on: event) }
     }
     return fired

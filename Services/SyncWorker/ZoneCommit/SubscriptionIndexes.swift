@@ -28,16 +28,24 @@ package final class SubscriptionIndexes: Sendable {
   func latest(of database: DatabaseID) -> SubscriptionIndex? { known.withLock { $0[database]?.index } }
 
   /// The index of a database as the transaction sees it.
-  func index(of database: StoredDatabase, schema: EnvironmentSchema, in snapshot: any ShardSnapshot, log: Log) throws -> SubscriptionIndex {
+  func index(of database: StoredDatabase, schema: EnvironmentSchema, in snapshot: any ShardSnapshot, log: Log) throws
+    -> SubscriptionIndex
+  {
     let earlier = known.withLock { $0[database.id] }
-    if let earlier, earlier.edition == database.subscriptionEdition, earlier.schemaVersion == schema.version { return earlier.index }
+    if let earlier, earlier.edition == database.subscriptionEdition, earlier.schemaVersion == schema.version {
+      return earlier.index
+    }
     let rows = try snapshot.subscriptions(in: database.key, afterKey: 0, limit: Limit.subscriptionsPerDatabase)
     let index = SubscriptionIndex(
-      rows, owner: database.id.owner, schema: schema.schemaIndex, earlier: earlier?.schemaVersion == schema.version ? earlier?.index : nil)
+      rows, owner: database.id.owner, schema: schema.schemaIndex,
+      earlier: earlier?.schemaVersion == schema.version ? earlier?.index : nil)
     for row in index.unreadable {
       log.warning(
         "a subscription no longer fits the schema and never fires",
-        ["subscription": .text(row.identifier), "user": .text(row.userRecordName), "container": .text(database.id.container.rawValue)])
+        [
+          "subscription": .text(row.identifier), "user": .text(row.userRecordName),
+          "container": .text(database.id.container.rawValue),
+        ])
     }
     known.withLock { known in
       if known.count >= Self.limit { known.removeAll() }

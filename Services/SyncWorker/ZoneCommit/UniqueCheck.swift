@@ -13,7 +13,9 @@ package struct UniqueConflict: Hashable, Sendable {
   /// The record that has the values already; nil if the caller may not know of it.
   package let winner: String?
 
-  package var reason: String { "\(rule) must be unique in its zone: \(winner.map { "'\($0)'" } ?? "another record") has the same" }
+  package var reason: String {
+    "\(rule) must be unique in its zone: \(winner.map { "'\($0)'" } ?? "another record") has the same"
+  }
   var error: RecordError { RecordError(.uniqueFieldError, reason) }
 }
 
@@ -35,7 +37,9 @@ package struct UniqueCheck {
   }
 
   /// - Parameter planned: every record that the batch saves or deletes, in its later state.
-  package init(_ rules: UniqueRules, planned: [String: Record?], in zone: StoredZone?, _ transaction: any ShardTransaction) {
+  package init(
+    _ rules: UniqueRules, planned: [String: Record?], in zone: StoredZone?, _ transaction: any ShardTransaction
+  ) {
     self.rules = rules
     self.planned = planned
     self.zone = zone
@@ -50,9 +54,14 @@ package struct UniqueCheck {
     for rule in rules.byRecordType[record.recordType] ?? [] where rule.policy == .reject {
       guard let key = rule.newKey(of: record, replacing: earlier) else { continue }
       let claim = UniqueClaim(rule: rule.declaration.text, key: key)
-      let conflict = { winner in UniqueConflict(recordName: record.recordName, entity: record.entityName, rule: rule.declaration.text, winner: winner) }
+      let conflict = { winner in
+        UniqueConflict(
+          recordName: record.recordName, entity: record.entityName, rule: rule.declaration.text, winner: winner)
+      }
       if let winner = claims[claim] { return conflict(winner) }
-      if let holder = try holder(of: key, by: rule, besides: record.recordName) { return try conflict(mayName(holder) ? holder.recordName : nil) }
+      if let holder = try holder(of: key, by: rule, besides: record.recordName) {
+        return try conflict(mayName(holder) ? holder.recordName : nil)
+      }
       claimed.append(claim)
     }
     for claim in claimed { claims[claim] = record.recordName }
@@ -61,7 +70,8 @@ package struct UniqueCheck {
 
   private func holder(of key: [UInt8], by rule: UniqueRule, besides recordName: String) throws -> Record? {
     guard let zone else { return nil }
-    for stored in try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.holderLimit) }) ?? [] where stored.record.recordName != recordName {
+    for stored in try unlessDamaged({ try transaction.sharing(key, of: rule, in: zone, limit: Self.holderLimit) }) ?? []
+    where stored.record.recordName != recordName {
       guard let later = planned[stored.record.recordName] else { return stored.record }
       // The batch may change or delete the holder.
       if let later, rule.key(of: later) == key { return later }

@@ -25,7 +25,9 @@ package struct UniqueRule: Sendable {
     self.declaration = declaration
     self.entity = entity
     self.model = model
-    index = FieldIndex(uniqueFields: declaration.attributes.compactMap { entity.attribute(named: $0)?.fieldName }, ofRecordType: entity.recordType)
+    index = FieldIndex(
+      uniqueFields: declaration.attributes.compactMap { entity.attribute(named: $0)?.fieldName },
+      ofRecordType: entity.recordType)
   }
 
   /// The record's unique key; nil for another entity, or if a value is missing.
@@ -45,7 +47,9 @@ extension Record {
   /// The concrete entity (R2).
   var entityName: String {
     fields.string(ReservedName.entityName)
-      ?? String(recordType.hasPrefix(ReservedName.recordTypePrefix) ? recordType.dropFirst(ReservedName.recordTypePrefix.count) : recordType[...])
+      ?? String(
+        recordType.hasPrefix(ReservedName.recordTypePrefix)
+          ? recordType.dropFirst(ReservedName.recordTypePrefix.count) : recordType[...])
   }
 }
 
@@ -79,7 +83,10 @@ extension ShardTransaction {
   ///
   /// Makes the rule's index if it is missing. Until the index is filled, older records may be missing;
   /// `DuplicateKeeper` finds their duplicates once it is ready.
-  func sharing(_ key: [UInt8], of rule: UniqueRule, in zone: StoredZone, limit: Int, where isWanted: (Record) -> Bool = { _ in true }) throws -> [StoredRecord] {
+  func sharing(
+    _ key: [UInt8], of rule: UniqueRule, in zone: StoredZone, limit: Int,
+    where isWanted: (Record) -> Bool = { _ in true }
+  ) throws -> [StoredRecord] {
     let index = try makeIndex(rule.index, in: zone.databaseKey)
     let hasRedirects = try hasRedirects(in: zone.databaseKey)
     var found: [StoredRecord] = []
@@ -88,7 +95,8 @@ extension ShardTransaction {
     while found.count < limit, lookCount < UniqueRule.lookLimit {
       let page = try indexedRecords(scan, limit: 100)
       lookCount += page.count
-      for entry in page where found.count < limit && rule.key(of: entry.stored.record) == key && isWanted(entry.stored.record) {
+      for entry in page
+      where found.count < limit && rule.key(of: entry.stored.record) == key && isWanted(entry.stored.record) {
         if hasRedirects, try redirect(of: entry.stored.record.recordName, in: zone.key)?.isPending == true { continue }
         found.append(entry.stored)
       }

@@ -90,12 +90,16 @@ struct WriteRules: Sendable {
       WriteRules(quota: .whole, permission: .each, references: .each, uniqueness: .each, merge: .whole, firing: .whole)
     case .restore:
       WriteRules(
-        quota: .whole, permission: callersOwn, references: .exempt("the state that comes back was whole, and later records keep their pointers"),
-        uniqueness: .exempt("the zone had these records at once, as it had those from before a rule"), merge: .whole, firing: .whole)
+        quota: .whole, permission: callersOwn,
+        references: .exempt("the state that comes back was whole, and later records keep their pointers"),
+        uniqueness: .exempt("the zone had these records at once, as it had those from before a rule"), merge: .whole,
+        firing: .whole)
     case .import:
       WriteRules(
-        quota: .whole, permission: callersOwn, references: .exempt("the lines of a zone come in pages, targets behind their sources"),
-        uniqueness: .exempt("the zone had these records at once, as it had those from before a rule"), merge: .whole, firing: .whole)
+        quota: .whole, permission: callersOwn,
+        references: .exempt("the lines of a zone come in pages, targets behind their sources"),
+        uniqueness: .exempt("the zone had these records at once, as it had those from before a rule"), merge: .whole,
+        firing: .whole)
     case .move:
       WriteRules(
         quota: .exempt("the records were in the database before, and only receipts are added"), permission: .whole,
@@ -103,32 +107,40 @@ struct WriteRules: Sendable {
     case .copy:
       WriteRules(
         quota: .exempt("the zone with the originals ends in the same commit"), permission: callersOwn,
-        references: .exempt("sources and targets are copied together"), uniqueness: .whole, merge: .whole, firing: .whole)
+        references: .exempt("sources and targets are copied together"), uniqueness: .whole, merge: .whole,
+        firing: .whole)
     case .merge:
       WriteRules(
-        quota: .exempt("fewer records remain"), permission: .each, references: .exempt("pointers move to the record that remains"),
+        quota: .exempt("fewer records remain"), permission: .each,
+        references: .exempt("pointers move to the record that remains"),
         uniqueness: noNewValues, merge: .exempt("it is the merge"), firing: .whole)
     case .quarantineRetry:
       WriteRules(
-        quota: noNewValues, permission: .each, references: noNewValues, uniqueness: noNewValues, merge: noNewValues, firing: .whole)
+        quota: noNewValues, permission: .each, references: noNewValues, uniqueness: noNewValues, merge: noNewValues,
+        firing: .whole)
     case .shareAct:
       WriteRules(
-        quota: noNewValues, permission: .whole, references: noNewValues, uniqueness: noNewValues, merge: noNewValues, firing: .whole)
+        quota: noNewValues, permission: .whole, references: noNewValues, uniqueness: noNewValues, merge: noNewValues,
+        firing: .whole)
     case .looseLinks:
       WriteRules(
-        quota: .exempt("records go"), permission: serversOwn, references: .exempt("a link that leads nowhere goes, whatever points to it"),
+        quota: .exempt("records go"), permission: serversOwn,
+        references: .exempt("a link that leads nowhere goes, whatever points to it"),
         uniqueness: .exempt("records go"), merge: .exempt("records go"), firing: .whole)
     case .makeZone:
       WriteRules(
-        quota: noRecords, permission: .exempt("an empty zone holds nothing of anybody's"), references: noRecords, uniqueness: noRecords,
+        quota: noRecords, permission: .exempt("an empty zone holds nothing of anybody's"), references: noRecords,
+        uniqueness: noRecords,
         merge: noRecords, firing: .whole)
     case .endZone:
       WriteRules(
-        quota: noRecords, permission: callersOwn, references: .exempt("sources and targets go together"), uniqueness: noRecords, merge: noRecords,
+        quota: noRecords, permission: callersOwn, references: .exempt("sources and targets go together"),
+        uniqueness: noRecords, merge: noRecords,
         firing: .whole)
     case .removeUser:
       WriteRules(
-        quota: noRecords, permission: serversOwn, references: .exempt("sources and targets go together"), uniqueness: noRecords, merge: noRecords,
+        quota: noRecords, permission: serversOwn, references: .exempt("sources and targets go together"),
+        uniqueness: noRecords, merge: noRecords,
         firing: .exempt("the user's subscriptions go first, and participants lose their access"))
     }
   }

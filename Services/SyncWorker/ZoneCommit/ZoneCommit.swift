@@ -22,7 +22,8 @@ package struct CommitTerms: Sendable {
 
   /// - Parameter stamp: its user asked for the write, even if the server is the author.
   package init(
-    _ write: ZoneWrite, by author: WriteAuthor = .server, _ stamp: Stamp, _ schema: EnvironmentSchema, quota: StorageQuota? = nil, shard: Int,
+    _ write: ZoneWrite, by author: WriteAuthor = .server, _ stamp: Stamp, _ schema: EnvironmentSchema,
+    quota: StorageQuota? = nil, shard: Int,
     _ context: some CommittingContext
   ) {
     self.write = write
@@ -39,7 +40,8 @@ package struct CommitTerms: Sendable {
   /// - Parameter database: its state before the first write, from which the growth counts.
   package func begin(in database: StoredDatabase, _ transaction: any ShardTransaction) throws -> ZoneCommit {
     let rules = WriteRules.rules(of: write)
-    return try ZoneCommit(terms: self, rules: rules, database: database, firing: watch.firing(in: database.key, transaction), transaction)
+    return try ZoneCommit(
+      terms: self, rules: rules, database: database, firing: watch.firing(in: database.key, transaction), transaction)
   }
 }
 
@@ -78,7 +80,8 @@ package final class ZoneCommit {
   }
 
   fileprivate init(
-    terms: CommitTerms, rules: WriteRules, database: StoredDatabase, firing: SubscriptionFiring?, _ transaction: any ShardTransaction
+    terms: CommitTerms, rules: WriteRules, database: StoredDatabase, firing: SubscriptionFiring?,
+    _ transaction: any ShardTransaction
   ) throws {
     self.terms = terms
     self.rules = rules
@@ -95,10 +98,14 @@ package final class ZoneCommit {
   // MARK: Writers
 
   /// The author's writer to a zone.
-  package func writer(to zone: StoredZone) -> ZoneWriter { ZoneWriter(commit: self, zone: zone, author: terms.author, isAuthors: true) }
+  package func writer(to zone: StoredZone) -> ZoneWriter {
+    ZoneWriter(commit: self, zone: zone, author: terms.author, isAuthors: true)
+  }
 
   /// A writer to a zone on the server's own account: every device hears of its writes.
-  package func serversWriter(to zone: StoredZone) -> ZoneWriter { ZoneWriter(commit: self, zone: zone, author: .server, isAuthors: isServers) }
+  package func serversWriter(to zone: StoredZone) -> ZoneWriter {
+    ZoneWriter(commit: self, zone: zone, author: .server, isAuthors: isServers)
+  }
 
   /// A writer on the server's account without checks for duplicates, for records that leave the zone or are merged.
   package func plainWriter(to zone: StoredZone) -> ZoneWriter {
@@ -113,12 +120,17 @@ package final class ZoneCommit {
   /// - Parameters:
   ///   - earlier: its former state; nil if none was alive.
   ///   - record: its later state; nil if it is deleted.
-  func fire(from earlier: Record?, to record: Record?, _ stored: StoredRecord, in zone: StoredZone, by author: WriteAuthor) {
-    firing?.record(changedFrom: earlier, to: record, sequence: stored.sequence, inZone: zone.zoneName, by: author.device)
+  func fire(
+    from earlier: Record?, to record: Record?, _ stored: StoredRecord, in zone: StoredZone, by author: WriteAuthor
+  ) {
+    firing?.record(
+      changedFrom: earlier, to: record, sequence: stored.sequence, inZone: zone.zoneName, by: author.device)
   }
 
   /// Notes a written row of a zone.
-  func note(_ stored: StoredRecord, in zone: StoredZone, isAuthors: Bool) { note(zone.advanced(to: stored.sequence), isAuthors: isAuthors) }
+  func note(_ stored: StoredRecord, in zone: StoredZone, isAuthors: Bool) {
+    note(zone.advanced(to: stored.sequence), isAuthors: isAuthors)
+  }
 
   private func note(_ zone: StoredZone, isAuthors: Bool) {
     guard let place = zones.firstIndex(where: { $0.zone.key == zone.key }) else {
@@ -137,7 +149,8 @@ package final class ZoneCommit {
   /// Refuses a record that breaks a unique constraint, if the rules judge the commit as a whole.
   /// - Throws: `UNIQUE_FIELD_ERROR`.
   func admit(_ record: Record, to zone: StoredZone) throws {
-    guard rules.uniqueness == .whole, let unique = schema.uniqueRules, unique.rejecting.contains(record.recordType) else { return }
+    guard rules.uniqueness == .whole, let unique = schema.uniqueRules, unique.rejecting.contains(record.recordType)
+    else { return }
     var check = checks[zone.key] ?? UniqueCheck(unique, planned: [:], in: zone, transaction)
     if let conflict = try check.conflict(of: record, replacing: nil) { throw conflict.error }
     checks[zone.key] = check
@@ -174,11 +187,15 @@ package final class ZoneCommit {
   /// Ends a zone with all its records.
   /// - Returns: the zone after its end.
   @discardableResult package func end(_ zone: StoredZone, as end: ZoneEnd) throws -> StoredZone {
-    if database.hasShares { note(accessOf: try transaction.audience(ofZone: zone.zoneName, of: database.key), to: zone.zoneName) }
+    if database.hasShares {
+      note(accessOf: try transaction.audience(ofZone: zone.zoneName, of: database.key), to: zone.zoneName)
+    }
     try transaction.deleteZone(zone.key, as: end)
     // A purge also removes the zone's conflicts. Changes that stores had not exported are recorded afterwards.
     if end == .purged { try transaction.deleteConflicts(of: zone.databaseKey, inZone: zone.zoneName) }
-    guard let ended = try transaction.zone(key: zone.key) else { throw StoreError.corrupt("zone \(zone.key) is gone with its deletion") }
+    guard let ended = try transaction.zone(key: zone.key) else {
+      throw StoreError.corrupt("zone \(zone.key) is gone with its deletion")
+    }
     firing?.zone(deleted: zone.zoneName, sequence: ended.sequence, by: terms.author.device)
     note(ended, isAuthors: true)
     return ended
@@ -197,7 +214,8 @@ package final class ZoneCommit {
     self.touched = touched.filter { $0.zone != zone.key }
     var merge = DuplicateMerge(in: zone, of: self)
     merge.mayWrite = mayMerge
-    let outcome = try merge.run(DuplicateMerge.Touched.lastOfEach(touched.lazy.filter { $0.zone == zone.key }.map(\.item)))
+    let outcome = try merge.run(
+      DuplicateMerge.Touched.lastOfEach(touched.lazy.filter { $0.zone == zone.key }.map(\.item)))
     if outcome.isUnfinished { effects.addUnmerged(on: terms.shard) }
     return outcome
   }
@@ -209,7 +227,9 @@ package final class ZoneCommit {
     if touched?.isEmpty == false { for changed in zones { _ = try mergeDuplicates(in: changed.zone) } }
     if rules.quota == .whole, hasWritten { try terms.quota?.checkGrowth(since: database, in: transaction) }
     for changed in zones {
-      effects.add(changed.zone, of: database.id, by: changed.isAuthors ? terms.author : nil, hasSubscriptions: database.subscriptionEdition != 0)
+      effects.add(
+        changed.zone, of: database.id, by: changed.isAuthors ? terms.author : nil,
+        hasSubscriptions: database.subscriptionEdition != 0)
     }
     // Subscriptions to ended zones are deleted even if no notification is sent.
     if let firing {

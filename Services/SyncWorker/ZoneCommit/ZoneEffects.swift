@@ -24,7 +24,9 @@ package struct ZoneEffects: Sendable {
   package init() {}
 
   /// Zones that ended with a reset, which has no commit of its own and removes the subscriptions, too.
-  package init(removed zones: [StoredZone], of database: DatabaseID) { for zone in zones { add(zone, of: database, by: nil, hasSubscriptions: false) } }
+  package init(removed zones: [StoredZone], of database: DatabaseID) {
+    for zone in zones { add(zone, of: database, by: nil, hasSubscriptions: false) }
+  }
 
   package mutating func add(_ other: ZoneEffects) {
     changes += other.changes
@@ -56,7 +58,8 @@ package struct ZoneEffects: Sendable {
   mutating func add(_ zone: StoredZone, of database: DatabaseID, by author: WriteAuthor?, hasSubscriptions: Bool) {
     changes.append(
       ZoneChange(
-        zone, of: database, originStore: author?.device, originUser: author?.userRecordName, hasSubscriptions: hasSubscriptions))
+        zone, of: database, originStore: author?.device, originUser: author?.userRecordName,
+        hasSubscriptions: hasSubscriptions))
   }
 
   mutating func add(_ firings: [Firing]) { fired += firings }
@@ -70,7 +73,8 @@ extension ZoneChange {
   /// The news that a zone changed, up to its sequence.
   init(_ zone: StoredZone, of database: DatabaseID, originStore: String?, originUser: String?, hasSubscriptions: Bool) {
     self.init(
-      database: database, zoneName: zone.zoneName, sequence: zone.sequence, syncToken: zone.syncToken.text, originStore: originStore, originUser: originUser,
+      database: database, zoneName: zone.zoneName, sequence: zone.sequence, syncToken: zone.syncToken.text,
+      originStore: originStore, originUser: originUser,
       audience: database.isPublic ? [] : [database.owner], hasSubscriptions: hasSubscriptions)
   }
 }

@@ -26,7 +26,9 @@ package struct ZoneFinder: Sendable {
 
   /// The live zone with that name; nil also when the caller has no access, so that both look alike.
   package func find(_ zone: Zone.ID, in snapshot: any ShardSnapshot) throws -> ZoneView? {
-    guard let row = try snapshot.database(database), let found = try snapshot.zone(named: zone.zoneName, in: row.key), !found.isDeleted else { return nil }
+    guard let row = try snapshot.database(database), let found = try snapshot.zone(named: zone.zoneName, in: row.key),
+      !found.isDeleted
+    else { return nil }
     guard let participant else { return ZoneView(row: found, access: nil) }
     let members = row.hasShares ? try snapshot.members(participant, inZone: zone.zoneName, of: row.key) : []
     let access = ZoneAccess(members)
@@ -46,12 +48,16 @@ package struct ZoneFinder: Sendable {
 
   /// All live zones that exist for the caller, in no order.
   package func zones(of database: StoredDatabase, in snapshot: any ShardSnapshot) throws -> [ZoneView] {
-    guard let participant else { return try snapshot.liveZones(of: database.key).map { ZoneView(row: $0, access: nil) } }
+    guard let participant else {
+      return try snapshot.liveZones(of: database.key).map { ZoneView(row: $0, access: nil) }
+    }
     guard database.hasShares else { return [] }
     let members = Dictionary(grouping: try snapshot.members(participant, of: database.key), by: \.zoneName)
     return try members.sorted { $0.key < $1.key }.compactMap { name, members in
       let access = ZoneAccess(members)
-      guard access.mayRead, let row = try snapshot.zone(named: name, in: database.key), !row.isDeleted else { return nil }
+      guard access.mayRead, let row = try snapshot.zone(named: name, in: database.key), !row.isDeleted else {
+        return nil
+      }
       return ZoneView(row: row, access: access)
     }
   }
@@ -83,7 +89,9 @@ package final class VisibleRecords {
   /// Longer chains of parents count as leading nowhere.
   package static let depthLimit = 500
 
-  package convenience init(_ view: ZoneView, in snapshot: any ShardSnapshot) { self.init(view.access, to: view.row.key, in: snapshot) }
+  package convenience init(_ view: ZoneView, in snapshot: any ShardSnapshot) {
+    self.init(view.access, to: view.row.key, in: snapshot)
+  }
 
   /// - Parameters:
   ///   - access: nil: full access.
@@ -117,7 +125,9 @@ package final class VisibleRecords {
     guard let access else { return .gone(at: stored.sequence) }
     var departures: [Int64] = []
     for member in access.members {
-      guard let root = member.rootRecordName else { return stored.sequence > member.since ? .gone(at: stored.sequence) : .hidden }
+      guard let root = member.rootRecordName else {
+        return stored.sequence > member.since ? .gone(at: stored.sequence) : .hidden
+      }
       guard let departure = try snapshot.departure(of: stored.record.recordName, from: root, in: zone) else { continue }
       if departure > member.since { departures.append(departure) }
     }
@@ -144,14 +154,18 @@ package final class VisibleRecords {
     var (next, seen, count) = (roots.sorted(), roots, 0)
     while count < Self.countLimit, let name = next.popLast() {
       if try snapshot.record(named: name, in: zone)?.isDeleted == false { count += 1 }
-      for child in try snapshot.children(of: name, in: zone, limit: Self.countLimit) where seen.insert(child).inserted { next.append(child) }
+      for child in try snapshot.children(of: name, in: zone, limit: Self.countLimit) where seen.insert(child).inserted {
+        next.append(child)
+      }
     }
     return count
   }
 
   private static let countLimit = 20_000
 
-  private func record(named name: String) throws -> Record? { try planned[name] ?? snapshot.record(named: name, in: zone)?.record }
+  private func record(named name: String) throws -> Record? {
+    try planned[name] ?? snapshot.record(named: name, in: zone)?.record
+  }
 
   /// The nearest shared root at or above a record. Tombstones keep a chain intact: deleting a record does not unshare
   /// the records below it.
@@ -173,7 +187,11 @@ package final class VisibleRecords {
       passed.append(name)
       guard let next = parent, passed.count < Self.depthLimit, !passed.contains(next) else { break }
       name = next
-      if let record = planned[next] { parent = record.parent } else { parent = try snapshot.record(named: next, in: zone)?.record.parent }
+      if let record = planned[next] {
+        parent = record.parent
+      } else {
+        parent = try snapshot.record(named: next, in: zone)?.record.parent
+      }
     }
     for name in passed { known[name] = .some(found) }
     return found
@@ -182,7 +200,9 @@ package final class VisibleRecords {
 
 extension RecordError {
   /// The error for a zone that does not exist for the caller.
-  package static func noZone(named name: String) -> RecordError { RecordError(.zoneNotFound, "Zone '\(name.prefix(Limit.nameByteCount))' does not exist") }
+  package static func noZone(named name: String) -> RecordError {
+    RecordError(.zoneNotFound, "Zone '\(name.prefix(Limit.nameByteCount))' does not exist")
+  }
 }
 
 extension StoredZone {

@@ -54,7 +54,8 @@ package struct ZoneJudge {
   private let mayName: ((Record) throws -> Bool)?
 
   package init(
-    _ write: ZoneWrite, in zone: StoredZone?, of database: DatabaseID, _ schema: EnvironmentSchema, quota: StorageQuota?, _ shortage: Shortage,
+    _ write: ZoneWrite, in zone: StoredZone?, of database: DatabaseID, _ schema: EnvironmentSchema,
+    quota: StorageQuota?, _ shortage: Shortage,
     mayName: ((Record) throws -> Bool)? = nil, _ transaction: any ShardTransaction
   ) {
     rules = WriteRules.rules(of: write)
@@ -94,7 +95,9 @@ package struct ZoneJudge {
         return verdict
       }
     }
-    if rules.quota == .each, let quota, let errors = try surplus(of: writes, over: quota, besides: verdict.cascade) { verdict.refused = (.quota, errors) }
+    if rules.quota == .each, let quota, let errors = try surplus(of: writes, over: quota, besides: verdict.cascade) {
+      verdict.refused = (.quota, errors)
+    }
     return verdict
   }
 
@@ -137,10 +140,16 @@ package struct ZoneJudge {
   // MARK: Quota
 
   /// Saves that grow without room for them; nil if there are none.
-  private func surplus(of writes: [JudgedWrite], over quota: StorageQuota, besides cascade: [String]) throws -> [String: RecordError]? {
+  private func surplus(of writes: [JudgedWrite], over quota: StorageQuota, besides cascade: [String]) throws -> [String:
+    RecordError]?
+  {
     let stored = try transaction.database(database)
     // An upper bound without encoding a record: nearly every unit has room.
-    if writes.reduce(Int64(0), { $0 + ($1.record?.mostCountedByteCount ?? 0) }) <= quota.byteCount - (stored?.byteCount ?? 0) { return nil }
+    if writes.reduce(Int64(0), { $0 + ($1.record?.mostCountedByteCount ?? 0) }) <= quota.byteCount
+      - (stored?.byteCount ?? 0)
+    {
+      return nil
+    }
     let going = Set(cascade)
     let growths = writes.map { write in
       let later = going.contains(write.recordName) ? 0 : write.record?.countedByteCount ?? 0

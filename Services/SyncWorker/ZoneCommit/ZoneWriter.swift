@@ -20,12 +20,14 @@ package struct ZoneWriter {
   /// Stores `record` as the successor of `existing` (its row or tombstone, nil when there is none).
   /// - Parameter isRevived: the name stood for another record until now; for duplicates the record counts as new.
   /// - Returns: the stored row with its new sequence.
-  package func save(_ record: Record, replacing existing: StoredRecord?, isRevived: Bool = false) throws -> StoredRecord {
+  package func save(_ record: Record, replacing existing: StoredRecord?, isRevived: Bool = false) throws -> StoredRecord
+  {
     var record = record
     let earlier = existing.flatMap { $0.isDeleted ? nil : $0.record }
     if tracksDuplicates, earlier == nil { try commit.admit(record, to: zone) }
     if !record.versions.isEmpty, let existing { record.renewVersions(since: existing.record) }
-    let stored = try put(record, isDeleted: false, replacing: existing, references: commit.schema.references(of: record))
+    let stored = try put(
+      record, isDeleted: false, replacing: existing, references: commit.schema.references(of: record))
     if tracksDuplicates { commit.touch(from: isRevived ? nil : earlier, to: record, in: zone) }
     commit.fire(from: earlier, to: record, stored, in: zone, by: author)
     return stored
@@ -52,7 +54,9 @@ package struct ZoneWriter {
 
   /// Ends the share of a deleted root record.
   private func stopShare(of root: Record, modified: Stamp) throws {
-    guard root.recordType != ReservedName.shareRecordType, let share = try transaction.share(ofRoot: root.recordName, in: zone.key) else { return }
+    guard root.recordType != ReservedName.shareRecordType,
+      let share = try transaction.share(ofRoot: root.recordName, in: zone.key)
+    else { return }
     _ = try ShareWriter(writer: self).stop(share, stamp: modified)
   }
 
@@ -63,9 +67,12 @@ package struct ZoneWriter {
     return try put(buried, isDeleted: true, replacing: existing, references: buried.parentReference)
   }
 
-  private func put(_ record: Record, isDeleted: Bool, replacing existing: StoredRecord?, references: [OutgoingReference]) throws -> StoredRecord {
+  private func put(
+    _ record: Record, isDeleted: Bool, replacing existing: StoredRecord?, references: [OutgoingReference]
+  ) throws -> StoredRecord {
     let stored = StoredRecord(
-      record: record, isDeleted: isDeleted, sequence: try transaction.nextSequence(in: zone.databaseKey), origin: author.mirror,
+      record: record, isDeleted: isDeleted, sequence: try transaction.nextSequence(in: zone.databaseKey),
+      origin: author.mirror,
       sequenceOfOthers: existing.map { $0.origin == author.mirror ? $0.sequenceOfOthers : $0.sequence } ?? 0)
     try transaction.put(stored, in: zone.key, references: references, isNew: existing == nil)
     commit.note(stored, in: zone, isAuthors: isAuthors)
@@ -77,13 +84,17 @@ package struct ZoneWriter {
 
 extension Record {
   /// A tombstone's reference to its parent, which keeps its descendants in the hierarchy.
-  fileprivate var parentReference: [OutgoingReference] { parent.map { [OutgoingReference(field: ReservedName.parentReference, target: $0)] } ?? [] }
+  fileprivate var parentReference: [OutgoingReference] {
+    parent.map { [OutgoingReference(field: ReservedName.parentReference, target: $0)] } ?? []
+  }
 }
 
 /// The limit for a database's zones.
 package enum ZoneRoom {
   /// - Throws: `QUOTA_EXCEEDED` if the database has its full number of zones.
-  package static func check(in database: StoredDatabase, _ snapshot: any ShardSnapshot) throws { try check(besides: snapshot.liveZoneCount(in: database.key)) }
+  package static func check(in database: StoredDatabase, _ snapshot: any ShardSnapshot) throws {
+    try check(besides: snapshot.liveZoneCount(in: database.key))
+  }
 
   /// The same for a known number of live zones.
   package static func check(besides zoneCount: Int) throws(RecordError) {

@@ -8,8 +8,11 @@ extension Exporter {
   /// Restores an object that somebody else deleted, for an edit that wins by the entity's policy: the record, its links
   /// and the pointers to it. Every store imports them again, and the edit is applied on top.
   /// - Returns: nil if the deletion stands.
-  mutating func revived(_ change: HistoryChange, _ entity: EntityDescription, _ entry: OverlayEntry) throws -> OverlayEntry? {
-    guard let judge, judge.rules.deletePolicy(of: entity.name) == .editWins, entry.base?.isDeleted == true, let edit = judge.contested(entry.base),
+  mutating func revived(_ change: HistoryChange, _ entity: EntityDescription, _ entry: OverlayEntry) throws
+    -> OverlayEntry?
+  {
+    guard let judge, judge.rules.deletePolicy(of: entity.name) == .editWins, entry.base?.isDeleted == true,
+      let edit = judge.contested(entry.base),
       var record = try lastRecord(of: change.objectID, since: edit.base)
     else { return nil }
     try clearStalePointers(of: &record, entity)
@@ -20,7 +23,9 @@ extension Exporter {
     broughtBack.insert(change.objectID)
     // Noted, so that deleting a target later in this run clears the pointer.
     for case .field(let field) in entity.relationships.map(\.storage) {
-      if let target = record.fields.string(field) { overlay.notePointer(from: change.objectID, field: field, to: target) }
+      if let target = record.fields.string(field) {
+        overlay.notePointer(from: change.objectID, field: field, to: target)
+      }
     }
     let company = try overlay.source.company(ofDeleted: change.objectID)
     for link in company.links { try bringBack(link) }
@@ -46,13 +51,17 @@ extension Exporter {
   }
 
   private mutating func bringBack(_ link: Record) throws {
-    guard let parts = LinkRecord(link), try overlay.entry(parts.ends.first).record != nil, try overlay.entry(parts.ends.second).record != nil else { return }
+    guard let parts = LinkRecord(link), try overlay.entry(parts.ends.first).record != nil,
+      try overlay.entry(parts.ends.second).record != nil
+    else { return }
     var entry = try overlay.entry(link.recordName)
     guard entry.record == nil else { return }
     entry.record = link
     entry.isToldAgain = true
     overlay.set(entry, named: link.recordName)
-    for end in [parts.ends.first, parts.ends.second] { overlay.notePointer(from: link.recordName, field: ReservedName.linkRecordNames, to: end) }
+    for end in [parts.ends.first, parts.ends.second] {
+      overlay.notePointer(from: link.recordName, field: ReservedName.linkRecordNames, to: end)
+    }
   }
 
   private mutating func bringBack(_ pointer: RecordPointer, to target: String) throws {
@@ -76,19 +85,27 @@ extension Exporter {
   mutating func noteDeleted(_ change: HistoryChange, _ entry: OverlayEntry) throws {
     guard let judge, entry.base?.isDeleted == true, let edit = judge.contested(entry.base) else { return }
     let company = try overlay.source.company(ofDeleted: change.objectID)
-    var lost = try lastRecord(of: change.objectID, since: edit.base).map { try whole($0, with: change, company: company) } ?? [change]
+    var lost =
+      try lastRecord(of: change.objectID, since: edit.base).map { try whole($0, with: change, company: company) } ?? [
+        change
+      ]
     // One loss holds all edits of the object by this device.
-    if let earlier = judge.losses.last(where: { $0.objectID == change.objectID && $0.isOfEdit(by: stamp.deviceID) })?.lost.first {
+    if let earlier = judge.losses.last(where: { $0.objectID == change.objectID && $0.isOfEdit(by: stamp.deviceID) })?
+      .lost.first
+    {
       lost[0] = HeldChanges.compacted([earlier, change])[0]
       self.judge?.withdraw(change.objectID)
     }
-    self.judge?.note(ConflictLoss(kind: .lostObject, objectID: change.objectID, entity: change.entity, lost: lost, edit: judge.author))
+    self.judge?.note(
+      ConflictLoss(kind: .lostObject, objectID: change.objectID, entity: change.entity, lost: lost, edit: judge.author))
   }
 
   /// Decides about a deletion of an object that somebody else edited since.
   /// - Returns: true if the object stays; its device then imports it again.
   mutating func survives(_ change: HistoryChange, _ entity: EntityDescription) throws -> Bool {
-    guard let judge, let edit = judge.contested(try overlay.entry(change.objectID).base), let record = try overlay.entry(change.objectID).record else { return false }
+    guard let judge, let edit = judge.contested(try overlay.entry(change.objectID).base),
+      let record = try overlay.entry(change.objectID).record
+    else { return false }
     let past = RecordPast(try overlay.source.history(of: change.objectID, since: edit.base), isInsert: false)
     // Only attributes that another device set count, not pointers that the server cleared.
     let said = entity.mirroredAttributes.filter { attribute in
@@ -103,7 +120,9 @@ extension Exporter {
     let company = DeletedCompany(links: try links(of: change.objectID), pointers: try pointers(to: change.objectID))
     let lost = try whole(record, with: nil, company: company)
     self.judge?.note(
-      ConflictLoss(kind: .lostObject, objectID: change.objectID, entity: change.entity, lost: lost, edit: past.setter(of: said[0]) ?? judge.author))
+      ConflictLoss(
+        kind: .lostObject, objectID: change.objectID, entity: change.entity, lost: lost,
+        edit: past.setter(of: said[0]) ?? judge.author))
     return false
   }
 
@@ -114,7 +133,9 @@ extension Exporter {
   }
 
   private mutating func links(of objectID: String) throws -> [Record] {
-    try overlay.pointers(to: objectID).filter { $0.field == ReservedName.linkRecordNames }.compactMap { try overlay.entry($0.source).record }
+    try overlay.pointers(to: objectID).filter { $0.field == ReservedName.linkRecordNames }.compactMap {
+      try overlay.entry($0.source).record
+    }
   }
 
   private mutating func pointers(to objectID: String) throws -> [RecordPointer] {
@@ -123,24 +144,33 @@ extension Exporter {
 
   /// The changes that make an object again: an insert with all of its values, and updates of the objects that pointed
   /// to it.
-  private mutating func whole(_ record: Record, with edit: HistoryChange?, company: DeletedCompany) throws -> [HistoryChange] {
+  private mutating func whole(_ record: Record, with edit: HistoryChange?, company: DeletedCompany) throws
+    -> [HistoryChange]
+  {
     let deserializer = Deserializer(model)
-    guard let entity = deserializer.entity(of: record), let object = try? deserializer.object(entity, from: record) else {
+    guard let entity = deserializer.entity(of: record), let object = try? deserializer.object(entity, from: record)
+    else {
       // Dropped because a record that cannot be read cannot be made again: only the edit remains.
       return edit.map { [$0] } ?? []
     }
     var links: [String: [String]] = [:]
     for link in company.links {
       guard let parts = LinkRecord(link), let resolved = self.links.resolve(parts) else { continue }
-      for relationship in entity.mirroredLinks where relationship.link?.key(source: record.recordName, target: resolved.other(than: record.recordName)) == resolved.key {
+      for relationship in entity.mirroredLinks
+      where relationship.link?.key(source: record.recordName, target: resolved.other(than: record.recordName))
+        == resolved.key
+      {
         links[relationship.name, default: []].append(resolved.other(than: record.recordName))
       }
     }
     let relationships =
-      object.relationships.compactMap { named in named.value.map { NamedValue(name: named.name, value: RelationshipValue.toOne($0)) } }
+      object.relationships.compactMap { named in
+        named.value.map { NamedValue(name: named.name, value: RelationshipValue.toOne($0)) }
+      }
       + links.map { NamedValue(name: $0.key, value: RelationshipValue.toManyDelta(add: $0.value.sorted(), remove: [])) }
     let insert = HistoryChange(
-      changeType: .insert, entity: entity.name, objectID: record.recordName, attributes: object.attributes.filter { $0.value != .null },
+      changeType: .insert, entity: entity.name, objectID: record.recordName,
+      attributes: object.attributes.filter { $0.value != .null },
       relationships: relationships.sorted { $0.name < $1.name })
     let others = try company.pointers.compactMap { pointer -> HistoryChange? in
       guard let source = try overlay.entry(pointer.source).record, let owner = deserializer.entity(of: source),
@@ -152,7 +182,8 @@ extension Exporter {
     }
     guard let edit else { return [insert] + others }
     let edited = HistoryChange(
-      changeType: .insert, entity: insert.entity, objectID: insert.objectID, attributes: edit.attributes, relationships: edit.relationships)
+      changeType: .insert, entity: insert.entity, objectID: insert.objectID, attributes: edit.attributes,
+      relationships: edit.relationships)
     return [edited.adding(insert)] + others
   }
 }

@@ -37,13 +37,17 @@ public struct ConflictJudge {
   }
 
   /// The user, device and time of the current edit.
-  var author: Stamp { Stamp(timestamp: edit?.time ?? 0, userRecordName: stamp.userRecordName, deviceID: stamp.deviceID) }
+  var author: Stamp {
+    Stamp(timestamp: edit?.time ?? 0, userRecordName: stamp.userRecordName, deviceID: stamp.deviceID)
+  }
 }
 
 extension Exporter {
   /// Settles the attributes of an insert or update that `entry` has already.
   /// - Parameter before: the record before the change; nil if there was none.
-  mutating func settle(_ change: HistoryChange, of entity: EntityDescription, over before: Record?, in entry: inout OverlayEntry) throws {
+  mutating func settle(
+    _ change: HistoryChange, of entity: EntityDescription, over before: Record?, in entry: inout OverlayEntry
+  ) throws {
     guard let judge, let edit = judge.edit else { return }
     let policies = judge.rules.policies(of: entity.name)
     let contested = before == nil ? nil : judge.contested(entry.base)
@@ -55,13 +59,17 @@ extension Exporter {
     let arrivalPast = edit.base == 0 ? history.map { RecordPast($0, isInsert: true) } : past
     for named in change.attributes {
       let policy = policies?[named.name] ?? .arrival
-      guard policy != .arrival || contested != nil, let attribute = entity.attribute(named: named.name), attribute.isMirrored, var record = entry.record
+      guard policy != .arrival || contested != nil, let attribute = entity.attribute(named: named.name),
+        attribute.isMirrored, var record = entry.record
       else { continue }
       let past = policy == .arrival ? arrivalPast : past
       let contest = FieldContest(
-        policy: policy, range: attribute.type.range ?? 0...0, defaultNumber: attribute.defaultNumber, current: FieldContent(of: attribute, in: before),
-        sent: FieldContent(of: attribute, in: record), version: before?.version(of: attribute.fieldName), isSeen: contested == nil,
-        ancestor: past?.ancestor(of: attribute), setter: past?.setter(of: attribute), device: stamp.deviceID, time: edit.time)
+        policy: policy, range: attribute.type.range ?? 0...0, defaultNumber: attribute.defaultNumber,
+        current: FieldContent(of: attribute, in: before),
+        sent: FieldContent(of: attribute, in: record), version: before?.version(of: attribute.fieldName),
+        isSeen: contested == nil,
+        ancestor: past?.ancestor(of: attribute), setter: past?.setter(of: attribute), device: stamp.deviceID,
+        time: edit.time)
       // A value that this run wrote is no conflict.
       let isOwn = policy == .arrival && contest.current != FieldContent(of: attribute, in: entry.baseRecord)
       let verdict = isOwn ? FieldContest.Verdict(outcome: .sent) : contest.verdict { serializer.text(of: $0) }
@@ -72,11 +80,13 @@ extension Exporter {
   }
 
   private func past(of change: HistoryChange, since base: Int64) throws -> RecordPast {
-    RecordPast(try overlay.source.history(of: change.objectID, since: base), isInsert: change.changeType == .insert || base == 0)
+    RecordPast(
+      try overlay.source.history(of: change.objectID, since: base), isInsert: change.changeType == .insert || base == 0)
   }
 
   private func apply(
-    _ verdict: FieldContest.Verdict, _ contest: FieldContest, _ attribute: AttributeDescription, _ entity: EntityDescription, to record: inout Record,
+    _ verdict: FieldContest.Verdict, _ contest: FieldContest, _ attribute: AttributeDescription,
+    _ entity: EntityDescription, to record: inout Record,
     in entry: inout OverlayEntry
   ) throws {
     switch verdict.outcome {
@@ -86,7 +96,8 @@ extension Exporter {
       if contest.current != contest.sent { entry.isToldAgain = true }
     case .merged(let value):
       if value == contest.sent.value { break }
-      let merged = try value.map { try attribute.decoded($0, recordName: record.recordName, entity: entity.name) } ?? .null
+      let merged =
+        try value.map { try attribute.decoded($0, recordName: record.recordName, entity: entity.name) } ?? .null
       try serializer.write([NamedValue(name: attribute.name, value: merged)], of: entity, into: &record)
       entry.isToldAgain = true
     }
@@ -95,7 +106,8 @@ extension Exporter {
   }
 
   private mutating func note(
-    _ loss: FieldContest.Loss, _ contest: FieldContest, _ attribute: AttributeDescription, _ entity: EntityDescription, _ objectID: String
+    _ loss: FieldContest.Loss, _ contest: FieldContest, _ attribute: AttributeDescription, _ entity: EntityDescription,
+    _ objectID: String
   ) {
     guard let judge else { return }
     func update(_ content: FieldContent) -> HistoryChange {
@@ -106,24 +118,32 @@ extension Exporter {
     let isOfSent = loss != .ofCurrent
     self.judge?.note(
       ConflictLoss(
-        kind: loss == .undecided ? .undecided : .lostValue, objectID: objectID, entity: entity.name, lost: [update(isOfSent ? contest.sent : contest.current)],
+        kind: loss == .undecided ? .undecided : .lostValue, objectID: objectID, entity: entity.name,
+        lost: [update(isOfSent ? contest.sent : contest.current)],
         kept: update(isOfSent ? contest.current : contest.sent), ancestor: contest.ancestor.map { update($0.content) },
         edit: isOfSent ? judge.author : contest.setter ?? Stamp(timestamp: 0, userRecordName: "")))
   }
 
   /// Notes the loss where an edit sets a to-one relationship that another device set unseen: the last arrival wins.
-  mutating func noteOverwritten(_ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription, by target: String?) throws {
-    guard let judge, let edit = judge.edit, let entry = overlay.known(change.objectID), judge.contested(entry.base) != nil else { return }
+  mutating func noteOverwritten(
+    _ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription,
+    by target: String?
+  ) throws {
+    guard let judge, let edit = judge.edit, let entry = overlay.known(change.objectID),
+      judge.contested(entry.base) != nil
+    else { return }
     let current = entry.record?.fields.string(field)
     guard current != target, current == entry.baseRecord?.fields.string(field) else { return }
     let past = try past(of: change, since: edit.base)
-    guard case .known(let ancestor) = past.pointer(field), ancestor != current, let setter = past.setter(where: { $0?.fields.string(field) }),
+    guard case .known(let ancestor) = past.pointer(field), ancestor != current,
+      let setter = past.setter(where: { $0?.fields.string(field) }),
       setter.deviceID != stamp.deviceID
     else { return }
     func update(_ value: String?) -> HistoryChange { change.only(relationship.name, .toOne(value)) }
     self.judge?.note(
       ConflictLoss(
-        kind: .lostValue, objectID: change.objectID, entity: entity.name, lost: [update(current)], kept: update(target), ancestor: update(ancestor), edit: setter))
+        kind: .lostValue, objectID: change.objectID, entity: entity.name, lost: [update(current)], kept: update(target),
+        ancestor: update(ancestor), edit: setter))
   }
 }
 
@@ -198,7 +218,9 @@ extension AttributeDescription {
     }
   }
 
-  fileprivate func decoded(_ value: FieldValue, recordName: String, entity: String) throws(MirroringProblem) -> AttributeValue {
+  fileprivate func decoded(_ value: FieldValue, recordName: String, entity: String) throws(MirroringProblem)
+    -> AttributeValue
+  {
     do {
       return try decode(value, entity: entity)
     } catch {

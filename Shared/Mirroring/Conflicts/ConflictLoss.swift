@@ -53,7 +53,8 @@ public struct ConflictLoss: Hashable, Sendable {
   public let edit: Stamp
 
   public init(
-    kind: ConflictKind, objectID: String, entity: String, lost: [HistoryChange], kept: HistoryChange? = nil, ancestor: HistoryChange? = nil, edit: Stamp
+    kind: ConflictKind, objectID: String, entity: String, lost: [HistoryChange], kept: HistoryChange? = nil,
+    ancestor: HistoryChange? = nil, edit: Stamp
   ) {
     self.kind = kind
     self.objectID = objectID
@@ -81,14 +82,19 @@ public struct ConflictLoss: Hashable, Sendable {
   /// - Parameters:
   ///   - content: a value of the property `content`.
   ///   - user, device: the author of the lost edit.
-  public init(kind: ConflictKind, objectID: String, entity: String, content: HistoryTransaction, user: String, device: String) {
+  public init(
+    kind: ConflictKind, objectID: String, entity: String, content: HistoryTransaction, user: String, device: String
+  ) {
     let names = content.transactionID.split(separator: " ")
     let lostCount = max(content.changes.count - names.count, 0)
     func change(_ name: String) -> HistoryChange? {
-      names.firstIndex { $0 == name }.flatMap { content.changes.indices.contains(lostCount + $0) ? content.changes[lostCount + $0] : nil }
+      names.firstIndex { $0 == name }.flatMap {
+        content.changes.indices.contains(lostCount + $0) ? content.changes[lostCount + $0] : nil
+      }
     }
     self.init(
-      kind: kind, objectID: objectID, entity: entity, lost: Array(content.changes.prefix(lostCount)), kept: change("kept"), ancestor: change("ancestor"),
+      kind: kind, objectID: objectID, entity: entity, lost: Array(content.changes.prefix(lostCount)),
+      kept: change("kept"), ancestor: change("ancestor"),
       edit: Stamp(timestamp: content.timestamp, userRecordName: user, deviceID: device))
   }
 

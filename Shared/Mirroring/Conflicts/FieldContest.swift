@@ -117,7 +117,10 @@ extension FieldContest {
     if keepsSent, wins, !edits.isEmpty, edits[0].sent == nil { edits[0].sent = current.value ?? nothing }
     edits.removeAll { $0.device == own.device }
     edits.insert(own, at: wins || edits.isEmpty ? 0 : 1)
-    if edits.count > Self.deviceLimit, let oldest = edits.indices.dropFirst().min(by: { edits[$0].precedes(edits[$1]) }) { edits.remove(at: oldest) }
+    if edits.count > Self.deviceLimit, let oldest = edits.indices.dropFirst().min(by: { edits[$0].precedes(edits[$1]) })
+    {
+      edits.remove(at: oldest)
+    }
     return FieldVersion(field: version?.field ?? "", edits: edits, elements: version?.elements ?? [])
   }
 
@@ -129,15 +132,18 @@ extension FieldContest {
   private func latest() -> Verdict {
     let own = own()
     guard isContested else { return Verdict(outcome: .sent, version: version(with: own, wins: true)) }
-    let winner = version?.edits.first ?? FieldVersion.Edit(device: setter?.deviceID ?? "", time: setter?.timestamp ?? .min)
+    let winner =
+      version?.edits.first ?? FieldVersion.Edit(device: setter?.deviceID ?? "", time: setter?.timestamp ?? .min)
     let wins = winner.precedes(own)
     return Verdict(
-      outcome: wins ? .sent : .current, version: version(with: own, wins: wins), loss: isChanged ? wins ? .ofCurrent : .ofSent : nil)
+      outcome: wins ? .sent : .current, version: version(with: own, wins: wins),
+      loss: isChanged ? wins ? .ofCurrent : .ofSent : nil)
   }
 
   private func undecided() -> Verdict {
     let wins = !isContested || !isChanged
-    return Verdict(outcome: wins ? .sent : .current, version: version(with: own(), wins: wins), loss: wins ? nil : .undecided)
+    return Verdict(
+      outcome: wins ? .sent : .current, version: version(with: own(), wins: wins), loss: wins ? nil : .undecided)
   }
 
   // MARK: max, min
@@ -162,14 +168,16 @@ extension FieldContest {
 
   private func counted() -> Verdict {
     guard case .value(let before) = view else {
-      return Verdict(outcome: .sent, version: version(with: own(), wins: true, keepsSent: true), loss: isChanged ? .ofCurrent : nil)
+      return Verdict(
+        outcome: .sent, version: version(with: own(), wins: true, keepsSent: true), loss: isChanged ? .ofCurrent : nil)
     }
     let said = number(sent.value)
     let sum = Int128(number(current.value)) + Int128(said) - Int128(number(before))
     // A counter stays within the range of its type.
     let result = Int64(min(max(sum, Int128(range.lowerBound)), Int128(range.upperBound)))
     if result == said { return Verdict(outcome: .sent, version: version(with: own(), wins: true, keepsSent: true)) }
-    return Verdict(outcome: .merged(.int64(result)), version: version(with: own(sent: .int64(said)), wins: true, keepsSent: true))
+    return Verdict(
+      outcome: .merged(.int64(result)), version: version(with: own(sent: .int64(said)), wins: true, keepsSent: true))
   }
 
   private func number(_ value: FieldValue?) -> Int64 {
@@ -183,7 +191,9 @@ extension FieldContest {
       guard let value else { return [] }
       return text(value).flatMap(SetText.elements)
     }
-    guard let wanted = set(sent.value), let present = set(current.value) else { return Verdict(outcome: .sent, loss: isContested && isChanged ? .ofCurrent : nil) }
+    guard let wanted = set(sent.value), let present = set(current.value) else {
+      return Verdict(outcome: .sent, loss: isContested && isChanged ? .ofCurrent : nil)
+    }
     let before: Set<String>
     if case .value(let value) = view { before = set(value) ?? [] } else { before = present.intersection(wanted) }
     var elements = Dictionary((version?.elements ?? []).map { ($0.text, $0) }, uniquingKeysWith: { first, _ in first })
@@ -192,11 +202,14 @@ extension FieldContest {
     for element in before.symmetricDifference(wanted) {
       if let known = elements[element], !known.edit.precedes(own) { continue }
       let isPresent = wanted.contains(element)
-      elements[element] = FieldVersion.Element(text: element, edit: FieldVersion.Edit(device: own.device, time: own.time), isPresent: isPresent)
+      elements[element] = FieldVersion.Element(
+        text: element, edit: FieldVersion.Edit(device: own.device, time: own.time), isPresent: isPresent)
       if isPresent { result.insert(element) } else { result.remove(element) }
     }
     let said = FieldValue.string(SetText.text(of: wanted))
-    var version = version(with: result == wanted ? own : FieldVersion.Edit(device: own.device, time: own.time, sent: said), wins: true, keepsSent: true)
+    var version = version(
+      with: result == wanted ? own : FieldVersion.Edit(device: own.device, time: own.time, sent: said), wins: true,
+      keepsSent: true)
     version.elements = SetText.bounded(elements.values)
     if result.isEmpty, sent.value == nil { return Verdict(outcome: .sent, version: version) }
     return Verdict(outcome: .merged(.string(SetText.text(of: result))), version: version)
@@ -222,7 +235,9 @@ enum SetText {
   /// Each element as JSON text; nil if the text is not an array.
   static func elements(_ text: String) -> Set<String>? {
     // Dropped because nil says it: callers do not merge text that is no set.
-    guard let json = try? JSONValue(parsing: Array(text.utf8), maximumDepth: depth), json.kind == .array else { return nil }
+    guard let json = try? JSONValue(parsing: Array(text.utf8), maximumDepth: depth), json.kind == .array else {
+      return nil
+    }
     return Set(
       json.elements.map { element in
         var writer = JSONWriter()

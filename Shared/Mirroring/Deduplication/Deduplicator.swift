@@ -18,9 +18,13 @@ public struct Deduplicator {
   /// - Parameters:
   ///   - stamp: the time of the merge, and the user in whose name it happens.
   ///   - makeRecordName: makes an upper-case UUID for every link record.
-  public init(model: ModelIndex, links: LinkResolver, source: any RecordSource, stamp: Stamp, makeRecordName: @escaping () -> String) {
+  public init(
+    model: ModelIndex, links: LinkResolver, source: any RecordSource, stamp: Stamp,
+    makeRecordName: @escaping () -> String
+  ) {
     exporter = Exporter(
-      model: model, links: links, source: source, serializer: Serializer(contents: NoContents()), stamp: stamp, makeRecordName: makeRecordName)
+      model: model, links: links, source: source, serializer: Serializer(contents: NoContents()), stamp: stamp,
+      makeRecordName: makeRecordName)
   }
 
   /// True if a name survives against another: the lower UUID does, regardless of case, so that every peer decides
@@ -35,7 +39,8 @@ public struct Deduplicator {
   ///   pointer to another.
   public mutating func merge(_ loser: String, into survivor: String, of group: Set<String>) throws {
     guard let record = try exporter.overlay.entry(loser).record,
-      let entity = exporter.model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
+      let entity = exporter.model.entity(
+        recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
     else { return }
     for relationship in entity.mirroredToOnes {
       guard case .field(let field) = relationship.storage, let target = record.fields.string(field) else { continue }
@@ -47,7 +52,8 @@ public struct Deduplicator {
   }
 
   private mutating func hand(
-    _ relationship: RelationshipDescription, field: String, target: String, from loser: String, to survivor: String, of group: Set<String>
+    _ relationship: RelationshipDescription, field: String, target: String, from loser: String, to survivor: String,
+    of group: Set<String>
   ) throws {
     guard let kept = try exporter.overlay.entry(survivor).record else { return }
     let isFree = kept.fields.string(field) == nil && !group.contains(target)
@@ -70,10 +76,14 @@ public struct Deduplicator {
     guard let field = record.fields[pointer.field], field.value.points(to: loser) else { return }
     let isAlive = try exporter.overlay.entry(survivor).record != nil
     guard isAlive, pointer.source != survivor, pointer.source != loser else {
-      return try set(pointer.field, of: pointer.source, to: field.value.pointing(nowhereInsteadOf: loser).map { Field($0, isEncrypted: field.isEncrypted) })
+      return try set(
+        pointer.field, of: pointer.source,
+        to: field.value.pointing(nowhereInsteadOf: loser).map { Field($0, isEncrypted: field.isEncrypted) })
     }
     let moved = Field(field.value.pointing(to: survivor, insteadOf: loser), isEncrypted: field.isEncrypted)
-    guard let back = oneToOneInverse(of: pointer.field, record) else { return try set(pointer.field, of: pointer.source, to: moved) }
+    guard let back = oneToOneInverse(of: pointer.field, record) else {
+      return try set(pointer.field, of: pointer.source, to: moved)
+    }
     let partner = try exporter.overlay.entry(survivor).record?.fields.string(back)
     if let partner, partner != pointer.source {
       try set(pointer.field, of: pointer.source, to: nil)
@@ -81,14 +91,18 @@ public struct Deduplicator {
       try set(pointer.field, of: pointer.source, to: moved)
       try set(back, of: survivor, to: Field(.string(pointer.source)))
     }
-    if try exporter.overlay.entry(loser).record?.fields.string(back) == pointer.source { try set(back, of: loser, to: nil) }
+    if try exporter.overlay.entry(loser).record?.fields.string(back) == pointer.source {
+      try set(back, of: loser, to: nil)
+    }
   }
 
   /// The field with which the target of a one-to-one relationship points back; nil for other relationships.
   private func oneToOneInverse(of field: String, _ record: Record) -> String? {
-    let entity = exporter.model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
+    let entity = exporter.model.entity(
+      recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
     guard field.hasPrefix(ReservedName.fieldPrefix),
-      let inverse = entity?.relationship(named: String(field.dropFirst(ReservedName.fieldPrefix.count)))?.inverse, !inverse.isToMany
+      let inverse = entity?.relationship(named: String(field.dropFirst(ReservedName.fieldPrefix.count)))?.inverse,
+      !inverse.isToMany
     else { return nil }
     return ReservedName.fieldPrefix + inverse.name
   }
@@ -109,7 +123,9 @@ public struct Deduplicator {
       var fields = record.fields
       let ends = parts.ends.first == loser ? (survivor, other) : (other, survivor)
       fields[ReservedName.linkRecordNames] = Field(.string("\(ends.0)\(ReservedName.linkSeparator)\(ends.1)"))
-      if isWanted, try !isLinked(as: fields, ends) { exporter.makeLink(with: fields, between: LinkRecord.Pair(first: ends.0, second: ends.1)) }
+      if isWanted, try !isLinked(as: fields, ends) {
+        exporter.makeLink(with: fields, between: LinkRecord.Pair(first: ends.0, second: ends.1))
+      }
     } else {
       return
     }
@@ -117,16 +133,20 @@ public struct Deduplicator {
   }
 
   private mutating func isLinked(as fields: Fields, _ ends: (String, String)) throws -> Bool {
-    try exporter.overlay.linkCandidates(ends.0, ends.1).contains { try exporter.overlay.entry($0).record?.fields == fields }
+    try exporter.overlay.linkCandidates(ends.0, ends.1).contains {
+      try exporter.overlay.entry($0).record?.fields == fields
+    }
   }
 
   /// Applies an edit of a duplicate that came after the merge to the survivor. It overwrites edits that the survivor
   /// got meanwhile.
   public mutating func carry(from earlier: Record, to later: Record, into survivor: String) throws {
     guard try exporter.overlay.entry(survivor).record != nil else { return }
-    let entity = exporter.model.entity(recordType: later.recordType, entityName: later.fields.string(ReservedName.entityName))
+    let entity = exporter.model.entity(
+      recordType: later.recordType, entityName: later.fields.string(ReservedName.entityName))
     let pointers = Set(entity?.mirroredToOnes.map { ReservedName.fieldPrefix + $0.name } ?? [])
-    for name in Exporter.changedKeys(from: earlier, to: later) where name != ReservedName.entityName && name != ReservedName.fieldPrefix + Self.dateAttribute {
+    for name in Exporter.changedKeys(from: earlier, to: later)
+    where name != ReservedName.entityName && name != ReservedName.fieldPrefix + Self.dateAttribute {
       try set(name, of: survivor, to: later.fields[name])
       if pointers.contains(name) { try set(name, of: later.recordName, to: nil) }
     }
@@ -149,7 +169,9 @@ public struct Deduplicator {
   }
 
   /// The writes that lead from the stored zone to the present state.
-  public mutating func plan() -> [PlannedWrite] { exporter.plan().writes.map { PlannedWrite(item: $0.item, isServersOwn: true) } }
+  public mutating func plan() -> [PlannedWrite] {
+    exporter.plan().writes.map { PlannedWrite(item: $0.item, isServersOwn: true) }
+  }
 }
 
 /// The deduplicator neither reads nor writes attributes.
@@ -177,13 +199,16 @@ extension FieldValue {
     case .reference(var reference) where points(to: other):
       reference.recordName = name
       return .reference(reference)
-    case .list(let element, let values): return .list(element: element, values.map { $0.pointing(to: name, insteadOf: other) })
+    case .list(let element, let values):
+      return .list(element: element, values.map { $0.pointing(to: name, insteadOf: other) })
     default: return self
     }
   }
 
   fileprivate func pointing(nowhereInsteadOf name: String) -> FieldValue? {
-    if case .list(let element, let values) = self { return .list(element: element, values.filter { !$0.points(to: name) }) }
+    if case .list(let element, let values) = self {
+      return .list(element: element, values.filter { !$0.points(to: name) })
+    }
     return points(to: name) ? nil : self
   }
 }

@@ -43,7 +43,9 @@ public struct ExportPlan: Hashable, Sendable {
   /// The losses that the writes cause, in the order in which they were found.
   public let losses: [ConflictLoss]
 
-  public init(writes: [PlannedWrite], leftOut: [LeftOutChange] = [], withdrawn: [Record] = [], losses: [ConflictLoss] = []) {
+  public init(
+    writes: [PlannedWrite], leftOut: [LeftOutChange] = [], withdrawn: [Record] = [], losses: [ConflictLoss] = []
+  ) {
     self.losses = losses
     self.writes = writes
     self.leftOut = leftOut

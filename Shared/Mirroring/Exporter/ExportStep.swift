@@ -58,13 +58,17 @@ public struct ExportSteps: Sendable {
     var steps: [ExportStep] = []
     steps.reserveCapacity(transaction.changes.count)
     for (index, change) in transaction.changes.enumerated() {
-      let byteCount = change.attributes.reduce(change.objectID.utf8.count) { $0 + $1.name.utf8.count + $1.value.byteCount }
+      let byteCount = change.attributes.reduce(change.objectID.utf8.count) {
+        $0 + $1.name.utf8.count + $1.value.byteCount
+      }
       steps.append(ExportStep(change: index, work: .object, itemCount: 1, byteCount: byteCount))
     }
     for (index, change) in transaction.changes.enumerated() where change.changeType != .delete {
       for (place, relationship) in change.relationships.enumerated() {
         func add(_ part: ExportStep.Part, _ count: Int) {
-          steps.append(ExportStep(change: index, work: .relationship(place, part), itemCount: count, byteCount: count * Self.linkByteCount))
+          steps.append(
+            ExportStep(
+              change: index, work: .relationship(place, part), itemCount: count, byteCount: count * Self.linkByteCount))
         }
         func add(_ part: (Range<Int>) -> ExportStep.Part, upTo count: Int) {
           for start in stride(from: 0, to: count, by: Self.memberCount) {
@@ -121,7 +125,8 @@ extension ExportStep {
     case (.removals, _): return nil
     case (.adding(let range), .toMany(let targets)): return .toManyDelta(add: Array(targets[range]), remove: [])
     case (.adding(let range), .toManyDelta(let added, _)): return .toManyDelta(add: Array(added[range]), remove: [])
-    case (.removing(let range), .toManyDelta(_, let removed)): return .toManyDelta(add: [], remove: Array(removed[range]))
+    case (.removing(let range), .toManyDelta(_, let removed)):
+      return .toManyDelta(add: [], remove: Array(removed[range]))
     default: return relationship
     }
   }

@@ -6,7 +6,8 @@ import Records
 
 extension Exporter {
   mutating func setLinks(
-    _ relationship: RelationshipDescription, _ link: LinkDescription, of change: HistoryChange, entity: EntityDescription, to value: RelationshipValue
+    _ relationship: RelationshipDescription, _ link: LinkDescription, of change: HistoryChange,
+    entity: EntityDescription, to value: RelationshipValue
   ) throws {
     let owner = change.objectID
     let (added, removed): ([String], [String])
@@ -16,16 +17,20 @@ extension Exporter {
       (added, removed) = (targets, try linkedObjects(of: owner, link).filter { !kept.contains($0) })
     case .toManyDelta(let add, let remove): (added, removed) = (add, remove)
     case .toOne:
-      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, but the value is not a set")
+      return leaveOut(
+        relationship.name, value, of: change,
+        "\(entity.name).\(relationship.name) is a to-many relationship, but the value is not a set")
     }
     for target in removed { try removeLink(link, owner, target) }
     for target in added {
       switch try self.target(target, of: relationship) {
       // An end that is unknown may still arrive; clients hold such a link until it does (T-O02).
       case .alive, .unknown: try addLink(link, owner, target)
-      case .inZone(let zoneName): leaveOut(relationship, .toManyDelta(add: [target], remove: []), of: change, across: zoneName)
+      case .inZone(let zoneName):
+        leaveOut(relationship, .toManyDelta(add: [target], remove: []), of: change, across: zoneName)
       // Its device learns that the object is linked with nothing (T-O05): the other may come back without the link.
-      case .gone: if !passing.contains(target) { withdrawn.append(linkRecord(link, owner, target, named: makeRecordName())) }
+      case .gone:
+        if !passing.contains(target) { withdrawn.append(linkRecord(link, owner, target, named: makeRecordName())) }
       case .wrongEntity:
         leaveOut(
           relationship.name, .toManyDelta(add: [target], remove: []), of: change,
@@ -53,9 +58,11 @@ extension Exporter {
   }
 
   /// - Returns: the name of the record that was made.
-  @discardableResult mutating func makeLink(_ link: LinkDescription, _ owner: String, _ target: String) throws -> String {
+  @discardableResult mutating func makeLink(_ link: LinkDescription, _ owner: String, _ target: String) throws -> String
+  {
     makeLink(
-      with: LinkRecord.fields(of: link, source: owner, target: target), between: LinkRecord.Pair(first: owner, second: target),
+      with: LinkRecord.fields(of: link, source: owner, target: target),
+      between: LinkRecord.Pair(first: owner, second: target),
       isToldAgain: try standIns.contains(owner) || standIns.contains(target) || mayLack(owner, or: target))
   }
 
@@ -68,17 +75,24 @@ extension Exporter {
     return try overlay.with(objectID) { judge.contested($0.base) != nil }
   }
 
-  private mutating func mayLack(_ owner: String, or target: String) throws -> Bool { try mayLack(owner) || mayLack(target) }
+  private mutating func mayLack(_ owner: String, or target: String) throws -> Bool {
+    try mayLack(owner) || mayLack(target)
+  }
 
   /// - Parameter ends: the two objects that the fields name, in either order.
-  @discardableResult mutating func makeLink(with fields: Fields, between ends: LinkRecord.Pair, isToldAgain: Bool = false) -> String {
+  @discardableResult mutating func makeLink(
+    with fields: Fields, between ends: LinkRecord.Pair, isToldAgain: Bool = false
+  ) -> String {
     let name = makeRecordName()
-    let record = Record(recordName: name, recordType: ReservedName.linkRecordType, fields: fields, created: stamp, modified: stamp)
+    let record = Record(
+      recordName: name, recordType: ReservedName.linkRecordType, fields: fields, created: stamp, modified: stamp)
     var entry = OverlayEntry(base: nil)
     entry.isToldAgain = isToldAgain
     entry.record = record
     overlay.set(entry, named: name)
-    for end in [ends.first, ends.second] { overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: end) }
+    for end in [ends.first, ends.second] {
+      overlay.notePointer(from: name, field: ReservedName.linkRecordNames, to: end)
+    }
     return name
   }
 
@@ -92,12 +106,15 @@ extension Exporter {
 
   private mutating func removeLink(_ link: LinkDescription, _ owner: String, _ target: String) throws {
     let key = link.key(source: owner, target: target)
-    for name in try linkRecords(key, owner, target) { try remove(name, isServersOwn: standIns.contains(owner) || standIns.contains(target)) }
+    for name in try linkRecords(key, owner, target) {
+      try remove(name, isServersOwn: standIns.contains(owner) || standIns.contains(target))
+    }
   }
 
   private func linkRecord(_ link: LinkDescription, _ owner: String, _ target: String, named name: String) -> Record {
     Record(
-      recordName: name, recordType: ReservedName.linkRecordType, fields: LinkRecord.fields(of: link, source: owner, target: target),
+      recordName: name, recordType: ReservedName.linkRecordType,
+      fields: LinkRecord.fields(of: link, source: owner, target: target),
       created: stamp, modified: stamp)
   }
 
@@ -106,7 +123,9 @@ extension Exporter {
     if let known = pairs[key] { return known }
     var found: [String] = []
     for name in try overlay.linkCandidates(owner, target) {
-      guard let record = try overlay.entry(name).record, let parts = LinkRecord(record), links.resolve(parts)?.key == key else { continue }
+      guard let record = try overlay.entry(name).record, let parts = LinkRecord(record),
+        links.resolve(parts)?.key == key
+      else { continue }
       found.append(name)
     }
     found.sort()
@@ -122,7 +141,8 @@ extension Exporter {
   mutating func linkedObjects(of owner: String, _ link: LinkDescription) throws -> [String] {
     var objects: [String] = []
     for name in try linkPointers(to: owner) {
-      guard let record = try overlay.entry(name).record, let parts = LinkRecord(record), let pair = links.resolve(parts) else { continue }
+      guard let record = try overlay.entry(name).record, let parts = LinkRecord(record), let pair = links.resolve(parts)
+      else { continue }
       let other = pair.other(than: owner)
       guard link.key(source: owner, target: other) == pair.key else { continue }
       // Noted here, so that removing the link needs no second search.
@@ -136,7 +156,9 @@ extension Exporter {
   /// imports links it removed again.
   mutating func revertLinks(_ link: LinkDescription, of owner: String, to value: RelationshipValue) throws {
     let present = Set(try linkedObjects(of: owner, link))
-    for target in value.added where !present.contains(target) { withdrawn.append(linkRecord(link, owner, target, named: makeRecordName())) }
+    for target in value.added where !present.contains(target) {
+      withdrawn.append(linkRecord(link, owner, target, named: makeRecordName()))
+    }
     let kept = Set(value.added)
     let isWhole = if case .toMany = value { true } else { false }
     for target in isWhole ? present.subtracting(kept).sorted() : value.removed {

@@ -40,7 +40,9 @@ extension Exporter {
       try tellAgain(target)
       if relationship.isToMany { continue }
       // One-to-one: the object that has the target lost it in the store.
-      for partner in try sources(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target) { try tellAgain(partner) }
+      for partner in try sources(named: relationship.name, declaredBy: relationship.declaringEntityName, to: target) {
+        try tellAgain(partner)
+      }
     }
   }
 
@@ -49,15 +51,20 @@ extension Exporter {
   mutating func revert(_ change: HistoryChange) throws {
     guard let entity = model.entity(named: change.entity) else { return }
     if try overlay.entry(change.objectID).record == nil {
-      guard change.changeType != .delete, !withdrawn.contains(where: { $0.recordName == change.objectID }) else { return }
+      guard change.changeType != .delete, !withdrawn.contains(where: { $0.recordName == change.objectID }) else {
+        return
+      }
       withdrawn.append(
         Record(
-          recordName: change.objectID, recordType: entity.recordType, fields: [ReservedName.entityName: .string(entity.name)], created: stamp, modified: stamp))
+          recordName: change.objectID, recordType: entity.recordType,
+          fields: [ReservedName.entityName: .string(entity.name)], created: stamp, modified: stamp))
     } else {
       try tellAgain(change.objectID)
     }
     if change.changeType == .delete {
-      for pointer in try overlay.pointers(to: change.objectID) where pointer.source != change.objectID { try tellAgain(pointer.source) }
+      for pointer in try overlay.pointers(to: change.objectID) where pointer.source != change.objectID {
+        try tellAgain(pointer.source)
+      }
     }
     for named in change.relationships {
       guard let relationship = entity.relationship(named: named.name) else { continue }

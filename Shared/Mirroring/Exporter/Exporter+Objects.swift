@@ -38,7 +38,9 @@ extension Exporter {
     _ change: HistoryChange, of entity: EntityDescription, over record: consuming Record, _ serializer: Serializer
   ) throws -> Record {
     // The record keeps the name of an entity that only a later model knows.
-    if record.fields[ReservedName.entityName] == nil { record.fields[ReservedName.entityName] = Field(.string(entity.name)) }
+    if record.fields[ReservedName.entityName] == nil {
+      record.fields[ReservedName.entityName] = Field(.string(entity.name))
+    }
     try serializer.write(change.attributes, of: entity, into: &record)
     return record
   }
@@ -48,13 +50,15 @@ extension Exporter {
   private static func rounds(_ change: HistoryChange, of entity: EntityDescription) -> Bool {
     change.attributes.contains { named in
       guard case .decimal(let text) = named.value, let number = DecimalText.double(text) else { return false }
-      guard let attribute = entity.attribute(named: named.name), attribute.isMirrored, attribute.exactFieldName == nil else { return false }
+      guard let attribute = entity.attribute(named: named.name), attribute.isMirrored, attribute.exactFieldName == nil
+      else { return false }
       return DecimalText.exact(text) != DecimalText.exact(DecimalText.text(number))
     }
   }
 
   private func newRecord(of entity: EntityDescription, _ change: HistoryChange) -> Record {
-    var record = Record(recordName: change.objectID, recordType: entity.recordType, fields: Fields(), created: stamp, modified: stamp)
+    var record = Record(
+      recordName: change.objectID, recordType: entity.recordType, fields: Fields(), created: stamp, modified: stamp)
     record.fields.reserveCapacity(1 + change.attributes.count + change.relationships.count)
     return record
   }
@@ -67,7 +71,8 @@ extension Exporter {
       if judge != nil { try noteDeleted(change, entry) }
       let reason = entry.isGone ? "the object was deleted; an edit does not bring it back" : "there is no such object"
       throw MirroringProblem(
-        recordName: change.objectID, entity: change.entity, code: .notFound, reason: reason, cause: entry.isGone ? .deleted : .missing)
+        recordName: change.objectID, entity: change.entity, code: .notFound, reason: reason,
+        cause: entry.isGone ? .deleted : .missing)
     }
     try Self.check(record, is: entity, change, model)
     let before = record
@@ -84,7 +89,9 @@ extension Exporter {
   /// be merging duplicates by itself.
   mutating func delete(_ change: HistoryChange) throws {
     let entity = try entity(of: change)
-    if let redirect = try redirect(of: change.objectID), importedAt < redirect.since, try overlay.entry(redirect.survivor).record != nil {
+    if let redirect = try redirect(of: change.objectID), importedAt < redirect.since,
+      try overlay.entry(redirect.survivor).record != nil
+    {
       standIns.insert(redirect.survivor)
       try deleteObject(redirect.survivor, isServersOwn: true)
     }
@@ -138,7 +145,8 @@ extension Exporter {
   private func entity(of change: HistoryChange) throws(MirroringProblem) -> EntityDescription {
     if let entity = model.entity(named: change.entity) { return entity }
     throw MirroringProblem(
-      recordName: change.objectID, entity: change.entity, code: .badRequest, reason: "the store's model has no entity \(change.entity)")
+      recordName: change.objectID, entity: change.entity, code: .badRequest,
+      reason: "the store's model has no entity \(change.entity)")
   }
 
   /// Refuses a change whose name belongs to an object of another entity: names are unique over all entities. An edit or
@@ -146,8 +154,12 @@ extension Exporter {
   private static func check(
     _ record: Record, is entity: EntityDescription, _ change: HistoryChange, _ model: ModelIndex
   ) throws(MirroringProblem) {
-    guard record.recordType == entity.recordType else { throw conflict(change, "the name belongs to a record of type \(record.recordType)") }
-    guard let name = record.fields.string(ReservedName.entityName), name != entity.name, let stored = model.entity(named: name) else { return }
+    guard record.recordType == entity.recordType else {
+      throw conflict(change, "the name belongs to a record of type \(record.recordType)")
+    }
+    guard let name = record.fields.string(ReservedName.entityName), name != entity.name,
+      let stored = model.entity(named: name)
+    else { return }
     if change.changeType != .insert, stored.isKind(of: entity) { return }
     throw conflict(change, "the name belongs to an object of entity \(name)")
   }

@@ -9,11 +9,13 @@ extension Exporter {
   /// A store that changed a duplicate has not changed the survivor, so it imports everything that was replaced. Objects
   /// that the transaction itself inserts keep their names.
   /// - Parameter places: the indexes of the changes that matter; nil means all.
-  mutating func redirected(_ transaction: HistoryTransaction, only places: Set<Int>? = nil) throws -> HistoryTransaction {
+  mutating func redirected(_ transaction: HistoryTransaction, only places: Set<Int>? = nil) throws -> HistoryTransaction
+  {
     guard overlay.hasRedirects else { return transaction }
     var transaction = transaction
     let inserted = Set(transaction.changes.filter { $0.changeType == .insert }.map(\.objectID))
-    for (index, change) in transaction.changes.enumerated() where change.changeType != .delete && places?.contains(index) ?? true {
+    for (index, change) in transaction.changes.enumerated()
+    where change.changeType != .delete && places?.contains(index) ?? true {
       transaction.changes[index] = try redirected(change, keeping: inserted)
     }
     return transaction
@@ -35,7 +37,8 @@ extension Exporter {
     if !isReplaced { return change }
     toldAgain += [change.objectID, owner ?? change.objectID]
     return HistoryChange(
-      changeType: change.changeType, entity: change.entity, objectID: owner ?? change.objectID, attributes: change.attributes, relationships: relationships,
+      changeType: change.changeType, entity: change.entity, objectID: owner ?? change.objectID,
+      attributes: change.attributes, relationships: relationships,
       tombstone: change.tombstone)
   }
 

@@ -18,7 +18,9 @@ extension Exporter {
       case (.link(let link), let value):
         try setLinks(relationship, link, of: change, entity: entity, to: value)
       case (.field, _):
-        leaveOut(named.name, named.value, of: change, "\(change.entity).\(named.name) is a to-one relationship, but the value is a set")
+        leaveOut(
+          named.name, named.value, of: change,
+          "\(change.entity).\(named.name) is a to-one relationship, but the value is a set")
       case (.none, _): break
       }
     }
@@ -51,15 +53,19 @@ extension Exporter {
 
   /// True if an object's entity fits the relationship's destination.
   private func fits(_ recordType: String, _ entityName: String?, _ relationship: RelationshipDescription) -> Bool {
-    guard let destination = model.entity(named: relationship.destinationName), recordType == destination.recordType else { return false }
+    guard let destination = model.entity(named: relationship.destinationName), recordType == destination.recordType
+    else { return false }
     // Every entity of the hierarchy fits a root entity, and this model does not judge entities that only a later model
     // knows.
-    guard !destination.superentityNames.isEmpty, let entity = model.entity(recordType: recordType, entityName: entityName) else { return true }
+    guard !destination.superentityNames.isEmpty,
+      let entity = model.entity(recordType: recordType, entityName: entityName)
+    else { return true }
     return entity.isKind(of: destination)
   }
 
   private mutating func setToOne(
-    _ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription, to target: String?
+    _ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription,
+    to target: String?
   ) throws {
     let owner = change.objectID
     if judge != nil { try noteOverwritten(relationship, field: field, of: change, entity: entity, by: target) }
@@ -67,7 +73,8 @@ extension Exporter {
     switch try target.map({ try self.target($0, of: relationship) }) {
     case .wrongEntity?:
       return leaveOut(
-        relationship.name, .toOne(target), of: change, "\(entity.name).\(relationship.name) points to an object that is not of entity \(relationship.destinationName)")
+        relationship.name, .toOne(target), of: change,
+        "\(entity.name).\(relationship.name) points to an object that is not of entity \(relationship.destinationName)")
     case .inZone(let zoneName)?: return leaveOut(relationship, .toOne(target), of: change, across: zoneName)
     case .gone?:
       // Somebody deleted the target first (T-O05): the sender is to learn that its object points nowhere.
@@ -117,19 +124,28 @@ extension Exporter {
     let recordType = model.entity(named: entityName)?.recordType
     return try overlay.pointers(to: target).filter { $0.field == field }.map(\.source).filter { source in
       guard let record = try overlay.entry(source).record, record.recordType == recordType else { return false }
-      guard let entity = model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName)) else { return true }
+      guard
+        let entity = model.entity(
+          recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName))
+      else { return true }
       return entity.relationship(named: name)?.declaringEntityName == entityName
     }
   }
 
   /// The object's to-many relationships in their present state, with the objects in them; both ascending.
-  public mutating func sets(of objectID: String, entity: EntityDescription) throws -> [(name: String, objectIDs: [String])] {
+  public mutating func sets(of objectID: String, entity: EntityDescription) throws -> [(
+    name: String, objectIDs: [String]
+  )] {
     var sets: [(name: String, objectIDs: [String])] = []
     for relationship in entity.relationships {
       switch relationship.storage {
       case .inverseField:
         guard let inverse = relationship.inverse else { continue }
-        sets.append((relationship.name, try sources(named: inverse.name, declaredBy: inverse.declaringEntityName, to: objectID).sorted()))
+        sets.append(
+          (
+            relationship.name,
+            try sources(named: inverse.name, declaredBy: inverse.declaringEntityName, to: objectID).sorted()
+          ))
       case .link(let link): sets.append((relationship.name, try Set(linkedObjects(of: objectID, link)).sorted()))
       case .field, .none: break
       }
@@ -137,7 +153,9 @@ extension Exporter {
     return sets
   }
 
-  private mutating func clearPointers(named name: String, declaredBy entityName: String, to target: String, but kept: String?) throws {
+  private mutating func clearPointers(
+    named name: String, declaredBy entityName: String, to target: String, but kept: String?
+  ) throws {
     for source in try sources(named: name, declaredBy: entityName, to: target) where source != kept {
       try clear(ReservedName.fieldPrefix + name, of: source)
     }
@@ -145,20 +163,27 @@ extension Exporter {
 
   /// Sets a one-to-many relationship from the parent's side: the children's field stores it.
   private mutating func setChildren(
-    _ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription, to value: RelationshipValue
+    _ relationship: RelationshipDescription, field: String, of change: HistoryChange, entity: EntityDescription,
+    to value: RelationshipValue
   ) throws {
     let parent = change.objectID
     let (added, removed): ([String], [String])
     switch value {
     case .toMany(let children):
       let kept = Set(children)
-      let present = try relationship.inverse.map { try sources(named: $0.name, declaredBy: $0.declaringEntityName, to: parent) } ?? []
+      let present =
+        try relationship.inverse.map { try sources(named: $0.name, declaredBy: $0.declaringEntityName, to: parent) }
+        ?? []
       (added, removed) = (children, present.filter { !kept.contains($0) })
     case .toManyDelta(let add, let remove): (added, removed) = (add, remove)
     case .toOne:
-      return leaveOut(relationship.name, value, of: change, "\(entity.name).\(relationship.name) is a to-many relationship, but the value is not a set")
+      return leaveOut(
+        relationship.name, value, of: change,
+        "\(entity.name).\(relationship.name) is a to-many relationship, but the value is not a set")
     }
-    if let inverse = relationship.inverse { for child in removed { forgetPointer(of: child, inverse.name, to: parent) } }
+    if let inverse = relationship.inverse {
+      for child in removed { forgetPointer(of: child, inverse.name, to: parent) }
+    }
     for child in removed where try overlay.entry(child).record?.fields.string(field) == parent {
       try point(child, field, to: nil)
     }
@@ -172,7 +197,8 @@ extension Exporter {
         leaveOut(
           relationship.name, .toManyDelta(add: [child], remove: []), of: change,
           "\(entity.name).\(relationship.name) holds an object that is not of entity \(relationship.destinationName)")
-      case .inZone(let zoneName): leaveOut(relationship, .toManyDelta(add: [child], remove: []), of: change, across: zoneName)
+      case .inZone(let zoneName):
+        leaveOut(relationship, .toManyDelta(add: [child], remove: []), of: change, across: zoneName)
       case .gone: break
       case .unknown: wait(for: child, toBePutInto: parent, by: relationship, of: entity)
       }
@@ -180,10 +206,15 @@ extension Exporter {
   }
 
   /// The child's record holds the pointer, so the change is held back under the child's name until the child exists.
-  private mutating func wait(for child: String, toBePutInto parent: String, by relationship: RelationshipDescription, of entity: EntityDescription) {
-    let pointers = relationship.inverse.map { [NamedValue(name: $0.name, value: RelationshipValue.toOne(parent))] } ?? []
+  private mutating func wait(
+    for child: String, toBePutInto parent: String, by relationship: RelationshipDescription,
+    of entity: EntityDescription
+  ) {
+    let pointers =
+      relationship.inverse.map { [NamedValue(name: $0.name, value: RelationshipValue.toOne(parent))] } ?? []
     leaveOut(
-      HistoryChange(changeType: .update, entity: relationship.destinationName, objectID: child, relationships: pointers),
+      HistoryChange(
+        changeType: .update, entity: relationship.destinationName, objectID: child, relationships: pointers),
       MirroringProblem(
         recordName: child, entity: relationship.destinationName, code: .notFound,
         reason: "there is no such object for \(entity.name).\(relationship.name)", cause: .missing))
@@ -191,13 +222,18 @@ extension Exporter {
 
   /// The objects that a whole set removes, as a delta that adds none; a delta is returned unchanged.
   mutating func removals(of change: HistoryChange, _ set: NamedValue<RelationshipValue>) throws -> RelationshipValue {
-    guard case .toMany(let targets) = set.value, let relationship = model.entity(named: change.entity)?.relationship(named: set.name) else { return set.value }
+    guard case .toMany(let targets) = set.value,
+      let relationship = model.entity(named: change.entity)?.relationship(named: set.name)
+    else { return set.value }
     let kept = Set(targets)
     let present: [String]
     switch relationship.storage {
     case .link(let link): present = try linkedObjects(of: change.objectID, link)
     case .inverseField:
-      present = try relationship.inverse.map { try sources(named: $0.name, declaredBy: $0.declaringEntityName, to: change.objectID) } ?? []
+      present =
+        try relationship.inverse.map {
+          try sources(named: $0.name, declaredBy: $0.declaringEntityName, to: change.objectID)
+        } ?? []
     case .field, .none: present = []
     }
     return .toManyDelta(add: [], remove: present.filter { !kept.contains($0) })

@@ -29,7 +29,7 @@ public struct Exporter {
   var pairs: [String: [String]] = [:]
   var leftOut: [LeftOutChange] = []
   /// The number of changes ever added to `leftOut`.
-  private var leftOutTotal = 0
+  var leftOutTotal = 0
   /// True leaves out a change that meets unreadable data, instead of failing the run; every change costs more then.
   let isolatesErrors: Bool
   /// Milliseconds since 1970: the time when the store last began or ended an import. If the store deletes a duplicate
@@ -53,7 +53,8 @@ public struct Exporter {
   ///   - judge: settles conflicts.
   ///   - makeRecordName: a fresh upper-case UUID for every link record (R13).
   public init(
-    model: ModelIndex, links: LinkResolver, entityNames: Set<String>? = nil, source: any RecordSource, serializer: Serializer, stamp: Stamp,
+    model: ModelIndex, links: LinkResolver, entityNames: Set<String>? = nil, source: any RecordSource,
+    serializer: Serializer, stamp: Stamp,
     isolatesErrors: Bool = false, elsewhere: Elsewhere? = nil, reverting: Set<String> = [], judge: ConflictJudge? = nil,
     makeRecordName: @escaping () -> String
   ) {
@@ -146,17 +147,22 @@ public struct Exporter {
       guard change.changeType != .delete, index > lastDeletion[change.objectID] ?? -1 else { continue }
       if refused.contains(index) {
         // In order with the others: the store has set inverses in that order.
-        if change.changeType == .update, !reverting.contains(change.objectID) { try isolating(change) { exporter in try exporter.tellAgain(change) } }
+        if change.changeType == .update, !reverting.contains(change.objectID) {
+          try isolating(change) { exporter in try exporter.tellAgain(change) }
+        }
         continue
       }
       try setRelationships(
-        HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, relationships: change.relationships)
+        HistoryChange(
+          changeType: .update, entity: change.entity, objectID: change.objectID, relationships: change.relationships)
       ) { exporter in try exporter.setRelationships(of: change) }
     }
   }
 
   /// - Parameter change: the relationships that are set; they supersede earlier ones that were left out.
-  private mutating func setRelationships(_ change: @autoclosure () -> HistoryChange, _ step: (inout Exporter) throws -> Void) throws {
+  private mutating func setRelationships(
+    _ change: @autoclosure () -> HistoryChange, _ step: (inout Exporter) throws -> Void
+  ) throws {
     let total = leftOutTotal
     guard try isolating(change(), step) else { return }
     let count = leftOut.count - (leftOutTotal - total)
@@ -192,7 +198,9 @@ public struct Exporter {
     switch Treatment(author: transaction.author) {
     case .skip: return
     case .deletionsOnly:
-      let deleted = slice.filter { $0.work == .object }.map { transaction.changes[$0.change] }.filter { $0.changeType == .delete }
+      let deleted = slice.filter { $0.work == .object }.map { transaction.changes[$0.change] }.filter {
+        $0.changeType == .delete
+      }
       try apply(HistoryTransaction(transactionID: "", timestamp: 0, author: transaction.author, changes: deleted))
     case .export:
       judge?.edit = transaction.edit
@@ -243,7 +251,8 @@ public struct Exporter {
     guard try applyObject(whole), whole.relationships.count > change.relationships.count else { return }
     let named = Set(change.relationships.map(\.name))
     let absorbed = HistoryChange(
-      changeType: .update, entity: change.entity, objectID: change.objectID, relationships: whole.relationships.filter { !named.contains($0.name) })
+      changeType: .update, entity: change.entity, objectID: change.objectID,
+      relationships: whole.relationships.filter { !named.contains($0.name) })
     try setRelationships(absorbed) { exporter in try exporter.setRelationships(of: absorbed) }
   }
 
@@ -262,7 +271,8 @@ public struct Exporter {
       forgetLeftOut(of: change.objectID)
       judge?.withdraw(change.objectID)
     } else if !leftOut.isEmpty {
-      let attributes = HistoryChange(changeType: .update, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
+      let attributes = HistoryChange(
+        changeType: .update, entity: change.entity, objectID: change.objectID, attributes: change.attributes)
       let count = leftOut.count - (leftOutTotal - total)
       if count > 0 { supersede(by: attributes, before: count) }
     }
@@ -271,7 +281,9 @@ public struct Exporter {
 
   /// Runs one step. If it fails, the step leaves no trace and `change` is left out.
   /// - Parameter change: evaluated only if it is left out.
-  @discardableResult mutating func isolating(_ change: @autoclosure () -> HistoryChange, _ step: (inout Exporter) throws -> Void) throws -> Bool {
+  @discardableResult mutating func isolating(
+    _ change: @autoclosure () -> HistoryChange, _ step: (inout Exporter) throws -> Void
+  ) throws -> Bool {
     let before = isolatesErrors ? self : nil
     do {
       try step(&self)
@@ -299,7 +311,9 @@ public struct Exporter {
   /// The insert with what was left out before because there was no such object: it is newer than those, and there is one now (T-R01).
   private mutating func absorbing(_ insert: HistoryChange) -> HistoryChange {
     let earlier = leftOut.filter { $0.change.objectID == insert.objectID }
-    guard !earlier.isEmpty, earlier.allSatisfy({ $0.change.changeType == .update && $0.problem.cause.isAbsence }) else { return insert }
+    guard !earlier.isEmpty, earlier.allSatisfy({ $0.change.changeType == .update && $0.problem.cause.isAbsence }) else {
+      return insert
+    }
     forgetLeftOut(of: insert.objectID)
     judge?.withdraw(insert.objectID)
     return earlier.reversed().reduce(insert) { $0.adding($1.change) }
@@ -313,67 +327,23 @@ public struct Exporter {
 
   /// Leaves out one relationship of a change.
   mutating func leaveOut(
-    _ relationship: String, _ value: RelationshipValue, of change: HistoryChange, _ reason: String, _ cocoaErrorCode: CocoaErrorCode? = nil
+    _ relationship: String, _ value: RelationshipValue, of change: HistoryChange, _ reason: String,
+    _ cocoaErrorCode: CocoaErrorCode? = nil
   ) {
     leaveOut(
       change.only(relationship, value),
-      MirroringProblem(recordName: change.objectID, entity: change.entity, code: .badRequest, cocoaErrorCode: cocoaErrorCode, reason: reason))
+      MirroringProblem(
+        recordName: change.objectID, entity: change.entity, code: .badRequest, cocoaErrorCode: cocoaErrorCode,
+        reason: reason))
   }
 
   /// Leaves out what would cross zones (R16). Saves that say so are refused; this one's objects came together behind its back.
-  mutating func leaveOut(_ relationship: RelationshipDescription, _ value: RelationshipValue, of change: HistoryChange, across zoneName: String) {
-    leaveOut(relationship.name, value, of: change, "\(change.entity).\(relationship.name) names an object of the zone '\(zoneName)'", .mirroring)
-  }
-
-  /// The differences from the zone as it is stored. The exporter hands its records over and is of no use afterwards.
-  public mutating func plan() -> ExportPlan {
-    var objects: [PlannedWrite] = []
-    var links: [PlannedWrite] = []
-    // Each entry hands its record over in place: copying records would cost more than all the rest.
-    var entries = overlay.takeEntries()
-    objects.reserveCapacity(entries.count)
-    for place in entries.indices {
-      let isLink = entries[place].isLink
-      guard let write = Self.write(of: &entries[place], stamp: stamp) else { continue }
-      if isLink { links.append(write) } else { objects.append(write) }
-    }
-    objects.append(contentsOf: links)
-    return ExportPlan(writes: objects, leftOut: leftOut, withdrawn: withdrawn, losses: judge?.losses ?? [])
-  }
-
-  /// The object's record in its present state, written or not; nil if none is alive.
-  public mutating func currentRecord(named recordName: String) throws -> Record? { try overlay.entry(recordName).record }
-
-  /// - Parameter entry: loses its record to the result.
-  private static func write(of entry: inout OverlayEntry, stamp: Stamp) -> PlannedWrite? {
-    switch (entry.baseRecord, entry.record.take()) {
-    case (nil, nil): return nil
-    case (let base?, nil): return PlannedWrite(item: .delete(base), isServersOwn: entry.isServersDeletion, isServersAlone: entry.isServersDeletion)
-    case (let base, var record?):
-      let changedKeys = changedKeys(from: base, to: record)
-      if base != nil, changedKeys.isEmpty {
-        return entry.isToldAgain ? PlannedWrite(item: .save(record, changedKeys: []), isServersOwn: true) : nil
-      }
-      record.modified = stamp
-      return PlannedWrite(
-        item: .save(record, changedKeys: changedKeys), isServersOwn: entry.isToldAgain || !entry.serverFields.isDisjoint(with: changedKeys),
-        isServersAlone: base != nil && changedKeys.allSatisfy { entry.clearedFields.contains($0) })
-    }
-  }
-
-  /// Names of the fields that differ, and of those whose version does, ascending.
-  static func changedKeys(from base: Record?, to record: Record) -> [String] {
-    guard let base else { return record.fields.elements.map { $0.name } }
-    var changed: [String] = []
-    var (old, new) = (base.fields.elements[...], record.fields.elements[...])
-    while let first = [old.first?.name, new.first?.name].compactMap({ $0 }).min() {
-      let before = old.first?.name == first ? old.removeFirst().field : nil
-      let after = new.first?.name == first ? new.removeFirst().field : nil
-      if before != after { changed.append(first) }
-    }
-    if base.versions == record.versions { return changed }
-    // The edit set an equal value: its version still counts against later edits.
-    let said = record.versions.filter { base.version(of: $0.field) != $0 }.map(\.field)
-    return Set(changed).union(said).sorted()
+  mutating func leaveOut(
+    _ relationship: RelationshipDescription, _ value: RelationshipValue, of change: HistoryChange,
+    across zoneName: String
+  ) {
+    leaveOut(
+      relationship.name, value, of: change,
+      "\(change.entity).\(relationship.name) names an object of the zone '\(zoneName)'", .mirroring)
   }
 }

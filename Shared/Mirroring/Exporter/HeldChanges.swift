@@ -22,13 +22,17 @@ public enum HeldChanges {
   }
 
   /// The parts of held changes that remain after later changes of other objects have set relationships between them.
-  public static func overtaken(_ held: [HistoryChange], by later: [HistoryChange], _ model: ModelIndex) -> [HistoryChange] {
+  public static func overtaken(_ held: [HistoryChange], by later: [HistoryChange], _ model: ModelIndex)
+    -> [HistoryChange]
+  {
     var held = held
     for change in later where !held.isEmpty && !change.relationships.isEmpty {
       guard let entity = model.entity(named: change.entity) else { continue }
       for named in change.relationships {
         guard let inverse = entity.relationship(named: named.name)?.inverse else { continue }
-        held = held.compactMap { $0.objectID == change.objectID ? $0 : $0.without(change.objectID, in: inverse.name, unless: named.value) }
+        held = held.compactMap {
+          $0.objectID == change.objectID ? $0 : $0.without(change.objectID, in: inverse.name, unless: named.value)
+        }
       }
     }
     return held
@@ -39,26 +43,35 @@ public enum HeldChanges {
   ///   - members: the objects that point to an object by a field.
   ///   - isNewer: whether an object's field was set since the changes were held back.
   public static func yielding(
-    _ held: [HistoryChange], _ model: ModelIndex, members: (String, _ field: String) throws -> [String], isNewer: (String, _ field: String) throws -> Bool
+    _ held: [HistoryChange], _ model: ModelIndex, members: (String, _ field: String) throws -> [String],
+    isNewer: (String, _ field: String) throws -> Bool
   ) rethrows -> [HistoryChange] {
     try held.map { change in
       guard change.changeType != .delete, let entity = model.entity(named: change.entity) else { return change }
       let relationships = try change.relationships.compactMap { named -> NamedValue<RelationshipValue>? in
-        guard let relationship = entity.relationship(named: named.name), let inverse = relationship.inverse, !inverse.isToMany else { return named }
+        guard let relationship = entity.relationship(named: named.name), let inverse = relationship.inverse,
+          !inverse.isToMany
+        else { return named }
         let field = ReservedName.fieldPrefix + inverse.name
         switch named.value {
         case .toOne(let target): return try target.map { try isNewer($0, field) } == true ? nil : named
         case .toMany(let targets):
           let (kept, present) = (Set(targets), try members(change.objectID, field))
           let joined = try present.filter { try !kept.contains($0) && isNewer($0, field) }
-          return NamedValue(name: named.name, value: .toMany(try targets.filter { try present.contains($0) || !isNewer($0, field) } + joined))
+          return NamedValue(
+            name: named.name,
+            value: .toMany(try targets.filter { try present.contains($0) || !isNewer($0, field) } + joined))
         case .toManyDelta(let added, let removed):
           return NamedValue(
-            name: named.name, value: .toManyDelta(add: try added.filter { try !isNewer($0, field) }, remove: try removed.filter { try !isNewer($0, field) }))
+            name: named.name,
+            value: .toManyDelta(
+              add: try added.filter { try !isNewer($0, field) }, remove: try removed.filter { try !isNewer($0, field) })
+          )
         }
       }
       return HistoryChange(
-        changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: change.attributes, relationships: relationships,
+        changeType: change.changeType, entity: change.entity, objectID: change.objectID, attributes: change.attributes,
+        relationships: relationships,
         tombstone: change.tombstone)
     }
   }
@@ -70,8 +83,10 @@ extension HistoryChange {
     guard changeType != .delete, objectID == newer.objectID, entity == newer.entity else { return nil }
     let earlier = Dictionary(relationships.map { ($0.name, $0.value) }, uniquingKeysWith: { _, last in last })
     let both = HistoryChange(
-      changeType: changeType == .insert ? .insert : newer.changeType, entity: entity, objectID: objectID, attributes: newer.attributes,
-      relationships: newer.relationships.map { NamedValue(name: $0.name, value: $0.value.after(earlier[$0.name])) }, tombstone: tombstone)
+      changeType: changeType == .insert ? .insert : newer.changeType, entity: entity, objectID: objectID,
+      attributes: newer.attributes,
+      relationships: newer.relationships.map { NamedValue(name: $0.name, value: $0.value.after(earlier[$0.name])) },
+      tombstone: tombstone)
     return both.adding(self)
   }
 
@@ -82,7 +97,8 @@ extension HistoryChange {
     switch value {
     case .toOne(let target): (isNamed, isWhole) = (target == objectID, true)
     case .toMany(let targets): (isNamed, isWhole) = (targets.contains(objectID), true)
-    case .toManyDelta(let added, let removed): (isNamed, isWhole) = (added.contains(objectID), removed.contains(objectID))
+    case .toManyDelta(let added, let removed):
+      (isNamed, isWhole) = (added.contains(objectID), removed.contains(objectID))
     }
     if isNamed || !isWhole { return self }
     var rest = relationships
@@ -94,10 +110,16 @@ extension HistoryChange {
     case .toManyDelta(let added, let removed):
       let kept = added.filter { $0 != other }
       if kept.count == added.count { return self }
-      if kept.isEmpty, removed.isEmpty { rest.remove(at: index) } else { rest[index] = NamedValue(name: name, value: .toManyDelta(add: kept, remove: removed)) }
+      if kept.isEmpty, removed.isEmpty {
+        rest.remove(at: index)
+      } else {
+        rest[index] = NamedValue(name: name, value: .toManyDelta(add: kept, remove: removed))
+      }
     }
     if changeType == .update, attributes.isEmpty, rest.isEmpty { return nil }
-    return HistoryChange(changeType: changeType, entity: entity, objectID: objectID, attributes: attributes, relationships: rest, tombstone: tombstone)
+    return HistoryChange(
+      changeType: changeType, entity: entity, objectID: objectID, attributes: attributes, relationships: rest,
+      tombstone: tombstone)
   }
 }
 

@@ -64,12 +64,16 @@ extension HistoryChange {
     return HistoryChange(
       changeType: changeType, entity: entity, objectID: objectID,
       attributes: (attributes + earlier.attributes.filter { !named.contains($0.name) }).sorted { $0.name < $1.name },
-      relationships: (relationships + earlier.relationships.filter { !related.contains($0.name) }).sorted { $0.name < $1.name }, tombstone: tombstone)
+      relationships: (relationships + earlier.relationships.filter { !related.contains($0.name) }).sorted {
+        $0.name < $1.name
+      }, tombstone: tombstone)
   }
 
   /// An update that sets one relationship of this change.
   func only(_ relationship: String, _ value: RelationshipValue) -> HistoryChange {
-    HistoryChange(changeType: .update, entity: entity, objectID: objectID, relationships: [NamedValue(name: relationship, value: value)])
+    HistoryChange(
+      changeType: .update, entity: entity, objectID: objectID,
+      relationships: [NamedValue(name: relationship, value: value)])
   }
 }
 
@@ -84,7 +88,8 @@ extension HistoryChange {
     let attributeNames = Set(newer.attributes.map(\.name))
     let values = Dictionary(newer.relationships.map { ($0.name, $0.value) }, uniquingKeysWith: { _, last in last })
     let rest = HistoryChange(
-      changeType: changeType, entity: entity, objectID: objectID, attributes: attributes.filter { !attributeNames.contains($0.name) },
+      changeType: changeType, entity: entity, objectID: objectID,
+      attributes: attributes.filter { !attributeNames.contains($0.name) },
       relationships: relationships.compactMap { relationship in
         guard let value = values[relationship.name] else { return relationship }
         return relationship.value.superseded(by: value).map { NamedValue(name: relationship.name, value: $0) }
@@ -95,7 +100,8 @@ extension HistoryChange {
   /// The change without one to-one pointer; nil if nothing remains.
   func without(_ pointer: NamedValue<RelationshipValue>) -> HistoryChange? {
     let rest = HistoryChange(
-      changeType: changeType, entity: entity, objectID: objectID, attributes: attributes, relationships: relationships.filter { $0 != pointer }, tombstone: tombstone)
+      changeType: changeType, entity: entity, objectID: objectID, attributes: attributes,
+      relationships: relationships.filter { $0 != pointer }, tombstone: tombstone)
     return rest.changeType == .update && rest.attributes.isEmpty && rest.relationships.isEmpty ? nil : rest
   }
 }

@@ -22,7 +22,10 @@ public struct Importer: Sendable {
     let record = stored.record
     if record.recordName.hasPrefix(ReservedName.fakeRecordPrefix) { return .nothing }
     if LinkRecord.isLink(recordType: record.recordType) { return try outcome(ofLink: stored, in: source) }
-    guard let entity = deserializer.entity(of: record) ?? (stored.isDeleted ? deserializer.rootEntity(of: record) : nil), isMirrored(entity) else {
+    guard
+      let entity = deserializer.entity(of: record) ?? (stored.isDeleted ? deserializer.rootEntity(of: record) : nil),
+      isMirrored(entity)
+    else {
       return .nothing
     }
     if stored.isDeleted { return .change(.delete(entity: entity.name, objectID: record.recordName)) }
@@ -56,7 +59,9 @@ public struct Importer: Sendable {
           recordName: stored.record.recordName, entity: stored.record.recordType, code: .badRequest,
           reason: "a link record names two entities, relationships and records, each pair with one ':' between"))
     }
-    guard let link = links.resolve(parts), isMirrored(link.entity), isMirrored(link.targetEntity) else { return .nothing }
+    guard let link = links.resolve(parts), isMirrored(link.entity), isMirrored(link.targetEntity) else {
+      return .nothing
+    }
     if !stored.isDeleted {
       // A record client may delete one end of a link and leave the link: no device may wait for that end (T-O03).
       let isLost = try source.isTombstone(named: link.objectID) || source.isTombstone(named: link.targetID)
@@ -78,7 +83,8 @@ public struct Importer: Sendable {
     if first.isEmpty { return false }
     let second = link.targetID == link.objectID ? nil : Set(try source.pointers(to: link.targetID))
     for pointer in first where second?.contains(pointer) ?? true {
-      guard let other = try source.record(named: pointer.source), !other.isDeleted, let parts = LinkRecord(other.record) else { continue }
+      guard let other = try source.record(named: pointer.source), !other.isDeleted, let parts = LinkRecord(other.record)
+      else { continue }
       if links.resolve(parts)?.key == link.key { return true }
     }
     return false

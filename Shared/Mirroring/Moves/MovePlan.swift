@@ -58,7 +58,8 @@ public struct MoveSource {
 
   public init(
     record: @escaping (String) throws -> SourceRecord?, outgoing: @escaping (Record) -> [RecordPointerTarget],
-    incoming: @escaping (String) throws -> [RecordPointer], duplicates: @escaping (String) throws -> (survivor: String?, losers: [String]),
+    incoming: @escaping (String) throws -> [RecordPointer],
+    duplicates: @escaping (String) throws -> (survivor: String?, losers: [String]),
     isShared: @escaping (String) throws -> Bool
   ) {
     self.record = record
@@ -106,7 +107,10 @@ public struct MovePlanner {
   private var possibleCuts: [MovePlan.Cut] = []
   private var possibleLinks: [(item: MovePlan.Item, ends: LinkRecord.Pair)] = []
 
-  public init(_ source: MoveSource, boundaries: ShareBoundaries, recordLimit: Int = Limit.moveCount, byteLimit: Int = Limit.moveByteCount) {
+  public init(
+    _ source: MoveSource, boundaries: ShareBoundaries, recordLimit: Int = Limit.moveCount,
+    byteLimit: Int = Limit.moveByteCount
+  ) {
     self.source = source
     self.boundaries = boundaries
     self.recordLimit = recordLimit
@@ -140,7 +144,8 @@ public struct MovePlanner {
     }
     let record = stored.record
     if stored.isDeleted || record.recordType == ReservedName.shareRecordType { return }
-    let item = MovePlan.Item(recordName: name, sequence: stored.sequence, isObject: !LinkRecord.isLink(recordType: record.recordType))
+    let item = MovePlan.Item(
+      recordName: name, sequence: stored.sequence, isObject: !LinkRecord.isLink(recordType: record.recordType))
     if let link = LinkRecord(record), boundaries.cuts(link) { return possibleLinks.append((item, link.ends)) }
     if record.shortGUID != nil, try source.isShared(name) { throw MoveRefusal.sharedByItself(name) }
     try add(item, record, from: root)
@@ -166,7 +171,9 @@ public struct MovePlanner {
   }
 
   private mutating func visit(_ pointer: RecordPointer, to target: String) throws {
-    if boundaries.mayCut(pointer.field), let other = try source.record(pointer.source), boundaries.cuts(pointer.field, ofRecordType: other.record.recordType) {
+    if boundaries.mayCut(pointer.field), let other = try source.record(pointer.source),
+      boundaries.cuts(pointer.field, ofRecordType: other.record.recordType)
+    {
       return possibleCuts.append(MovePlan.Cut(source: pointer.source, field: pointer.field, target: target))
     }
     enqueue(pointer.source)
@@ -189,10 +196,15 @@ public struct MovePlanner {
       }
     }
     var known: Set<MovePlan.Cut> = []
-    for cut in possibleCuts where moving.contains(cut.source) != moving.contains(cut.target) && known.insert(cut).inserted { plan.cuts.append(cut) }
+    for cut in possibleCuts
+    where moving.contains(cut.source) != moving.contains(cut.target) && known.insert(cut).inserted {
+      plan.cuts.append(cut)
+    }
     plan.items += links
     plan.visited = seen
-    if plan.items.count + plan.cuts.count + plan.cutLinks.count > recordLimit { throw .tooManyRecords(from: plan.items[0].recordName, limit: recordLimit) }
+    if plan.items.count + plan.cuts.count + plan.cutLinks.count > recordLimit {
+      throw .tooManyRecords(from: plan.items[0].recordName, limit: recordLimit)
+    }
     return plan
   }
 }
@@ -200,15 +212,21 @@ public struct MovePlanner {
 extension MoveRefusal {
   public var recordError: RecordError {
     switch self {
-    case .unknownObject(let name): RecordError(.badRequest, "\(name) is not an object of this store", cocoaErrorCode: .mirroring)
+    case .unknownObject(let name):
+      RecordError(.badRequest, "\(name) is not an object of this store", cocoaErrorCode: .mirroring)
     case .tooManyRecords(let root, let limit):
       RecordError(
-        .badRequest, "More than \(limit) records are connected with \(root): \(limit) is the limit of one move; cut the graph by AquiferShareBoundary",
+        .badRequest,
+        "More than \(limit) records are connected with \(root): \(limit) is the limit of one move; cut the graph by AquiferShareBoundary",
         cocoaErrorCode: .mirroring)
     case .tooManyBytes(let root, let limit):
-      RecordError(.badRequest, "The records that are connected with \(root) have more than \(limit) bytes, which is the limit of one move", cocoaErrorCode: .mirroring)
+      RecordError(
+        .badRequest,
+        "The records that are connected with \(root) have more than \(limit) bytes, which is the limit of one move",
+        cocoaErrorCode: .mirroring)
     case .sharedByItself(let name):
-      RecordError(.badRequest, "\(name) has a share of its own: stop sharing it before it is moved", cocoaErrorCode: .mirroring)
+      RecordError(
+        .badRequest, "\(name) has a share of its own: stop sharing it before it is moved", cocoaErrorCode: .mirroring)
     }
   }
 }

@@ -44,7 +44,8 @@ public struct MoveReceipts: Hashable, Sendable {
     // Dropped because content of another client cannot be repaired here.
     guard let json = try? JSONValue(parsing: payload), json["database"]?.string == String(database) else { return nil }
     let moves = (json["moves"]?.elements ?? []).compactMap { json -> Move? in
-      guard let zoneName = json["zoneName"]?.string, RecordName.problem(zoneName, kind: "zoneName") == nil, let movedAt = json["movedAt"]?.int64,
+      guard let zoneName = json["zoneName"]?.string, RecordName.problem(zoneName, kind: "zoneName") == nil,
+        let movedAt = json["movedAt"]?.int64,
         let sequence = json["sequence"]?.int64
       else { return nil }
       return Move(zoneName: zoneName, movedAt: movedAt, sequence: sequence)
@@ -54,7 +55,8 @@ public struct MoveReceipts: Hashable, Sendable {
 
   /// Adds a move to the record of an object; links and records of other programs have no receipts.
   public static func add(_ move: Move, to record: inout Record, in database: UInt64) {
-    guard record.recordType.hasPrefix(ReservedName.recordTypePrefix), !LinkRecord.isLink(recordType: record.recordType) else { return }
+    guard record.recordType.hasPrefix(ReservedName.recordTypePrefix), !LinkRecord.isLink(recordType: record.recordType)
+    else { return }
     let receipts = MoveReceipts(of: record, in: database)
     record.fields[ReservedName.moveReceipt] = Field(.bytes(json((receipts.moves + [move]).suffix(limit), database)))
   }
@@ -102,8 +104,11 @@ public struct MoveView: Hashable, Sendable {
   /// - Parameters:
   ///   - mayBeUnknown: true also reports objects that the store may know from a page of its first run, or not at all.
   ///   - sees: whether the store may know a zone.
-  public func origin(of record: Record, _ receipts: MoveReceipts, in zoneName: String, mayBeUnknown: Bool = false, sees: (String) -> Bool) -> String? {
-    guard let move = receipts.moves.first(where: { $0.sequence > told && sees($0.zoneName) }), move.zoneName != zoneName else { return nil }
+  public func origin(
+    of record: Record, _ receipts: MoveReceipts, in zoneName: String, mayBeUnknown: Bool = false, sees: (String) -> Bool
+  ) -> String? {
+    guard let move = receipts.moves.first(where: { $0.sequence > told && sees($0.zoneName) }), move.zoneName != zoneName
+    else { return nil }
     return mayBeUnknown || hasBeenComplete || record.created.deviceID == store ? move.zoneName : nil
   }
 }

@@ -18,7 +18,9 @@ public struct ModelUpgrade: Sendable {
   /// - Parameters:
   ///   - earlier: the earlier model, and the entities of the store's configuration at that time (nil: all).
   ///   - entityNames: the entities of the present configuration (nil: all).
-  public init(from earlier: (model: ModelIndex, entityNames: Set<String>?)?, to model: ModelIndex, entityNames: Set<String>?) {
+  public init(
+    from earlier: (model: ModelIndex, entityNames: Set<String>?)?, to model: ModelIndex, entityNames: Set<String>?
+  ) {
     self.model = model
     links = LinkResolver(model)
     self.earlier = earlier.map { (LinkResolver($0.model), $0.entityNames) }
@@ -44,7 +46,9 @@ public struct ModelUpgrade: Sendable {
   public func concerns(_ record: Record) -> Bool {
     if LinkRecord.isLink(recordType: record.recordType) {
       guard hasNewLinks, let parts = LinkRecord(record), links.resolve(parts) != nil else { return false }
-      guard let earlier, let before = earlier.links.resolve(parts), let names = earlier.entityNames else { return earlier?.links.resolve(parts) == nil }
+      guard let earlier, let before = earlier.links.resolve(parts), let names = earlier.entityNames else {
+        return earlier?.links.resolve(parts) == nil
+      }
       return !names.contains(before.entity.name) || !names.contains(before.targetEntity.name)
     }
     guard let entity = Deserializer(model).entity(of: record) else { return false }
@@ -56,9 +60,13 @@ extension EntityDescription {
   /// True if records give more by this description than by an earlier one.
   fileprivate func hasGrown(since earlier: EntityDescription?) -> Bool {
     guard let earlier, earlier.recordType == recordType else { return true }
-    return mirroredAttributes.contains { attribute in earlier.attribute(named: attribute.name).map { !$0.isMirrored || $0.attribute != attribute.attribute } ?? true }
+    return mirroredAttributes.contains { attribute in
+      earlier.attribute(named: attribute.name).map { !$0.isMirrored || $0.attribute != attribute.attribute } ?? true
+    }
       || mirroredToOnes.contains { relationship in
-        guard let before = earlier.relationship(named: relationship.name), case .field = before.storage else { return true }
+        guard let before = earlier.relationship(named: relationship.name), case .field = before.storage else {
+          return true
+        }
         return before.destinationName != relationship.destinationName
       }
   }

@@ -25,9 +25,13 @@ public struct RecoveryAction: OptionSet, Hashable, Sendable {
   public static let bypassHistory = RecoveryAction(rawValue: 256)
 
   /// 298: keep the objects, make the zone again and send every object of it.
-  public static let keepAndReupload: RecoveryAction = [.bypassHistory, .clearHistoryToken, .recreateZone, .wipeSystemFields]
+  public static let keepAndReupload: RecoveryAction = [
+    .bypassHistory, .clearHistoryToken, .recreateZone, .wipeSystemFields,
+  ]
   /// 294: keep the objects and send everything that the store has.
-  public static let reuploadStore: RecoveryAction = [.bypassHistory, .clearHistoryToken, .clearTokens, .wipeSystemFields]
+  public static let reuploadStore: RecoveryAction = [
+    .bypassHistory, .clearHistoryToken, .clearTokens, .wipeSystemFields,
+  ]
   /// 9: delete the zone's objects and send nothing.
   public static let deleteZone: RecoveryAction = [.deleteObjects, .recreateZone]
   /// 299: delete the zone's objects and send what remains in the store.

@@ -13,7 +13,8 @@ extension AttributeDescription {
   func encode(_ value: AttributeValue, entity: String) throws(ValueMismatch) -> FieldValue? {
     switch (type, value) {
     case (_, .null): return nil
-    case (.integer16, .integer(let number)), (.integer32, .integer(let number)), (.integer64, .integer(let number)): return .int64(number)
+    case (.integer16, .integer(let number)), (.integer32, .integer(let number)), (.integer64, .integer(let number)):
+      return .int64(number)
     case (.boolean, .boolean(let flag)): return .int64(flag ? 1 : 0)
     case (.float, .double(let number)), (.double, .double(let number)): return .double(number)
     case (.decimal, .decimal(let text)):
@@ -50,7 +51,9 @@ extension AttributeDescription {
       return .composite(elements)
     default: break
     }
-    throw ValueMismatch(reason: "\(path(in: entity)) is of type \(type.rawValue), but the field is \(value.type.wireName) and does not fit it")
+    throw ValueMismatch(
+      reason:
+        "\(path(in: entity)) is of type \(type.rawValue), but the field is \(value.type.wireName) and does not fit it")
   }
 
   /// The field value whose content an asset file holds (T-M10).
@@ -73,7 +76,8 @@ extension AttributeDescription {
     case .decimal: return DecimalText.double(text).map { .decimal(DecimalText.text($0)) } ?? .null
     case .boolean: return .boolean(["yes", "true", "1"].contains(text.lowercased()))
     // The model file counts seconds since 2001.
-    case .date: return DecimalText.double(text).map { .date(Int64((($0 + Self.referenceDate) * 1000).rounded())) } ?? .null
+    case .date:
+      return DecimalText.double(text).map { .date(Int64((($0 + Self.referenceDate) * 1000).rounded())) } ?? .null
     case .string: return .string(text)
     case .uri: return .uri(text)
     case .uuid: return UUIDText.canonical(text).map(AttributeValue.uuid) ?? .null

@@ -51,7 +51,9 @@ enum CompositeCoding {
     let names = Set(elements.map(\.name))
     var members: [String: MessagePackValue] = [:]
     // One pass over the map for any number of elements; of equal keys, the first counts.
-    for (key, value) in map.pairs { if let name = key.string, names.contains(name), members[name] == nil { members[name] = value } }
+    for (key, value) in map.pairs {
+      if let name = key.string, names.contains(name), members[name] == nil { members[name] = value }
+    }
     var values: [AttributeValue.CompositeElement] = []
     for element in elements.sorted(by: { $0.name < $1.name }) {
       guard let stored = members[element.name] else { continue }

@@ -29,7 +29,9 @@ public struct Deserializer: Sendable {
 
   /// The entity a record is an object of; nil when the model doesn't know it, or when its root is mirrored as another record type (R2).
   public func entity(of record: Record) -> EntityDescription? {
-    guard let entity = model.entity(recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName)),
+    guard
+      let entity = model.entity(
+        recordType: record.recordType, entityName: record.fields.string(ReservedName.entityName)),
       entity.recordType == record.recordType
     else { return nil }
     return entity
@@ -41,14 +43,17 @@ public struct Deserializer: Sendable {
     var attributes: [NamedValue<AttributeValue>] = []
     attributes.reserveCapacity(entity.mirroredAttributes.count)
     for attribute in entity.mirroredAttributes {
-      let value = try fitting(record, entity.name) { () throws(ValueMismatch) in try Self.value(of: attribute, entity: entity.name, record: record) }
+      let value = try fitting(record, entity.name) { () throws(ValueMismatch) in
+        try Self.value(of: attribute, entity: entity.name, record: record)
+      }
       attributes.append(NamedValue(name: attribute.name, value: value))
     }
     var relationships: [NamedValue<String?>] = []
     relationships.reserveCapacity(entity.mirroredToOnes.count)
     for relationship in entity.mirroredToOnes {
       guard case .field(let name) = relationship.storage else { continue }
-      relationships.append(NamedValue(name: relationship.name, value: try target(name, relationship, entity: entity, record: record)))
+      relationships.append(
+        NamedValue(name: relationship.name, value: try target(name, relationship, entity: entity, record: record)))
     }
     return ObjectValues(entity: entity.name, attributes: attributes, relationships: relationships)
   }
@@ -62,27 +67,34 @@ public struct Deserializer: Sendable {
       guard let attribute = entity.attribute(named: attributeName) else {
         throw ValueMismatch(reason: "\(entity.name).\(attributeName) is not in the model")
       }
-      return try attribute.decode(try attribute.fieldValue(fromContent: content, entity: entity.name), entity: entity.name)
+      return try attribute.decode(
+        try attribute.fieldValue(fromContent: content, entity: entity.name), entity: entity.name)
     } catch {
       throw MirroringProblem(recordName: recordName, entity: entity.name, code: .badRequest, reason: error.reason)
     }
   }
 
   /// R9: the field, or else the asset companion, or else the default.
-  private static func value(of attribute: AttributeDescription, entity: String, record: Record) throws(ValueMismatch) -> AttributeValue {
+  private static func value(of attribute: AttributeDescription, entity: String, record: Record) throws(ValueMismatch)
+    -> AttributeValue
+  {
     if let field = record.fields[attribute.fieldName] {
       // The exact text counts only if it equals the number: a client that does not know the text may have changed the
       // number.
-      if let exactFieldName = attribute.exactFieldName, let text = record.fields.string(exactFieldName), case .double(let number) = field.value,
+      if let exactFieldName = attribute.exactFieldName, let text = record.fields.string(exactFieldName),
+        case .double(let number) = field.value,
         DecimalText.double(text) == number
       {
         return .decimal(text)
       }
       return try attribute.decode(field.value, entity: entity)
     }
-    guard let assetFieldName = attribute.assetFieldName, let companion = record.fields[assetFieldName] else { return attribute.defaultAttributeValue }
+    guard let assetFieldName = attribute.assetFieldName, let companion = record.fields[assetFieldName] else {
+      return attribute.defaultAttributeValue
+    }
     guard case .asset(let asset) = companion.value else {
-      throw ValueMismatch(reason: "\(attribute.path(in: entity)) has a companion of type \(companion.value.type.wireName)")
+      throw ValueMismatch(
+        reason: "\(attribute.path(in: entity)) has a companion of type \(companion.value.type.wireName)")
     }
     return .asset(asset)
   }

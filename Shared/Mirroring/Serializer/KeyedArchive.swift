@@ -13,8 +13,10 @@ struct KeyedArchive {
 
   /// nil for bytes that are no keyed archive with a root.
   init?(_ bytes: [UInt8]) {
-    guard let list = PropertyList(bytes), let top = list.object(list.top), case .array(let table)? = Self.member("$objects", of: top, in: list),
-      let roots = Self.member("$top", of: top, in: list), case .uid(let place)? = Self.member("root", of: roots, in: list), table.indices.contains(place),
+    guard let list = PropertyList(bytes), let top = list.object(list.top),
+      case .array(let table)? = Self.member("$objects", of: top, in: list),
+      let roots = Self.member("$top", of: top, in: list),
+      case .uid(let place)? = Self.member("root", of: roots, in: list), table.indices.contains(place),
       let root = list.object(table[place])
     else { return nil }
     self.list = list
@@ -61,7 +63,9 @@ struct KeyedArchive {
     }
   }
 
-  private func isNull(_ object: PropertyList.Object) -> Bool { object == .null || object == .string("$null") || className(of: object) == "NSNull" }
+  private func isNull(_ object: PropertyList.Object) -> Bool {
+    object == .null || object == .string("$null") || className(of: object) == "NSNull"
+  }
 
   private func integer(_ object: PropertyList.Object) -> Int64? {
     switch object {
@@ -148,14 +152,18 @@ struct KeyedArchive {
   /// The values of an archived dictionary by the names of elements; nil if the object is no dictionary with string
   /// keys.
   private func members(of object: PropertyList.Object, named elements: [Attribute]) -> [String: PropertyList.Object]? {
-    guard case .array(let keys)? = member("NS.keys", of: object), case .array(let values)? = member("NS.objects", of: object), keys.count == values.count else {
+    guard case .array(let keys)? = member("NS.keys", of: object),
+      case .array(let values)? = member("NS.objects", of: object), keys.count == values.count
+    else {
       return nil
     }
     let names = Set(elements.map(\.name))
     let longest = 3 * (names.map(\.utf8.count).max() ?? 0)
     var members: [String: PropertyList.Object] = [:]
     for (key, value) in zip(keys, values) {
-      guard let name = list.object(key).flatMap(followed).flatMap(string), let value = list.object(value).flatMap(followed) else { return nil }
+      guard let name = list.object(key).flatMap(followed).flatMap(string),
+        let value = list.object(value).flatMap(followed)
+      else { return nil }
       // Checks the length before hashing: an overlong text may be the key a hundred thousand times.
       if name.utf8.count <= longest, names.contains(name) { members[name] = value }
     }
@@ -163,7 +171,9 @@ struct KeyedArchive {
   }
 
   private func className(of object: PropertyList.Object) -> String? {
-    member("$class", of: object).flatMap { member("$classname", of: $0) }.flatMap { if case .string(let name) = $0 { name } else { nil } }
+    member("$class", of: object).flatMap { member("$classname", of: $0) }.flatMap {
+      if case .string(let name) = $0 { name } else { nil }
+    }
   }
 
   private func member(_ name: String, of object: PropertyList.Object) -> PropertyList.Object? {
@@ -176,7 +186,9 @@ struct KeyedArchive {
     return table.indices.contains(place) ? list.object(table[place]) : nil
   }
 
-  private static func member(_ name: String, of object: PropertyList.Object, in list: PropertyList) -> PropertyList.Object? {
+  private static func member(_ name: String, of object: PropertyList.Object, in list: PropertyList) -> PropertyList
+    .Object?
+  {
     guard case .dictionary(let keys, let values) = object else { return nil }
     return zip(keys, values).first { list.object($0.0) == .string(name) }.flatMap { list.object($0.1) }
   }

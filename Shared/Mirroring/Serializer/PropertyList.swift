@@ -46,7 +46,8 @@ final class PropertyList {
     guard Self.isOne(bytes), bytes.count >= Self.mark.count + Self.trailerByteCount else { return nil }
     let trailer = bytes.count - Self.trailerByteCount
     let (offsets, references) = (Int(bytes[trailer + 6]), Int(bytes[trailer + 7]))
-    guard (1...8).contains(offsets), (1...8).contains(references), let count = Self.number(bytes, trailer + 8, 8), let top = Self.number(bytes, trailer + 16, 8),
+    guard (1...8).contains(offsets), (1...8).contains(references), let count = Self.number(bytes, trailer + 8, 8),
+      let top = Self.number(bytes, trailer + 16, 8),
       let table = Self.number(bytes, trailer + 24, 8)
     else { return nil }
     guard count <= bytes.count, top < count, table <= trailer, count * offsets <= trailer - table else { return nil }
@@ -78,7 +79,8 @@ final class PropertyList {
 
   /// The object at an index; nil if there is none, if it does not parse, or if the list exceeds its limit.
   func object(_ index: Int) -> Object? {
-    guard (0..<objectCount).contains(index), let start = Self.number(bytes, tableOffset + index * offsetByteCount, offsetByteCount), start < tableOffset,
+    guard (0..<objectCount).contains(index),
+      let start = Self.number(bytes, tableOffset + index * offsetByteCount, offsetByteCount), start < tableOffset,
       spend(1)
     else { return nil }
     if let object = known[start] { return object }
@@ -93,17 +95,21 @@ final class PropertyList {
     case (0x0, 0x0): return .null
     case (0x0, 0x8): return .boolean(false)
     case (0x0, 0x9): return .boolean(true)
-    case (0x1, 0...3): return word(start + 1, 1 << detail).map { .integer(detail == 3 ? Int64(bitPattern: $0) : Int64($0)) }
+    case (0x1, 0...3):
+      return word(start + 1, 1 << detail).map { .integer(detail == 3 ? Int64(bitPattern: $0) : Int64($0)) }
     case (0x2, 2): return word(start + 1, 4).map { .real(Double(Float(bitPattern: UInt32($0)))) }
     case (0x2, 3): return word(start + 1, 8).map { .real(Double(bitPattern: $0)) }
     case (0x3, 3): return word(start + 1, 8).map { .date(Double(bitPattern: $0)) }
     case (0x4, _): return body(start, detail, unit: 1).map { .data(Array($0)) }
-    case (0x5, _): return body(start, detail, unit: 1).flatMap { String(validating: $0, as: UTF8.self) }.map(Object.string)
+    case (0x5, _):
+      return body(start, detail, unit: 1).flatMap { String(validating: $0, as: UTF8.self) }.map(Object.string)
     case (0x6, _): return body(start, detail, unit: 2).flatMap(Self.text).map(Object.string)
     case (0x8, 0...7): return Self.number(bytes, start + 1, detail + 1).map(Object.uid)
     case (0xa, _), (0xc, _): return references(start, detail, lists: 1).map { .array($0) }
     case (0xd, _):
-      return references(start, detail, lists: 2).map { .dictionary(keys: Array($0.prefix($0.count / 2)), values: Array($0.suffix($0.count / 2))) }
+      return references(start, detail, lists: 2).map {
+        .dictionary(keys: Array($0.prefix($0.count / 2)), values: Array($0.suffix($0.count / 2)))
+      }
     default: return nil
     }
   }
@@ -123,18 +129,24 @@ final class PropertyList {
   }
 
   private func body(_ start: Int, _ detail: Int, unit: Int) -> ArraySlice<UInt8>? {
-    guard let (start, count) = extent(start, detail), count <= bytes.count, start <= bytes.count - count * unit, spend(count * unit) else { return nil }
+    guard let (start, count) = extent(start, detail), count <= bytes.count, start <= bytes.count - count * unit,
+      spend(count * unit)
+    else { return nil }
     return bytes[start..<start + count * unit]
   }
 
   private func references(_ start: Int, _ detail: Int, lists: Int) -> [Int]? {
     guard let content = body(start, detail, unit: lists * referenceByteCount) else { return nil }
-    return stride(from: content.startIndex, to: content.endIndex, by: referenceByteCount).compactMap { Self.number(bytes, $0, referenceByteCount) }
+    return stride(from: content.startIndex, to: content.endIndex, by: referenceByteCount).compactMap {
+      Self.number(bytes, $0, referenceByteCount)
+    }
   }
 
   /// Decodes big-endian UTF-16.
   private static func text(_ bytes: ArraySlice<UInt8>) -> String? {
-    let units = stride(from: bytes.startIndex, to: bytes.endIndex, by: 2).map { UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]) }
+    let units = stride(from: bytes.startIndex, to: bytes.endIndex, by: 2).map {
+      UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1])
+    }
     return String(validating: units, as: UTF16.self)
   }
 }

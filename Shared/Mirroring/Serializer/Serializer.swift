@@ -24,7 +24,9 @@ public struct Serializer {
   public let assetThresholdByteCount: Int?
   private let contents: any AssetContents
 
-  public init(contents: any AssetContents, inlineByteLimit: Int = Limit.inlineRecordByteCount, assetThresholdByteCount: Int? = nil) {
+  public init(
+    contents: any AssetContents, inlineByteLimit: Int = Limit.inlineRecordByteCount, assetThresholdByteCount: Int? = nil
+  ) {
     self.contents = contents
     self.inlineByteLimit = inlineByteLimit
     self.assetThresholdByteCount = assetThresholdByteCount
@@ -49,7 +51,8 @@ public struct Serializer {
     case .string(let text): text
     // Dropped because nil says it. Longer assets count as unreadable: a shard's writer would wait while they are
     // merged.
-    case .asset(let asset) where asset.byteCount <= Limit.recordByteCount: (try? contents.content(of: asset)).flatMap { String(validating: $0, as: UTF8.self) }
+    case .asset(let asset) where asset.byteCount <= Limit.recordByteCount:
+      (try? contents.content(of: asset)).flatMap { String(validating: $0, as: UTF8.self) }
     default: nil
     }
   }
@@ -60,19 +63,24 @@ public struct Serializer {
   /// attributes at every export; readers cannot tell, and an edit here writes no fields but its own.
   /// - Throws: `MirroringProblem` for a value that does not fit its attribute; errors of `AssetContents`. `record` may
   ///   be half written then.
-  public func write(_ values: [NamedValue<AttributeValue>], of entity: EntityDescription, into record: inout Record) throws {
+  public func write(_ values: [NamedValue<AttributeValue>], of entity: EntityDescription, into record: inout Record)
+    throws
+  {
     let pending: [Pending]
     do throws(ValueMismatch) {
       pending = try Self.set(values, of: entity, in: &record.fields)
     } catch {
-      throw MirroringProblem(recordName: record.recordName, entity: entity.name, code: .badRequest, reason: error.reason)
+      throw MirroringProblem(
+        recordName: record.recordName, entity: entity.name, code: .badRequest, reason: error.reason)
     }
     if !pending.isEmpty { try place(pending, of: entity, into: &record) }
   }
 
   /// Sets the fields of fixed-length values and of nulls.
   /// - Returns: the variable-length values.
-  private static func set(_ values: [NamedValue<AttributeValue>], of entity: EntityDescription, in fields: inout Fields) throws(ValueMismatch) -> [Pending] {
+  private static func set(_ values: [NamedValue<AttributeValue>], of entity: EntityDescription, in fields: inout Fields)
+    throws(ValueMismatch) -> [Pending]
+  {
     var pending: [Pending] = []
     var place = 0
     for named in values {
@@ -96,13 +104,17 @@ public struct Serializer {
   }
 
   /// nil for fixed-length values and null.
-  private static func pending(_ value: AttributeValue, _ attribute: AttributeDescription, entity: String) throws(ValueMismatch) -> Pending? {
+  private static func pending(_ value: AttributeValue, _ attribute: AttributeDescription, entity: String)
+    throws(ValueMismatch) -> Pending?
+  {
     guard let assetFieldName = attribute.assetFieldName else { return nil }
     if case .asset(let asset) = value {
-      return Pending(attribute: attribute, assetFieldName: assetFieldName, byteCount: Int(asset.byteCount), value: .asset(asset))
+      return Pending(
+        attribute: attribute, assetFieldName: assetFieldName, byteCount: Int(asset.byteCount), value: .asset(asset))
     }
     guard let encoded = try attribute.encode(value, entity: entity) else { return nil }
-    return Pending(attribute: attribute, assetFieldName: assetFieldName, byteCount: encoded.byteCount, value: .inline(encoded))
+    return Pending(
+      attribute: attribute, assetFieldName: assetFieldName, byteCount: encoded.byteCount, value: .inline(encoded))
   }
 
   /// R8: in ascending size, inline while the record's size allows it.
@@ -114,7 +126,8 @@ public struct Serializer {
     }
     var byteCount = Self.attributeByteCount(of: record, entity: entity)
     for item in pending.sorted(by: { ($0.byteCount, $0.attribute.name) < ($1.byteCount, $1.attribute.name) }) {
-      let isInline = assetThresholdByteCount.map { item.byteCount < $0 } ?? true && byteCount + item.byteCount <= inlineByteLimit
+      let isInline =
+        assetThresholdByteCount.map { item.byteCount < $0 } ?? true && byteCount + item.byteCount <= inlineByteLimit
       if isInline, let value = try inlineValue(of: item, record: record, entity: entity.name) {
         record.fields[item.attribute.fieldName] = Field(value, isEncrypted: item.attribute.isEncrypted)
         byteCount += item.byteCount
@@ -151,7 +164,9 @@ public struct Serializer {
     case .asset(let asset):
       // Dropped because the record keeps the asset, and its readers get the error.
       guard let content = try? contents.content(of: asset) else { return nil }
-      return try fitting(record, entity) { () throws(ValueMismatch) in try item.attribute.fieldValue(fromContent: content, entity: entity) }
+      return try fitting(record, entity) { () throws(ValueMismatch) in
+        try item.attribute.fieldValue(fromContent: content, entity: entity)
+      }
     }
   }
 
@@ -177,7 +192,9 @@ public struct Serializer {
 }
 
 /// Runs a conversion; its mismatch becomes the record's problem.
-func fitting<Value>(_ record: Record, _ entity: String, _ body: () throws(ValueMismatch) -> Value) throws(MirroringProblem) -> Value {
+func fitting<Value>(_ record: Record, _ entity: String, _ body: () throws(ValueMismatch) -> Value)
+  throws(MirroringProblem) -> Value
+{
   do {
     return try body()
   } catch {

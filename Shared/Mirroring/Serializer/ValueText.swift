@@ -99,7 +99,8 @@ public enum UUIDText {
     for byte in bytes {
       switch byte {
       case UInt8(ascii: "-"): if !isHyphenPlace(index) { return nil }
-      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "F"): if isHyphenPlace(index) { return nil }
+      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "F"):
+        if isHyphenPlace(index) { return nil }
       case UInt8(ascii: "a")...UInt8(ascii: "f"):
         if isHyphenPlace(index) { return nil }
         isUpper = false

@@ -36,7 +36,9 @@ public struct ZoneAssignment {
           cocoaErrorCode: .mirroring)
       case .noZone(let place, let objectID):
         RecordError(
-          .badRequest, "\(place): Failed to assign an object to a record zone: \(objectID) is connected with no object that has one", cocoaErrorCode: .noZoneAssigned)
+          .badRequest,
+          "\(place): Failed to assign an object to a record zone: \(objectID) is connected with no object that has one",
+          cocoaErrorCode: .noZoneAssigned)
       }
     }
   }
@@ -75,7 +77,8 @@ public struct ZoneAssignment {
   public mutating func add(_ transaction: HistoryTransaction, place: String) throws {
     guard Exporter.exports(author: transaction.author) else { return }
     // Objects exist before relationships name them.
-    for (index, change) in transaction.changes.enumerated() where change.changeType == .insert && inserted.insert(change.objectID).inserted {
+    for (index, change) in transaction.changes.enumerated()
+    where change.changeType == .insert && inserted.insert(change.objectID).inserted {
       guard homes[change.objectID]?.isTombstone == true else { continue }
       homeless.append((change.objectID, Self.place(place, index, change)))
     }
@@ -126,7 +129,8 @@ public struct ZoneAssignment {
     if first == second { return }
     let (mine, other) = (labels[first], labels[second])
     if let mine, let other, mine.zone != other.zone {
-      throw .twoZones(place: place, objectID: mine.objectID, zone: mine.zone, otherID: other.objectID, otherZone: other.zone)
+      throw .twoZones(
+        place: place, objectID: mine.objectID, zone: mine.zone, otherID: other.objectID, otherZone: other.zone)
     }
     let (small, large) = sizes[first, default: 1] < sizes[second, default: 1] ? (first, second) : (second, first)
     parents[small] = large
@@ -152,9 +156,13 @@ public struct ZoneAssignment {
     }
     var assigned: [(objectID: String, zone: Zone.ID)] = []
     for (objectID, place) in homeless {
-      guard let zone = labels[root(of: objectID)]?.zone ?? defaultZone else { throw .noZone(place: place, objectID: objectID) }
+      guard let zone = labels[root(of: objectID)]?.zone ?? defaultZone else {
+        throw .noZone(place: place, objectID: objectID)
+      }
       // Without an entry, the object would be looked up in its earlier zone.
-      if zone != defaultZone || homes[objectID] != .nowhere && homes[objectID] != .tombstone(zone) { assigned.append((objectID, zone)) }
+      if zone != defaultZone || homes[objectID] != .nowhere && homes[objectID] != .tombstone(zone) {
+        assigned.append((objectID, zone))
+      }
     }
     return assigned
   }

@@ -78,7 +78,9 @@ enum BackupFile {
     guard rmdir(path) == 0 else { throw Folder.failure("remove folder", path) }
   }
 
-  private static func read(_ path: String, _ take: (UnsafeRawBufferPointer) throws(AssetError) -> Void) throws(AssetError) -> Int64 {
+  private static func read(_ path: String, _ take: (UnsafeRawBufferPointer) throws(AssetError) -> Void)
+    throws(AssetError) -> Int64
+  {
     let file = open(path, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { throw Folder.failure("open file", path) }
     defer { _ = Glibc.close(file) }

@@ -20,7 +20,9 @@ public struct BackupFolder: Sendable {
   public init(_ path: String) throws(StoreError) {
     var path = path
     while path.count > 1, path.hasSuffix("/") { path.removeLast() }
-    guard path.hasPrefix("/"), path.count > 1, !path.utf8.contains(0) else { throw .io("\(path) is not an absolute path") }
+    guard path.hasPrefix("/"), path.count > 1, !path.utf8.contains(0) else {
+      throw .io("\(path) is not an absolute path")
+    }
     self.path = path
   }
 
@@ -29,7 +31,9 @@ public struct BackupFolder: Sendable {
   /// - Throws: `StoreError` when `path` is not empty, or when `draft` is no unfinished backup.
   public func begin(mark: String) throws(StoreError) {
     do throws(AssetError) {
-      guard try Folder.names(in: path).isEmpty, access(path, F_OK) != 0 || rmdir(path) == 0 else { throw .io("\(path) is not empty") }
+      guard try Folder.names(in: path).isEmpty, access(path, F_OK) != 0 || rmdir(path) == 0 else {
+        throw .io("\(path) is not empty")
+      }
       let names = try Folder.names(in: draft)
       guard names.contains(Self.markName) || names.allSatisfy({ $0.hasPrefix(Self.attemptPrefix) }) else {
         throw .io("\(draft) exists, and is not an unfinished backup")
@@ -52,7 +56,8 @@ public struct BackupFolder: Sendable {
   func check(mark: String) throws(StoreError) {
     do throws(AssetError) {
       guard try BackupFile.content(of: draft + "/" + Self.markName) == Array(mark.utf8) else {
-        throw .io("\(draft) is not the folder that the share service has made: every worker must see it under the same path")
+        throw .io(
+          "\(draft) is not the folder that the share service has made: every worker must see it under the same path")
       }
     } catch {
       throw StoreError(error)
@@ -64,7 +69,9 @@ public struct BackupFolder: Sendable {
   /// - Parameter attempt: the attempt's random name, hexadecimal digits.
   /// - Throws: `StoreError.io` for any other text.
   func draft(of attempt: String) throws(StoreError) -> String {
-    guard !attempt.isEmpty, attempt.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }) else { throw .io("\(attempt) names no attempt") }
+    guard !attempt.isEmpty, attempt.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }) else {
+      throw .io("\(attempt) names no attempt")
+    }
     return draft + "/" + Self.attemptPrefix + attempt
   }
 
@@ -74,7 +81,8 @@ public struct BackupFolder: Sendable {
     let source = try draft(of: attempt)
     do throws(AssetError) {
       guard access(source, F_OK) == 0 else { return }
-      for name in [ShardCopy.fileName(shard), ShardCopy.assetFolder(shard), ShardCopy.listName(shard)] where access(source + "/" + name, F_OK) == 0 {
+      for name in [ShardCopy.fileName(shard), ShardCopy.assetFolder(shard), ShardCopy.listName(shard)]
+      where access(source + "/" + name, F_OK) == 0 {
         try Folder.make(Folder.parent(of: draft + "/" + name))
         try BackupFile.removeTree(draft + "/" + name)
         try BackupFile.move(source + "/" + name, to: draft + "/" + name)
@@ -98,7 +106,9 @@ public struct BackupFolder: Sendable {
   /// Writes the manifest and gives the backup its final name.
   public func finish(_ manifest: BackupManifest) throws(StoreError) {
     do throws(AssetError) {
-      for name in try Folder.names(in: draft) where name.hasPrefix(Self.attemptPrefix) { try BackupFile.removeTree(draft + "/" + name) }
+      for name in try Folder.names(in: draft) where name.hasPrefix(Self.attemptPrefix) {
+        try BackupFile.removeTree(draft + "/" + name)
+      }
       try BackupFile.write(manifest.encoded(), to: draft + "/" + BackupManifest.name)
       try Folder.remove(draft + "/" + Self.markName)
       try Folder.sync(draft)

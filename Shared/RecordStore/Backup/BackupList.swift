@@ -44,7 +44,10 @@ struct BackupList {
   private func isOwn(_ file: String) -> Bool {
     if file == ShardCopy.fileName(shard) { return true }
     let prefix = ShardCopy.assetFolder(shard) + "/"
-    return file.hasPrefix(prefix) && file.dropFirst(prefix.count).utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) || $0 == 0x2f }
+    return file.hasPrefix(prefix)
+      && file.dropFirst(prefix.count).utf8.allSatisfy {
+        (0x30...0x39).contains($0) || (0x61...0x66).contains($0) || $0 == 0x2f
+      }
   }
 }
 

@@ -104,8 +104,10 @@ public struct BackupManifest: Hashable, Sendable {
   /// Fails unless the bytes are a manifest in a format that this release knows.
   init?(decoding bytes: [UInt8]) {
     // Dropped because the caller reports an unreadable manifest.
-    guard let json = try? JSONValue(parsing: bytes), let format = json["format"]?.int64, Self.formats.contains(format), let installation = json["installation"]?.string,
-      let createdAt = json["createdAt"]?.int64, let shardCount = json["shardCount"]?.int64, let directory = json["directory"],
+    guard let json = try? JSONValue(parsing: bytes), let format = json["format"]?.int64, Self.formats.contains(format),
+      let installation = json["installation"]?.string,
+      let createdAt = json["createdAt"]?.int64, let shardCount = json["shardCount"]?.int64,
+      let directory = json["directory"],
       let directoryByteCount = directory["bytes"]?.int64, let directoryDigest = directory["sha256"]?.string
     else { return nil }
     let shards = (json["shards"]?.elements ?? []).compactMap(Self.shard)
@@ -114,15 +116,18 @@ public struct BackupManifest: Hashable, Sendable {
     }
     guard (1...Int64(Int32.max)).contains(shardCount), shards.count + missing.count == Int(shardCount),
       (shards.map(\.shard) + missing.map(\.shard)).sorted() == Array(0..<Int(shardCount)),
-      Self.areCounts([directoryByteCount] + shards.map(\.byteCount)), Self.areCounts(shards.map { Int64($0.recordCount) })
+      Self.areCounts([directoryByteCount] + shards.map(\.byteCount)),
+      Self.areCounts(shards.map { Int64($0.recordCount) })
     else { return nil }
     self.init(
-      installation: installation, startedAt: json["startedAt"]?.int64 ?? createdAt, createdAt: createdAt, shardCount: Int(shardCount),
+      installation: installation, startedAt: json["startedAt"]?.int64 ?? createdAt, createdAt: createdAt,
+      shardCount: Int(shardCount),
       directoryByteCount: directoryByteCount, directoryDigest: directoryDigest, shards: shards, missing: missing)
   }
 
   public init(
-    installation: String, startedAt: Int64, createdAt: Int64, shardCount: Int, directoryByteCount: Int64, directoryDigest: String, shards: [ShardCopy],
+    installation: String, startedAt: Int64, createdAt: Int64, shardCount: Int, directoryByteCount: Int64,
+    directoryDigest: String, shards: [ShardCopy],
     missing: [Missing] = []
   ) {
     self.installation = installation
@@ -148,12 +153,14 @@ public struct BackupManifest: Hashable, Sendable {
   }
 
   private static func shard(_ json: JSONValue) -> ShardCopy? {
-    guard let shard = json["shard"]?.int64, let epoch = json["epoch"]?.int64, let databases = json["databases"]?.int64, let records = json["records"]?.int64,
+    guard let shard = json["shard"]?.int64, let epoch = json["epoch"]?.int64, let databases = json["databases"]?.int64,
+      let records = json["records"]?.int64,
       let files = json["files"]?.int64, let bytes = json["bytes"]?.int64, let digest = json["sha256"]?.string
     else { return nil }
     func texts(_ name: String) -> [String] { (json[name]?.elements ?? []).compactMap(\.string) }
     return ShardCopy(
-      shard: Int(shard), epoch: epoch, databaseCount: Int(databases), recordCount: Int(records), fileCount: Int(files), byteCount: bytes, listDigest: digest,
+      shard: Int(shard), epoch: epoch, databaseCount: Int(databases), recordCount: Int(records), fileCount: Int(files),
+      byteCount: bytes, listDigest: digest,
       neededKeys: texts("neededKeys"), problems: texts("problems"))
   }
 }

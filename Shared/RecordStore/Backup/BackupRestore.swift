@@ -34,7 +34,8 @@ public struct BackupRestore: Sendable {
   ///   - directory: the share service's data folder; nil for that of the workers.
   ///   - now: milliseconds since 1970; nil for the machine's clock.
   public init(
-    source: String, data: String, directory: String? = nil, gaps: Gaps = .refused, now: Int64? = nil, report: @escaping @Sendable (String) -> Void
+    source: String, data: String, directory: String? = nil, gaps: Gaps = .refused, now: Int64? = nil,
+    report: @escaping @Sendable (String) -> Void
   ) {
     self.source = source
     self.data = data
@@ -70,8 +71,13 @@ public struct BackupRestore: Sendable {
       try verify(manifest, parts) { file, _ in place(file) }
       report("giving every database another incarnation")
       let missing = try makeMissing(manifest, parts)
-      for part in parts { try ShardRenewal(shard: part.copy.shard, startedAt: part.startedAt, now: now).run(at: place(ShardCopy.fileName(part.copy.shard))) }
-      for shard in missing { try ShardRenewal(shard: shard, startedAt: now, now: now).run(at: place(ShardCopy.fileName(shard))) }
+      for part in parts {
+        try ShardRenewal(shard: part.copy.shard, startedAt: part.startedAt, now: now).run(
+          at: place(ShardCopy.fileName(part.copy.shard)))
+      }
+      for shard in missing {
+        try ShardRenewal(shard: shard, startedAt: now, now: now).run(at: place(ShardCopy.fileName(shard)))
+      }
       try name(manifest)
       return manifest
     } catch let error as AssetError {
@@ -83,7 +89,9 @@ public struct BackupRestore: Sendable {
     guard let bytes = try BackupFile.content(of: folder + "/" + BackupManifest.name) else {
       throw StoreError.io("\(folder) has no \(BackupManifest.name): it is not a backup, or an unfinished one")
     }
-    guard let manifest = BackupManifest(decoding: bytes) else { throw StoreError.corrupt("\(folder)/\(BackupManifest.name) can't be read, or is of a newer release") }
+    guard let manifest = BackupManifest(decoding: bytes) else {
+      throw StoreError.corrupt("\(folder)/\(BackupManifest.name) can't be read, or is of a newer release")
+    }
     return manifest
   }
 
@@ -95,14 +103,18 @@ public struct BackupRestore: Sendable {
     case .empty: return parts
     case .refused:
       let list = manifest.missing.map { "\($0.shard) (\($0.reason))" }.joined(separator: ", ")
-      throw StoreError.io("the backup lacks shards: \(list). Take them from an earlier backup with --missing-from DIR, or leave them empty with --without-missing")
+      throw StoreError.io(
+        "the backup lacks shards: \(list). Take them from an earlier backup with --missing-from DIR, or leave them empty with --without-missing"
+      )
     case .filled(let folder):
       let earlier = try self.manifest(of: folder)
       guard earlier.installation == manifest.installation, earlier.shardCount == manifest.shardCount else {
         throw StoreError.io("\(folder) is a backup of another installation")
       }
       let filled = try manifest.missing.map { missing in
-        guard let copy = earlier.shards.first(where: { $0.shard == missing.shard }) else { throw StoreError.io("\(folder) lacks shard \(missing.shard), too") }
+        guard let copy = earlier.shards.first(where: { $0.shard == missing.shard }) else {
+          throw StoreError.io("\(folder) lacks shard \(missing.shard), too")
+        }
         return Part(copy: copy, folder: folder, startedAt: earlier.startedAt)
       }
       return (parts + filled).sorted { $0.copy.shard < $1.copy.shard }
@@ -113,17 +125,22 @@ public struct BackupRestore: Sendable {
   private func refuseUsed(_ manifest: BackupManifest) throws {
     for folder in Set([data, directory]).sorted() { try Folder.make(folder) }
     // SQLite would recover a leftover log over the restored file.
-    var taken = ["\(data)/shards"] + ["", "-wal", "-journal"].map { "\(directory)/\(BackupManifest.directoryName)\($0)" }
+    var taken =
+      ["\(data)/shards"] + ["", "-wal", "-journal"].map { "\(directory)/\(BackupManifest.directoryName)\($0)" }
     taken += (0..<manifest.shardCount).map { "\(data)/\(ShardCopy.assetFolder($0))" }
     for path in taken {
-      guard access(path, F_OK) != 0 else { throw StoreError.io("\(path) exists already: restore a backup into an empty data folder") }
+      guard access(path, F_OK) != 0 else {
+        throw StoreError.io("\(path) exists already: restore a backup into an empty data folder")
+      }
       try BackupFile.removeTree(path + Self.draft)
     }
   }
 
   /// Compares every file with the digests in the manifest and the lists.
   /// - Parameter place: the path of a file of a backup, from its name and the backup's folder.
-  private func verify(_ manifest: BackupManifest, _ parts: [Part], _ place: (_ file: String, _ folder: String) -> String) throws {
+  private func verify(
+    _ manifest: BackupManifest, _ parts: [Part], _ place: (_ file: String, _ folder: String) -> String
+  ) throws {
     try check(manifest.directoryDigest, place(BackupManifest.directoryName, source))
     for part in parts {
       let list = BackupList(folder: part.folder, shard: part.copy.shard)
@@ -134,7 +151,9 @@ public struct BackupRestore: Sendable {
 
   private func check(_ expected: String, _ path: String) throws {
     guard access(path, F_OK) == 0 else { throw StoreError.corrupt("\(path) is missing") }
-    guard Hex.encode(try BackupFile.digest(of: path).hash) == expected else { throw StoreError.corrupt("\(path) differs from the file that was backed up") }
+    guard Hex.encode(try BackupFile.digest(of: path).hash) == expected else {
+      throw StoreError.corrupt("\(path) differs from the file that was backed up")
+    }
   }
 
   /// The draft path of a file of the backup.
@@ -155,7 +174,9 @@ public struct BackupRestore: Sendable {
       try BackupFile.copy(backup + "/" + file, to: target)
     }
     try copy(BackupManifest.directoryName, of: source)
-    for part in parts { try BackupList(folder: part.folder, shard: part.copy.shard).forEach { try copy($1, of: part.folder) } }
+    for part in parts {
+      try BackupList(folder: part.folder, shard: part.copy.shard).forEach { try copy($1, of: part.folder) }
+    }
     for folder in folders.sorted() { try Folder.sync(folder) }
   }
 
@@ -165,7 +186,10 @@ public struct BackupRestore: Sendable {
     let missing = (0..<manifest.shardCount).filter { shard in !parts.contains { $0.copy.shard == shard } }
     let folder = Folder.parent(of: place(ShardCopy.fileName(0)))
     if !missing.isEmpty { try Folder.make(folder) }
-    for shard in missing { try ShardFile(SQLiteConfiguration(directory: folder), shard: shard, shardCount: manifest.shardCount).takeOver().connection.close() }
+    for shard in missing {
+      try ShardFile(SQLiteConfiguration(directory: folder), shard: shard, shardCount: manifest.shardCount).takeOver()
+        .connection.close()
+    }
     return missing
   }
 
@@ -173,7 +197,8 @@ public struct BackupRestore: Sendable {
   private func mark(_ manifest: BackupManifest) throws {
     guard let installation = InstallationID(text: manifest.installation) else { return }
     for folder in [data, data + "/assets"] {
-      let mark = FolderMark(installation: installation, epoch: now, nonce: Hex.encode(SecureRandom.bytes(FolderMark.nonceLength / 2)))
+      let mark = FolderMark(
+        installation: installation, epoch: now, nonce: Hex.encode(SecureRandom.bytes(FolderMark.nonceLength / 2)))
       try FolderMarkFile.open(in: folder, makes: true)?.write(mark)
     }
   }

@@ -23,7 +23,8 @@ struct AssetUpgrade {
     try counted.countRecords()
     try counted.countHistory()
     try counted.store()
-    try file.configuration.assets?.adoptUnsharded(counted.uses.keys.sorted { $0.hash.lexicographicallyPrecedes($1.hash) }, into: file.shard)
+    try file.configuration.assets?.adoptUnsharded(
+      counted.uses.keys.sorted { $0.hash.lexicographicallyPrecedes($1.hash) }, into: file.shard)
   }
 
   /// Records of deleted zones use their assets until they are swept, but add no bytes.
@@ -63,10 +64,12 @@ struct AssetUpgrade {
   }
 
   private func store() throws {
-    let insert = try connection.statement(SQL("upgradeAsset", "INSERT OR IGNORE INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, ?3, NULL)"))
+    let insert = try connection.statement(
+      SQL("upgradeAsset", "INSERT OR IGNORE INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, ?3, NULL)"))
     for (asset, count) in uses { try insert.binding(asset.hash, asset.byteCount, count).run() }
     let zone = try connection.statement(SQL("upgradeZone", "UPDATE zone SET bytes = ?2 WHERE id = ?1"))
     for (key, byteCount) in byteCounts { try zone.binding(key, byteCount).run() }
-    try connection.execute("UPDATE database SET bytes = coalesce((SELECT sum(bytes) FROM zone WHERE zone.database = database.id), 0)")
+    try connection.execute(
+      "UPDATE database SET bytes = coalesce((SELECT sum(bytes) FROM zone WHERE zone.database = database.id), 0)")
   }
 }

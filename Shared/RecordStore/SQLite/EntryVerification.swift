@@ -22,7 +22,9 @@ struct EntryVerification {
       indexes[row.databaseKey, default: []].append(row)
       if row.state == .ready { expected[row.key] = 0 }
     }
-    for (zone, database) in try connection.statement(SQL("verifyZones", "SELECT id, database FROM zone")).all({ ($0.int64(0), $0.int64(1)) }) {
+    for (zone, database) in try connection.statement(SQL("verifyZones", "SELECT id, database FROM zone")).all({
+      ($0.int64(0), $0.int64(1))
+    }) {
       databases[zone] = database
     }
   }
@@ -37,7 +39,9 @@ struct EntryVerification {
         try entry.bind(2, row.key)
         try entry.bind(3, key)
         try entry.bind(4, recordName: stored.record.recordName)
-        if try entry.first({ $0.int64(0) }) != rowID { report.note("record \(rowID): its entry in index \(row.key) is missing") }
+        if try entry.first({ $0.int64(0) }) != rowID {
+          report.note("record \(rowID): its entry in index \(row.key) is missing")
+        }
       }
     }
   }
@@ -45,7 +49,9 @@ struct EntryVerification {
   /// Compares counts. All expected entries were found, so a difference means surplus entries.
   func finish(_ report: inout VerificationReport) throws {
     let count = try snapshot.session.connection.statement(
-      SQL("verifyEntryCount", "SELECT count(*) FROM entry WHERE fieldindex = ?1 AND zone NOT IN (SELECT zone FROM doomed)"))
+      SQL(
+        "verifyEntryCount", "SELECT count(*) FROM entry WHERE fieldindex = ?1 AND zone NOT IN (SELECT zone FROM doomed)"
+      ))
     for (key, expected) in expected.sorted(by: { $0.key < $1.key }) {
       try count.bind(1, key)
       let found = try count.first { $0.int(0) } ?? 0

@@ -51,9 +51,11 @@ struct ParentUpgrade {
   /// - Returns: nil for a row that stays unchanged. A damaged row does, because reads report it.
   private mutating func change(_ row: Statement) throws -> ReferenceChange? {
     let header = RecordRowHeader(
-      zone: row.int64(1), sequence: row.int64(2), type: row.int64(3), isDeleted: row.bool(11), origin: row.int64(4), sequenceOfOthers: row.int64(5))
+      zone: row.int64(1), sequence: row.int64(2), type: row.int64(3), isDeleted: row.bool(11), origin: row.int64(4),
+      sequenceOfOthers: row.int64(5))
     let references = row.blob(7)
-    guard !doomed.contains(header.zone), let name = row.recordName(9), let earlier = StoredReferences.decode(references) else { return nil }
+    guard !doomed.contains(header.zone), let name = row.recordName(9), let earlier = StoredReferences.decode(references)
+    else { return nil }
     let found = try row.withBytes(8) { data -> String? in
       guard header.checksum(name: name, references: references, data: data) == row.int64(6) else { return nil }
       return try parent(inBlob: data, recordName: name, recordType: row.text(10))
@@ -64,14 +66,17 @@ struct ParentUpgrade {
     let later = earlier + [entry]
     let encoded = try StoredReferences.encode(later)
     let sum = row.withBytes(8) { header.checksum(name: name, references: encoded, data: $0) }
-    return ReferenceChange(row: row.int64(0), zone: header.zone, sum: sum, earlier: earlier, later: later, references: encoded)
+    return ReferenceChange(
+      row: row.int64(0), zone: header.zone, sum: sum, earlier: earlier, later: later, references: encoded)
   }
 
   /// The parent in a record's stored form; nil when there is none or the record is damaged.
   /// - Throws: `StoreError.missingKey`, because the shard cannot be read completely then.
   private func parent(inBlob blob: UnsafeRawBufferPointer, recordName: String, recordType: String) throws -> String? {
     // Dropped because the read of a damaged record reports it.
-    guard KeyRing.isSealed(blob) else { return try? Record(decoding: blob, recordName: recordName, recordType: recordType).parent }
+    guard KeyRing.isSealed(blob) else {
+      return try? Record(decoding: blob, recordName: recordName, recordType: recordType).parent
+    }
     do throws(SealingError) {
       let opened = try file.configuration.keys.open(blob, for: .record)
       return try? Record(decoding: opened, recordName: recordName, recordType: recordType).parent
@@ -83,8 +88,12 @@ struct ParentUpgrade {
 
   private mutating func parentSymbol() throws -> Int64 {
     if let symbol { return symbol }
-    try connection.statement(SQL("upgradeMakeSymbol", "INSERT OR IGNORE INTO symbol(text) VALUES (?1)")).binding(ReservedName.parentReference).run()
-    let found = try connection.statement(SQL("upgradeSymbol", "SELECT id FROM symbol WHERE text = ?1")).binding(ReservedName.parentReference).first { $0.int64(0) }
+    try connection.statement(SQL("upgradeMakeSymbol", "INSERT OR IGNORE INTO symbol(text) VALUES (?1)")).binding(
+      ReservedName.parentReference
+    ).run()
+    let found = try connection.statement(SQL("upgradeSymbol", "SELECT id FROM symbol WHERE text = ?1")).binding(
+      ReservedName.parentReference
+    ).first { $0.int64(0) }
     guard let found else { throw StoreError.corrupt("shard \(file.shard): a symbol was not stored") }
     symbol = found
     return found

@@ -40,7 +40,8 @@ final class ReaderPool: Sendable {
   init(_ options: SQLiteRecordStore.Options) throws(StoreError) {
     let brief = try BlockingQueue<ReadJob>(limit: options.readLimit, partyLimit: options.partyReadLimit)
     let long = try BlockingQueue<ReadJob>(
-      limit: options.longReadLimit, partyLimit: options.partyLongReadLimit, underWayLimit: max(1, options.longReaderThreadCount - 1))
+      limit: options.longReadLimit, partyLimit: options.partyLongReadLimit,
+      underWayLimit: max(1, options.longReaderThreadCount - 1))
     let whole = try BlockingQueue<@Sendable () -> Void>(limit: options.readLimit)
     self.brief = brief
     self.long = long
@@ -90,7 +91,9 @@ final class ReaderPool: Sendable {
 
   /// Starts the watch over the time that the job may take.
   func begin(_ job: ReadJob, _ watch: StatementWatch) {
-    watch.begin(until: job.isLong ? job.expiry : min(.now + briefTime, job.expiry), atLatest: job.expiry, isAwaited: isBriefAwaited)
+    watch.begin(
+      until: job.isLong ? job.expiry : min(.now + briefTime, job.expiry), atLatest: job.expiry,
+      isAwaited: isBriefAwaited)
   }
 }
 
@@ -317,9 +320,13 @@ final class ShardReaders: Sendable {
   ///     after `resume`. nil cuts no read short.
   ///   - cutsShort: whether to cut short even the last attempt of a read of the whole shard.
   /// - Returns: true when no read is running. If it is false, no read is kept waiting.
-  func pause(within patience: Duration, thenInterruptingWithin interruptionPatience: Duration? = nil, cutsShort: Bool = false) -> Bool {
+  func pause(
+    within patience: Duration, thenInterruptingWithin interruptionPatience: Duration? = nil, cutsShort: Bool = false
+  ) -> Bool {
     // Waiting for a read of the whole shard that may go on would be in vain.
-    if state.withLock({ $0.wholes.values.contains { isKept in interruptionPatience == nil || isKept && !cutsShort } }) { return false }
+    if state.withLock({ $0.wholes.values.contains { isKept in interruptionPatience == nil || isKept && !cutsShort } }) {
+      return false
+    }
     var deadline = ContinuousClock.now.advanced(by: patience)
     var interruptionPatience = interruptionPatience
     state.withLock { $0.isPaused = true }
@@ -365,32 +372,5 @@ final class ShardReaders: Sendable {
     }
     for idle in idle { idle.session.connection.close() }
     for job in deferred { job.read.fail(StoreError.closed(shard: file.shard)) }
-  }
-}
-
-/// Lets the caller cancel a read of a whole shard.
-final class ReadCancellation: Sendable {
-  private struct State {
-    var isCancelled = false
-    var watch: StatementWatch?
-  }
-
-  private let state = Mutex(State())
-
-  var isCancelled: Bool { state.withLock(\.isCancelled) }
-
-  func cancel() {
-    state.withLock { state in
-      state.isCancelled = true
-      state.watch?.stop()
-    }
-  }
-
-  /// Sets the watch of the current attempt, and stops it if the read is cancelled already.
-  func stops(_ watch: StatementWatch) {
-    state.withLock { state in
-      state.watch = watch
-      if state.isCancelled { watch.stop() }
-    }
   }
 }

@@ -17,7 +17,8 @@ struct RecordRowHeader {
   /// CRC-32 over all columns of the row: `integrity_check` does not see a flipped byte inside a value.
   func checksum(name: String, references: [UInt8], data: UnsafeRawBufferPointer) -> Int64 {
     let numbers = (
-      zone.littleEndian, sequence.littleEndian, type.littleEndian, Int64(isDeleted ? 1 : 0).littleEndian, origin.littleEndian,
+      zone.littleEndian, sequence.littleEndian, type.littleEndian, Int64(isDeleted ? 1 : 0).littleEndian,
+      origin.littleEndian,
       sequenceOfOthers.littleEndian
     )
     var sum = withUnsafeBytes(of: numbers) { Checksum.update(0, $0) }
@@ -108,7 +109,9 @@ enum StoredReferences {
     pieces.sort { $0.lexicographicallyPrecedes($1) }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(pieces.reduce(0) { $0 + $1.count })
-    for (index, piece) in pieces.enumerated() where index == 0 || piece != pieces[index - 1] { bytes.append(contentsOf: piece) }
+    for (index, piece) in pieces.enumerated() where index == 0 || piece != pieces[index - 1] {
+      bytes.append(contentsOf: piece)
+    }
     return bytes
   }
 
@@ -137,7 +140,9 @@ enum StoredReferences {
       index += 10
       let end = index + (length == 0 ? 16 : length - 1)
       guard end <= bytes.count else { return nil }
-      let target = length == 0 ? bytes[index..<end].withUnsafeBytes(StoredName.text) : String(decoding: bytes[index..<end], as: UTF8.self)
+      let target =
+        length == 0
+        ? bytes[index..<end].withUnsafeBytes(StoredName.text) : String(decoding: bytes[index..<end], as: UTF8.self)
       guard let target else { return nil }
       entries.append(Entry(field: Int64(bitPattern: field), target: target))
       index = end

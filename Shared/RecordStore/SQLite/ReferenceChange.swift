@@ -14,8 +14,11 @@ struct ReferenceChange {
   let references: [UInt8]
 
   func apply(to connection: Connection) throws {
-    try connection.statement(SQL("upgradeRecord", "UPDATE record SET refs = ?2, sum = ?3 WHERE id = ?1")).binding(row, references, sum).run()
-    let delete = try connection.statement(SQL("upgradeDelete", "DELETE FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4"))
+    try connection.statement(SQL("upgradeRecord", "UPDATE record SET refs = ?2, sum = ?3 WHERE id = ?1")).binding(
+      row, references, sum
+    ).run()
+    let delete = try connection.statement(
+      SQL("upgradeDelete", "DELETE FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4"))
     for entry in earlier where !later.contains(entry) { try run(delete, entry) }
     let insert = try connection.statement(
       SQL("upgradeInsert", "INSERT OR IGNORE INTO reference(zone, target, field, source) VALUES (?1, ?2, ?3, ?4)"))

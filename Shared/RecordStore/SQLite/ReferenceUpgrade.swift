@@ -17,7 +17,9 @@ struct ReferenceUpgrade {
   init(_ connection: Connection) throws {
     self.connection = connection
     doomed = Set(try connection.statement(SQL("upgradeDoomed", "SELECT zone FROM doomed")).all { $0.int64(0) })
-    for (number, text) in try connection.statement(SQL("upgradeSymbols", "SELECT id, text FROM symbol")).all({ ($0.int64(0), $0.text(1)) }) {
+    for (number, text) in try connection.statement(SQL("upgradeSymbols", "SELECT id, text FROM symbol")).all({
+      ($0.int64(0), $0.text(1))
+    }) {
       symbols[number] = text
     }
   }
@@ -27,7 +29,9 @@ struct ReferenceUpgrade {
     var last: Int64? = 0
     while let row = last { last = try upgrade.page(after: row) }
     guard upgrade.bindsReferences else { return }
-    try connection.statement(SQL("upgradeMeta", "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, 1)")).binding(MetaKey.bindsReferences.rawValue).run()
+    try connection.statement(SQL("upgradeMeta", "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, 1)")).binding(
+      MetaKey.bindsReferences.rawValue
+    ).run()
   }
 
   private static let pageCount = 500
@@ -56,9 +60,11 @@ struct ReferenceUpgrade {
   /// - Returns: nil for a row that stays unchanged. A damaged row does, because reads report it.
   private mutating func change(_ row: Statement) throws -> ReferenceChange? {
     let header = RecordRowHeader(
-      zone: row.int64(1), sequence: row.int64(2), type: row.int64(3), isDeleted: false, origin: row.int64(4), sequenceOfOthers: row.int64(5))
+      zone: row.int64(1), sequence: row.int64(2), type: row.int64(3), isDeleted: false, origin: row.int64(4),
+      sequenceOfOthers: row.int64(5))
     let references = row.blob(7)
-    guard !doomed.contains(header.zone), let name = row.recordName(9), let type = symbols[header.type], let earlier = StoredReferences.decode(references)
+    guard !doomed.contains(header.zone), let name = row.recordName(9), let type = symbols[header.type],
+      let earlier = StoredReferences.decode(references)
     else { return nil }
     let record = row.withBytes(8) { data -> Record? in
       guard header.checksum(name: name, references: references, data: data) == row.int64(6) else { return nil }
@@ -66,12 +72,15 @@ struct ReferenceUpgrade {
       return try? Record(decoding: data, recordName: name, recordType: type)
     }
     guard let record else { return nil }
-    let later = earlier.flatMap { entry in keys(of: entry, in: record).map { Entry(field: $0.rawValue, target: entry.target) } }
+    let later = earlier.flatMap { entry in
+      keys(of: entry, in: record).map { Entry(field: $0.rawValue, target: entry.target) }
+    }
     if later.contains(where: { ReferenceKey(rawValue: $0.field).action != .none }) { bindsReferences = true }
     let encoded = try StoredReferences.encode(later)
     guard encoded != references else { return nil }
     let sum = row.withBytes(8) { header.checksum(name: name, references: encoded, data: $0) }
-    return ReferenceChange(row: row.int64(0), zone: header.zone, sum: sum, earlier: earlier, later: later, references: encoded)
+    return ReferenceChange(
+      row: row.int64(0), zone: header.zone, sum: sum, earlier: earlier, later: later, references: encoded)
   }
 
   /// The keys for this target, by the actions in the record's field. A relationship's field has no actions, so its

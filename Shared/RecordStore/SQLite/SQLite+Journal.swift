@@ -13,9 +13,12 @@ enum JournalRowID {
 }
 
 extension SQLiteSnapshot {
-  func conflicts(in database: Int64, afterNumber number: Int64, _ filter: ConflictFilter, limit: Int) throws -> [StoredConflict] {
+  func conflicts(in database: Int64, afterNumber number: Int64, _ filter: ConflictFilter, limit: Int) throws
+    -> [StoredConflict]
+  {
     guard limit > 0 else { return [] }
-    let query: ConflictQuery = filter.recordName != nil ? .ofName : filter.state == StoredConflict.open ? .openAfter : .after
+    let query: ConflictQuery =
+      filter.recordName != nil ? .ofName : filter.state == StoredConflict.open ? .openAfter : .after
     let select = try statement(query)
     try select.bind(1, database)
     try select.bind(2, number)
@@ -42,7 +45,8 @@ extension SQLiteSnapshot {
       guard let name = row.recordName(3),
         row.int64(9)
           == StoredConflict(
-            databaseKey: row.int64(0), zoneName: row.text(1), zoneIncarnation: UInt64(bitPattern: row.int64(2)), recordName: name, entity: row.text(4),
+            databaseKey: row.int64(0), zoneName: row.text(1), zoneIncarnation: UInt64(bitPattern: row.int64(2)),
+            recordName: name, entity: row.text(4),
             kind: row.int(5), state: 0, userRecordName: row.text(6), deviceID: row.text(7), at: row.int64(8)
           ).checksum(payload)
       else { throw StoreError.corrupt("shard \(shard): conflict \(number) is damaged; restore it from a backup") }
@@ -61,7 +65,8 @@ extension SQLiteSnapshot {
     let select = try statement(ConflictQuery.use)
     try select.bind(1, database)
     try select.bind(2, userRecordName)
-    return try select.first { ConflictUse(count: $0.int(0), byteCount: $0.int64(1), evictedCount: $0.int(2)) } ?? ConflictUse()
+    return try select.first { ConflictUse(count: $0.int(0), byteCount: $0.int64(1), evictedCount: $0.int(2)) }
+      ?? ConflictUse()
   }
 
   func evictedConflictCount() throws -> Int { try statement(ConflictQuery.evictedCount).first { $0.int(0) } ?? 0 }
@@ -71,10 +76,14 @@ extension SQLiteSnapshot {
   }
 
   private func conflict(_ row: Statement) throws -> StoredConflict {
-    guard let name = row.recordName(4) else { throw StoreError.corrupt("shard \(shard): the name in conflict \(row.int64(0)) has neither form") }
+    guard let name = row.recordName(4) else {
+      throw StoreError.corrupt("shard \(shard): the name in conflict \(row.int64(0)) has neither form")
+    }
     return StoredConflict(
-      number: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2), zoneIncarnation: UInt64(bitPattern: row.int64(3)), recordName: name,
-      entity: row.text(5), kind: row.int(6), state: row.int(7), userRecordName: row.text(8), deviceID: row.text(9), at: row.int64(10),
+      number: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2),
+      zoneIncarnation: UInt64(bitPattern: row.int64(3)), recordName: name,
+      entity: row.text(5), kind: row.int(6), state: row.int(7), userRecordName: row.text(8), deviceID: row.text(9),
+      at: row.int64(10),
       settledAt: row.optionalInt64(11))
   }
 }
@@ -82,7 +91,9 @@ extension SQLiteSnapshot {
 extension SQLiteTransaction {
   func appendConflict(_ conflict: StoredConflict, content: [UInt8], assets: [Asset]) throws -> Int64 {
     try write {
-      guard var database = try self.database(key: conflict.databaseKey) else { throw ContradictingWrite("no database \(conflict.databaseKey)") }
+      guard var database = try self.database(key: conflict.databaseKey) else {
+        throw ContradictingWrite("no database \(conflict.databaseKey)")
+      }
       database.lastConflictNumber += 1
       setDatabase(database)
       let assets = Set(assets)
@@ -104,7 +115,9 @@ extension SQLiteTransaction {
       try insert.bind(13, conflict.checksum(content))
       try insert.bind(14, content)
       try insert.bind(15, database.lastConflictNumber)
-      guard let row = try insert.first({ $0.int64(0) }) else { throw StoreError.corrupt("shard \(shard): a conflict has no number") }
+      guard let row = try insert.first({ $0.int64(0) }) else {
+        throw StoreError.corrupt("shard \(shard): a conflict has no number")
+      }
       try keep(assets, forTransaction: JournalRowID.of(row))
       countWrite(records: 1, bytes: content.count)
       var use = try conflictUse(in: conflict.databaseKey, of: conflict.userRecordName)
@@ -200,7 +213,9 @@ extension SQLiteTransaction {
 extension StoredConflict {
   /// CRC-32 over the constant columns of the row. Each text has its length in front.
   func checksum(_ content: [UInt8]) -> Int64 {
-    var sum = withUnsafeBytes(of: (databaseKey.littleEndian, zoneIncarnation.littleEndian, Int64(kind).littleEndian, at.littleEndian)) { Checksum.update(0, $0) }
+    var sum = withUnsafeBytes(
+      of: (databaseKey.littleEndian, zoneIncarnation.littleEndian, Int64(kind).littleEndian, at.littleEndian)
+    ) { Checksum.update(0, $0) }
     for text in [zoneName, recordName, entity, userRecordName, deviceID] {
       sum = withUnsafeBytes(of: Int64(text.utf8.count).littleEndian) { Checksum.update(sum, $0) }
       var text = text

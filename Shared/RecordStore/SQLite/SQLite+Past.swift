@@ -62,7 +62,9 @@ extension SQLiteTransaction {
       let select = try statement(PastQuery.oldest)
       try select.bind(1, limit)
       // Takes the rows at the front only: clocks can go back, and no row should be read again and again.
-      guard let last = try select.all({ ($0.int64(0), $0.int64(1)) }).prefix(while: { $0.1 < cutoff }).last?.0 else { return 0 }
+      guard let last = try select.all({ ($0.int64(0), $0.int64(1)) }).prefix(while: { $0.1 < cutoff }).last?.0 else {
+        return 0
+      }
       let delete = try writing(PastQuery.forget)
       try delete.bind(1, last)
       var horizons: [Int64: Int64] = [:]

@@ -28,7 +28,9 @@ extension SQLiteTransaction {
   func settlePlacement(of objectID: String, in database: Int64) throws {
     try write {
       for placement in try placements(of: objectID, in: database) where placement.isAssigned {
-        let isNeeded = try zone(key: placement.zone).map { !$0.isLookedInFirst } == true && record(named: objectID, in: placement.zone) != nil
+        let isNeeded =
+          try zone(key: placement.zone).map { !$0.isLookedInFirst } == true
+          && record(named: objectID, in: placement.zone) != nil
         let settle = try writing(isNeeded ? PlacementQuery.settle : .remove)
         try settle.bind(1, database)
         try settle.bind(2, recordName: objectID)
@@ -39,7 +41,9 @@ extension SQLiteTransaction {
   }
 
   /// Notes that a zone has a record of the object.
-  func notePlacement(of objectID: String, in zone: StoredZone) throws { try putPlacement(.insert, of: objectID, in: zone) }
+  func notePlacement(of objectID: String, in zone: StoredZone) throws {
+    try putPlacement(.insert, of: objectID, in: zone)
+  }
 
   private func putPlacement(_ query: PlacementQuery, of objectID: String, in zone: StoredZone) throws {
     try write(query, objectID, database: zone.databaseKey, zone: zone.key)

@@ -57,10 +57,13 @@ extension SQLiteSnapshot {
   }
 
   private func quarantined(_ row: Statement) throws -> StoredQuarantine {
-    guard let name = row.recordName(2) else { throw StoreError.corrupt("shard \(shard): the name in quarantine \(row.int64(0)) has neither form") }
+    guard let name = row.recordName(2) else {
+      throw StoreError.corrupt("shard \(shard): the name in quarantine \(row.int64(0)) has neither form")
+    }
     return StoredQuarantine(
       key: row.int64(0), mirror: row.int64(1), name: name, entity: row.text(3), cause: row.int(4), code: row.text(5),
-      cocoaErrorCode: row.optionalInt64(6).map { Int($0) }, reason: row.text(7), firstAt: row.int64(8), lastAt: row.int64(9), attempts: row.int(10),
+      cocoaErrorCode: row.optionalInt64(6).map { Int($0) }, reason: row.text(7), firstAt: row.int64(8),
+      lastAt: row.int64(9), attempts: row.int(10),
       dueAt: row.int64(11), schemaVersion: row.int64(12))
   }
 }
@@ -135,7 +138,9 @@ extension SQLiteTransaction {
     }
   }
 
-  private func retry(_ query: QuarantineQuery, _ mirror: Int64, _ time: Int64, _ bind: (Statement) throws -> Void) throws -> Int {
+  private func retry(_ query: QuarantineQuery, _ mirror: Int64, _ time: Int64, _ bind: (Statement) throws -> Void)
+    throws -> Int
+  {
     let update = try writing(query)
     try update.bind(1, mirror)
     try update.bind(2, time)

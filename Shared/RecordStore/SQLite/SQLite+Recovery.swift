@@ -38,7 +38,9 @@ extension SQLiteSnapshot {
       state.previousModelHash = row.optionalText(6)
       state.previousConfiguration = row.optionalText(7)
       state.leaseUntil = row.int64(8)
-      for (index, end) in ZoneEnd.allCases.enumerated() { state.zonePolicies[end] = row.optionalInt64(9 + Int32(index)).map { Int($0) } }
+      for (index, end) in ZoneEnd.allCases.enumerated() {
+        state.zonePolicies[end] = row.optionalInt64(9 + Int32(index)).map { Int($0) }
+      }
       return state
     } ?? StoredSyncState()
   }
@@ -47,17 +49,26 @@ extension SQLiteSnapshot {
     let select = try statement(RecoveryQuery.zoneHolds)
     try select.bind(1, mirror)
     return try select.all { row in
-      guard let end = ZoneEnd(rawValue: row.int(1)) else { throw StoreError.corrupt("shard \(shard): a zone held for mirror \(mirror) ended for no reason") }
+      guard let end = ZoneEnd(rawValue: row.int(1)) else {
+        throw StoreError.corrupt("shard \(shard): a zone held for mirror \(mirror) ended for no reason")
+      }
       return StoredZoneHold(
-        zoneName: row.text(0), end: end, endSequence: row.int64(2), heldAt: row.int64(3), decision: row.optionalInt64(4).map { Int($0) })
+        zoneName: row.text(0), end: end, endSequence: row.int64(2), heldAt: row.int64(3),
+        decision: row.optionalInt64(4).map { Int($0) })
     }
   }
 
-  func unimported(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredUnimported] { try unimported(.unimportedAfter, mirror, key, limit) }
+  func unimported(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredUnimported] {
+    try unimported(.unimportedAfter, mirror, key, limit)
+  }
 
-  func unimported(of mirror: Int64, dueBy time: Int64, limit: Int) throws -> [StoredUnimported] { try unimported(.unimportedDue, mirror, time, limit) }
+  func unimported(of mirror: Int64, dueBy time: Int64, limit: Int) throws -> [StoredUnimported] {
+    try unimported(.unimportedDue, mirror, time, limit)
+  }
 
-  private func unimported(_ query: RecoveryQuery, _ mirror: Int64, _ bound: Int64, _ limit: Int) throws -> [StoredUnimported] {
+  private func unimported(_ query: RecoveryQuery, _ mirror: Int64, _ bound: Int64, _ limit: Int) throws
+    -> [StoredUnimported]
+  {
     guard limit > 0 else { return [] }
     let select = try statement(query)
     try select.bind(1, mirror)
@@ -65,7 +76,8 @@ extension SQLiteSnapshot {
     try select.bind(3, limit)
     return try select.all { row in
       StoredUnimported(
-        key: row.int64(0), mirror: mirror, zone: row.int64(1), name: try recordName(row, 2), entity: row.text(3), code: row.text(4), reason: row.text(5),
+        key: row.int64(0), mirror: mirror, zone: row.int64(1), name: try recordName(row, 2), entity: row.text(3),
+        code: row.text(4), reason: row.text(5),
         sequence: row.int64(6), firstAt: row.int64(7), lastAt: row.int64(8), attempts: row.int(9), dueAt: row.int64(10))
     }
   }
@@ -86,7 +98,9 @@ extension SQLiteTransaction {
       try put.bind(8, state.previousModelHash)
       try put.bind(9, state.previousConfiguration)
       try put.bind(10, state.leaseUntil)
-      for (index, end) in ZoneEnd.allCases.enumerated() { try put.bind(11 + Int32(index), state.zonePolicies[end].map { Int64($0) }) }
+      for (index, end) in ZoneEnd.allCases.enumerated() {
+        try put.bind(11 + Int32(index), state.zonePolicies[end].map { Int64($0) })
+      }
       try put.run()
     }
   }
@@ -177,6 +191,8 @@ extension SQLiteTransaction {
 
   /// Deletes a mirror's import and recovery state.
   func deleteRecovery(of mirror: Int64) throws {
-    for query in [RecoveryQuery.deleteSyncState, .deleteZoneHolds, .deleteUnimported] { try deleteRows(query, of: mirror) }
+    for query in [RecoveryQuery.deleteSyncState, .deleteZoneHolds, .deleteUnimported] {
+      try deleteRows(query, of: mirror)
+    }
   }
 }

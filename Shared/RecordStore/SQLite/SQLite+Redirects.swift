@@ -47,7 +47,8 @@ extension SQLiteSnapshot {
       throw StoreError.corrupt("shard \(shard): a name of a redirect has neither form")
     }
     return StoredRedirect(
-      loser: loser, survivor: survivor, since: row.int64(2), rule: row.text(3), progress: StoredRedirect.Progress(rawValue: row.int(4)),
+      loser: loser, survivor: survivor, since: row.int64(2), rule: row.text(3),
+      progress: StoredRedirect.Progress(rawValue: row.int(4)),
       removedAt: row.optionalInt64(5))
   }
 }

@@ -13,13 +13,16 @@ extension SQLiteSnapshot {
 
   func settledTransaction(withID transactionID: String, of mirror: Int64) throws -> SettledTransaction? {
     // Most stores have none, so this saves the lookup.
-    guard let row = try self.mirror(key: mirror), row.forgottenTransactionNumber < row.purgedTransactionNumber else { return nil }
+    guard let row = try self.mirror(key: mirror), row.forgottenTransactionNumber < row.purgedTransactionNumber else {
+      return nil
+    }
     let select = try statement(SettledQuery.byID)
     try select.bind(1, row.lineage)
     try select.bind(2, recordName: transactionID)
     return try select.first {
       SettledTransaction(
-        number: HistoryRowID.number($0.int64(0)), transactionID: transactionID, appendedAt: $0.int64(1), objects: $0.optionalBlob(2))
+        number: HistoryRowID.number($0.int64(0)), transactionID: transactionID, appendedAt: $0.int64(1),
+        objects: $0.optionalBlob(2))
     }
   }
 }
@@ -76,7 +79,8 @@ extension SQLiteTransaction {
     while last < min(number, row.lastTransactionNumber) {
       var page: [StoredTransaction]
       do {
-        page = try transactions(of: row.key, after: last, limit: Self.settledPageCount, byteLimit: Self.settledPageByteCount)
+        page = try transactions(
+          of: row.key, after: last, limit: Self.settledPageCount, byteLimit: Self.settledPageByteCount)
       } catch StoreError.corrupt {
         // Dropped because an unreadable transaction is removed with the rest, and its identifier still recognizes it.
         try settle(row, after: HistoryRowID.of(row.key, last), through: HistoryRowID.of(row.key, last + 1))
@@ -199,7 +203,8 @@ extension SQLiteTransaction {
     let end = min(former.lastTransactionNumber, start + Int64(limit))
     let appendedAt = try forget(former.lineage, after: start, through: end)
     // Noted in the row, so that a store that takes it over meanwhile knows which identifiers are left.
-    try note(forgotten: end, max(former.forgottenAt, appendedAt), in: former.lineage, SettledQuery.noteForgottenOfFormer)
+    try note(
+      forgotten: end, max(former.forgottenAt, appendedAt), in: former.lineage, SettledQuery.noteForgottenOfFormer)
     return Int(end - start)
   }
 

@@ -55,7 +55,9 @@ extension SQLiteSnapshot {
   func share(_ row: Statement) throws -> (zone: Int64, share: StoredShare) {
     let (key, zone) = (row.int64(0), row.int64(1))
     let (name, root, guid, payload) = (row.text(2), row.optionalText(3), row.text(4), row.optionalBlob(6))
-    guard row.int64(5) == ShareRow.checksum(zone: zone, name: name, root: root, guid: guid, state: payload) else { throw damagedShare(key) }
+    guard row.int64(5) == ShareRow.checksum(zone: zone, name: name, root: root, guid: guid, state: payload) else {
+      throw damagedShare(key)
+    }
     do {
       let state = try payload.map { try ShareState(decoding: try session.opened($0, for: .share)) }
       return (zone, StoredShare(name: name, rootRecordName: root, shortGUID: guid, state: state))
@@ -64,7 +66,9 @@ extension SQLiteSnapshot {
     }
   }
 
-  private func damagedShare(_ key: Int64) -> StoreError { .corrupt("shard \(shard): share \(key) is damaged; restore it from a backup") }
+  private func damagedShare(_ key: Int64) -> StoreError {
+    .corrupt("shard \(shard): share \(key) is damaged; restore it from a backup")
+  }
 
   // MARK: Members
 
@@ -102,13 +106,15 @@ extension SQLiteSnapshot {
   }
 
   func member(_ row: Statement) throws -> (databaseKey: Int64, member: ShareMember) {
-    guard let role = ParticipantRole(rawValue: row.int(5)), let permission = SharePermission(rawValue: row.int(6)) else {
+    guard let role = ParticipantRole(rawValue: row.int(5)), let permission = SharePermission(rawValue: row.int(6))
+    else {
       throw StoreError.corrupt("shard \(shard): a member of database \(row.int64(0)) has no such role or permission")
     }
     return (
       row.int64(0),
       ShareMember(
-        zoneName: row.text(2), userRecordName: row.text(1), shareName: row.text(3), rootRecordName: row.optionalText(4), role: role, permission: permission,
+        zoneName: row.text(2), userRecordName: row.text(1), shareName: row.text(3), rootRecordName: row.optionalText(4),
+        role: role, permission: permission,
         since: row.int64(7), until: row.optionalInt64(8))
     )
   }
@@ -119,11 +125,13 @@ extension SQLiteSnapshot {
     try select.bind(1, number)
     try select.bind(2, limit)
     return try select.all { row in
-      guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2)) else {
+      guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2))
+      else {
         throw StoreError.corrupt("shard \(shard): news \(row.int64(0)) is of no container or environment")
       }
       return StoredShareNews(
-        number: row.int64(0), database: DatabaseID(container: container, environment: environment, owner: row.text(3)), zoneName: row.text(4),
+        number: row.int64(0), database: DatabaseID(container: container, environment: environment, owner: row.text(3)),
+        zoneName: row.text(4),
         userRecordName: row.text(5), isActive: row.bool(6), sequence: row.int64(7))
     }
   }
@@ -150,9 +158,14 @@ extension SQLiteTransaction {
       try put.bind(3, share.rootRecordName)
       try put.bind(4, share.state != nil)
       try put.bind(5, share.shortGUID)
-      try put.bind(6, ShareRow.checksum(zone: zone, name: share.name, root: share.rootRecordName, guid: share.shortGUID, state: payload))
+      try put.bind(
+        6,
+        ShareRow.checksum(
+          zone: zone, name: share.name, root: share.rootRecordName, guid: share.shortGUID, state: payload))
       try put.bind(7, payload)
-      guard let key = try put.first({ $0.int64(0) }) else { throw StoreError.corrupt("shard \(shard): a share has no row") }
+      guard let key = try put.first({ $0.int64(0) }) else {
+        throw StoreError.corrupt("shard \(shard): a share has no row")
+      }
       let forget = try writing(ShareQuery.deleteInvitations)
       try forget.bind(1, key)
       try forget.run()

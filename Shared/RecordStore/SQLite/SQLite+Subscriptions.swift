@@ -5,7 +5,9 @@ import Records
 import SQLite
 
 extension SQLiteSnapshot {
-  func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws -> StoredSubscription? {
+  func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws
+    -> StoredSubscription?
+  {
     let select = try statement(SubscriptionQuery.byName)
     try select.bind(1, database)
     try select.bind(2, userRecordName)
@@ -14,7 +16,9 @@ extension SQLiteSnapshot {
     return try select.first { try Self.subscription($0, shard: shard) }
   }
 
-  func subscriptions(of userRecordName: String, scope: DatabaseScope, in database: Int64, limit: Int) throws -> [StoredSubscription] {
+  func subscriptions(of userRecordName: String, scope: DatabaseScope, in database: Int64, limit: Int) throws
+    -> [StoredSubscription]
+  {
     guard limit > 0 else { return [] }
     let select = try statement(SubscriptionQuery.ofUser)
     try select.bind(1, database)
@@ -43,8 +47,11 @@ extension SQLiteSnapshot {
   static func subscription(_ row: Statement, shard: Int) throws -> StoredSubscription {
     let scope = DatabaseScope(rawValue: row.text(3))
     let stored = StoredSubscription(
-      key: row.int64(0), databaseKey: row.int64(1), userRecordName: row.text(2), scope: scope ?? .private, identifier: row.text(4), payload: row.blob(6))
-    guard scope != nil, row.int64(5) == stored.checksum else { throw StoreError.corrupt("shard \(shard): subscription \(stored.key) is damaged") }
+      key: row.int64(0), databaseKey: row.int64(1), userRecordName: row.text(2), scope: scope ?? .private,
+      identifier: row.text(4), payload: row.blob(6))
+    guard scope != nil, row.int64(5) == stored.checksum else {
+      throw StoreError.corrupt("shard \(shard): subscription \(stored.key) is damaged")
+    }
     return stored
   }
 }
@@ -55,9 +62,12 @@ extension SQLiteTransaction {
   ) throws -> StoredSubscription {
     try write {
       guard try self.database(key: database) != nil else { throw ContradictingWrite("no database \(database)") }
-      if let earlier = try subscription(identifier, of: userRecordName, scope: scope, in: database) { try remove(earlier.key, in: database) }
+      if let earlier = try subscription(identifier, of: userRecordName, scope: scope, in: database) {
+        try remove(earlier.key, in: database)
+      }
       let stored = StoredSubscription(
-        key: nextKey(), databaseKey: database, userRecordName: userRecordName, scope: scope, identifier: identifier, payload: payload)
+        key: nextKey(), databaseKey: database, userRecordName: userRecordName, scope: scope, identifier: identifier,
+        payload: payload)
       let insert = try writing(SubscriptionQuery.insert)
       try insert.bind(1, stored.key)
       try insert.bind(2, database)

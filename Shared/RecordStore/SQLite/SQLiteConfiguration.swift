@@ -30,7 +30,9 @@ public struct SQLiteConfiguration: Sendable {
 
   /// The configuration of an installation whose data folder is `data`.
   public init(data: String, keys: KeyRing, installation: InstallationID) {
-    self.init(directory: data + "/shards", assets: AssetStore(directory: data + "/assets", keys: keys), keys: keys, installation: installation)
+    self.init(
+      directory: data + "/shards", assets: AssetStore(directory: data + "/assets", keys: keys), keys: keys,
+      installation: installation)
   }
 
   func path(ofShard shard: Int) -> String { "\(directory)/shard-\(shard).sqlite" }

@@ -27,7 +27,8 @@ public final class SQLiteRecordStore: RecordStore {
   ///     and sequence.
   /// - Throws: `StoreError.io`, `.full`.
   public init(
-    _ configuration: SQLiteConfiguration, shardCount: Int, makeIncarnation: (@Sendable () -> UInt64)? = nil, now: (@Sendable () -> Int64)? = nil,
+    _ configuration: SQLiteConfiguration, shardCount: Int, makeIncarnation: (@Sendable () -> UInt64)? = nil,
+    now: (@Sendable () -> Int64)? = nil,
     report: @escaping @Sendable (_ problem: String) -> Void = { _ in }
   ) throws(StoreError) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
@@ -51,7 +52,9 @@ public final class SQLiteRecordStore: RecordStore {
   }
 
   public func holder(ofShard shard: Int) -> String? {
-    guard let holder = ShardLock.holder(of: configuration.lockPath(ofShard: shard)), holder != getpid() else { return nil }
+    guard let holder = ShardLock.holder(of: configuration.lockPath(ofShard: shard)), holder != getpid() else {
+      return nil
+    }
     return "process \(holder)"
   }
 
@@ -88,16 +91,20 @@ public final class SQLiteRecordStore: RecordStore {
   /// The body of a writer's thread, from taking the shard over to releasing its lock.
   private static func own(
     _ file: ShardFile, _ lock: ShardLock, _ readers: ShardReaders, _ writeback: WritebackThread,
-    _ makeIncarnation: @escaping @Sendable () -> UInt64, _ now: @escaping @Sendable () -> Int64, _ report: @escaping @Sendable (String) -> Void,
+    _ makeIncarnation: @escaping @Sendable () -> UInt64, _ now: @escaping @Sendable () -> Int64,
+    _ report: @escaping @Sendable (String) -> Void,
     opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
       let taken = try file.takeOver()
-      let core = try ShardCore(shard: file.shard, epoch: taken.epoch, isRaised: taken.isRaised, path: file.path, options: file.configuration.options, readers: readers)
+      let core = try ShardCore(
+        shard: file.shard, epoch: taken.epoch, isRaised: taken.isRaised, path: file.path,
+        options: file.configuration.options, readers: readers)
       let checkpoints = try ShardCheckpoints(core: core, connection: taken.connection, file: file, thread: writeback)
       opened(.success(core))
       ShardWriter(
-        core: core, connection: taken.connection, file: file, checkpoints: checkpoints, makeIncarnation: makeIncarnation, now: now, report: report
+        core: core, connection: taken.connection, file: file, checkpoints: checkpoints,
+        makeIncarnation: makeIncarnation, now: now, report: report
       ).run()
       lock.release()
       core.finish()

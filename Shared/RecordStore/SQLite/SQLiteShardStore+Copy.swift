@@ -25,14 +25,17 @@ extension SQLiteShardStore {
       let connection = snapshot.session.connection
       for ending in ["", "-journal", "-wal"] { try Folder.remove(path + ending) }
       do {
-        guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else { throw StoreError.tooSlow(shard: snapshot.shard) }
+        guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else {
+          throw StoreError.tooSlow(shard: snapshot.shard)
+        }
       } catch let error as SQLiteError {
         // Mostly an error of the backup's disk, which must not take the shard out of service.
         throw StoreError.io("shard \(snapshot.shard) can't be copied to \(path): \(error)")
       }
     }
     let cancellation = ReadCancellation()
-    let rest = CopiedShard(shard: shard, epoch: epoch, folder: folder, keys: keys, assets: assets, cancellation: cancellation)
+    let rest = CopiedShard(
+      shard: shard, epoch: epoch, folder: folder, keys: keys, assets: assets, cancellation: cancellation)
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         if !pool.submitWhole({ continuation.resume(with: Result { try rest.finish() }) }) {
@@ -67,14 +70,17 @@ private struct CopiedShard: Sendable {
       try linkAssets(connection, list, &problems)
       connection.watch.begin(until: .now + .seconds(1_000_000), atLatest: .now + .seconds(1_000_000)) { false }
       cancellation.stops(connection.watch)
-      let report = try ShardVerification.report(on: snapshot, assets: assets.map { AssetStore(directory: folder + "/assets", keys: $0.keys) }, readsAssets: false)
+      let report = try ShardVerification.report(
+        on: snapshot, assets: assets.map { AssetStore(directory: folder + "/assets", keys: $0.keys) },
+        readsAssets: false)
       let counts = try snapshot.counts()
       let needed = try connection.statement(ShardQuery.sealingKeys).all { Hex.encode($0.blob(0)) }
       let digest = try list.finish()
       try Folder.sync(folder + "/shards")
       try Folder.sync(folder)
       return ShardCopy(
-        shard: shard, epoch: epoch, databaseCount: counts.databases, recordCount: counts.records, fileCount: list.fileCount, byteCount: list.byteCount,
+        shard: shard, epoch: epoch, databaseCount: counts.databases, recordCount: counts.records,
+        fileCount: list.fileCount, byteCount: list.byteCount,
         listDigest: digest, neededKeys: needed, problems: problems + report.problems)
     } catch let error as SQLiteError {
       if cancellation.isCancelled { throw CancellationError() }
@@ -103,7 +109,8 @@ private struct CopiedShard: Sendable {
       try BackupFile.linkOrCopy(assets.path(of: asset, shard: shard), to: target)
       let found = try list.add(name, in: folder)
       // The digest of an unsealed file is its asset's hash.
-      if found.byteCount == asset.byteCount, found.hash != asset.hash, problems.count < VerificationReport.problemLimit {
+      if found.byteCount == asset.byteCount, found.hash != asset.hash, problems.count < VerificationReport.problemLimit
+      {
         problems.append("\(name) does not match the hash in its name")
       }
     }

@@ -33,7 +33,10 @@ final class ShardCore: Sendable {
   private let state = Mutex(State())
 
   /// - Parameter path: the database file.
-  init(shard: Int, epoch: Int64, isRaised: Bool = true, path: String, options: SQLiteRecordStore.Options, readers: ShardReaders) throws(StoreError) {
+  init(
+    shard: Int, epoch: Int64, isRaised: Bool = true, path: String, options: SQLiteRecordStore.Options,
+    readers: ShardReaders
+  ) throws(StoreError) {
     self.shard = shard
     self.path = path
     self.epoch = epoch
@@ -122,7 +125,9 @@ public final class SQLiteShardStore: ShardStore {
   public var epoch: Int64 { core.epoch }
   public var isEpochStored: Bool { core.isRaised.load(ordering: .sequentiallyConsistent) }
 
-  public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
+  public func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value)
+    -> PendingCommit<Value>
+  {
     enqueue(QueuedCommit(body))
   }
 
@@ -161,7 +166,9 @@ public final class SQLiteShardStore: ShardStore {
     }
   }
 
-  public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
+  public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws
+    -> Value
+  {
     try await read(within: core.options.readTime, body)
   }
 
@@ -176,20 +183,24 @@ public final class SQLiteShardStore: ShardStore {
   ///   - isLong: whether the read is known to take long.
   ///   - party: the party that the read belongs to.
   func read<Value: Sendable>(
-    within time: Duration, isLong: Bool = false, of party: String = "", _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value
+    within time: Duration, isLong: Bool = false, of party: String = "",
+    _ body: @escaping @Sendable (any ShardSnapshot) throws -> Value
   ) async throws -> Value {
     // After a failed sync reads are refused as well, because a power cut can undo the commit that they would show.
     if let refusal = core.refusal, case .outOfService = refusal { throw refusal }
     core.statistics.update { $0.reads += 1 }
     return try await withCheckedThrowingContinuation { continuation in
-      core.readers.submit(SnapshotRead(core: core, body: body, continuation: continuation), within: time, of: party, isLong: isLong)
+      core.readers.submit(
+        SnapshotRead(core: core, body: body, continuation: continuation), within: time, of: party, isLong: isLong)
     }
   }
 
   /// Reads the whole shard, which takes a while, on a thread for such reads. The body runs again when the log has grown
   /// too long meanwhile.
   /// - Parameter body: gets a snapshot, and a cancellation to ask whether the caller still waits.
-  func readWhole<Value: Sendable>(_ body: @escaping @Sendable (SQLiteSnapshot, ReadCancellation) throws -> Value) async throws -> Value {
+  func readWhole<Value: Sendable>(_ body: @escaping @Sendable (SQLiteSnapshot, ReadCancellation) throws -> Value)
+    async throws -> Value
+  {
     if let refusal = core.refusal, case .outOfService = refusal { throw refusal }
     core.statistics.update { $0.reads += 1 }
     let cancellation = ReadCancellation()
@@ -215,7 +226,8 @@ public final class SQLiteShardStore: ShardStore {
   public var statistics: [StoreStatistic] {
     let (long, givenUp) = core.readers.longReadCounts
     return core.statistics.current.list(
-      queueLength: core.queue.count, longReads: long, givenUpReads: givenUp, isFailed: failure != nil, databaseByteCount: core.databaseByteCount)
+      queueLength: core.queue.count, longReads: long, givenUpReads: givenUp, isFailed: failure != nil,
+      databaseByteCount: core.databaseByteCount)
   }
 
   public var distributions: [StoreDistribution] {

@@ -25,13 +25,19 @@ enum OutcomeRowID {
 
 extension SQLiteSnapshot {
   static func mirror(_ row: Statement, shard: Int) throws -> StoredMirror {
-    guard let scope = DatabaseScope(rawValue: row.text(5)) else { throw StoreError.corrupt("shard \(shard): mirror \(row.int64(0)) has no such scope") }
+    guard let scope = DatabaseScope(rawValue: row.text(5)) else {
+      throw StoreError.corrupt("shard \(shard): mirror \(row.int64(0)) has no such scope")
+    }
     return StoredMirror(
-      key: row.int64(0), identifier: row.text(2), databaseKey: row.int64(1), incarnation: UInt64(bitPattern: row.int64(3)), userRecordName: row.text(4),
-      scope: scope, modelHash: row.text(6), configuration: row.optionalText(7), deviceName: row.optionalText(8), createdAt: row.int64(9),
-      lastTransactionNumber: row.int64(10), exportedTransactionNumber: row.int64(11), purgedTransactionNumber: row.int64(12), quarantinedCount: row.int(13),
+      key: row.int64(0), identifier: row.text(2), databaseKey: row.int64(1),
+      incarnation: UInt64(bitPattern: row.int64(3)), userRecordName: row.text(4),
+      scope: scope, modelHash: row.text(6), configuration: row.optionalText(7), deviceName: row.optionalText(8),
+      createdAt: row.int64(9),
+      lastTransactionNumber: row.int64(10), exportedTransactionNumber: row.int64(11),
+      purgedTransactionNumber: row.int64(12), quarantinedCount: row.int(13),
       exportedStepCount: row.int(14), importedSequence: row.int64(15), lease: row.int64(16),
-      lineage: row.int64(17) == 0 ? row.int64(0) : row.int64(17), forgottenTransactionNumber: row.int64(18), forgottenAt: row.int64(19))
+      lineage: row.int64(17) == 0 ? row.int64(0) : row.int64(17), forgottenTransactionNumber: row.int64(18),
+      forgottenAt: row.int64(19))
   }
 
   func mirrors(afterKey key: Int64, limit: Int) throws -> [StoredMirror] {
@@ -89,11 +95,15 @@ extension SQLiteSnapshot {
   }
 
   func transaction(_ row: Statement, of mirror: Int64) throws -> StoredTransaction {
-    guard let transactionID = row.recordName(3) else { throw StoreError.corrupt("shard \(shard): a transaction id has neither form") }
+    guard let transactionID = row.recordName(3) else {
+      throw StoreError.corrupt("shard \(shard): a transaction id has neither form")
+    }
     let transaction = StoredTransaction(
-      number: HistoryRowID.number(row.int64(0)), transactionID: transactionID, author: row.optionalText(4), appendedAt: row.int64(1), payload: row.blob(5))
+      number: HistoryRowID.number(row.int64(0)), transactionID: transactionID, author: row.optionalText(4),
+      appendedAt: row.int64(1), payload: row.blob(5))
     guard transaction.checksum(mirror: mirror) == row.int64(2) else {
-      throw StoreError.corrupt("shard \(shard): transaction \(transaction.number) of mirror \(mirror) is damaged; restore it from a backup")
+      throw StoreError.corrupt(
+        "shard \(shard): transaction \(transaction.number) of mirror \(mirror) is damaged; restore it from a backup")
     }
     return try session.opened(transaction)
   }
@@ -116,9 +126,12 @@ extension SQLiteSnapshot {
   }
 
   func event(_ row: Statement) throws -> StoredEvent {
-    guard let kind = StoredEvent.Kind(rawValue: row.int(1)) else { throw StoreError.corrupt("shard \(shard): event \(row.int64(0)) has no such kind") }
+    guard let kind = StoredEvent.Kind(rawValue: row.int(1)) else {
+      throw StoreError.corrupt("shard \(shard): event \(row.int64(0)) has no such kind")
+    }
     return StoredEvent(
-      number: row.int64(0), identifier: row.text(7), kind: kind, startedAt: row.int64(2), endedAt: row.optionalInt64(3), succeeded: row.bool(4),
+      number: row.int64(0), identifier: row.text(7), kind: kind, startedAt: row.int64(2), endedAt: row.optionalInt64(3),
+      succeeded: row.bool(4),
       errorJSON: row.optionalBlob(8), savedCount: row.int(5), deletedCount: row.int(6))
   }
 

@@ -49,7 +49,8 @@ extension SQLiteSnapshot {
     }
     return IndexRow(
       key: row.int64(0), databaseKey: row.int64(1),
-      index: FieldIndex(recordType: row.text(2), key: RecordKey(schemaName: row.text(3)), kind: kind), state: state, afterZone: row.text(6),
+      index: FieldIndex(recordType: row.text(2), key: RecordKey(schemaName: row.text(3)), kind: kind), state: state,
+      afterZone: row.text(6),
       afterName: row.recordName(7))
   }
 
@@ -68,7 +69,9 @@ extension SQLiteSnapshot {
     }
     try statement.bind(5, scan.isDescending ? scan.range.lower : scan.range.upper)
     try statement.bind(6, limit)
-    return try statement.all { IndexedRecord(key: $0.blob(10), stored: try record($0, named: recordName($0, 9), zone: scan.zone)) }
+    return try statement.all {
+      IndexedRecord(key: $0.blob(10), stored: try record($0, named: recordName($0, 9), zone: scan.zone))
+    }
   }
 
   func sharedKeys(of index: Int64, in zone: Int64, after key: [UInt8], limit: Int) throws -> [[UInt8]] {

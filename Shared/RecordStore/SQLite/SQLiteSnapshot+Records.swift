@@ -23,13 +23,16 @@ extension SQLiteSnapshot {
     return try statement.all { try record($0, named: recordName($0, 9), zone: zone) }
   }
 
-  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
+  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws
+    -> [StoredRecord]
+  {
     try recordRows(ofType: recordType, in: zone, afterName: recordName, limit: limit) { $1 }
   }
 
   /// As `records(ofType:in:afterName:limit:)`, with the row's ID.
   func recordRows<Value>(
-    ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int, _ transform: (Int64, StoredRecord) throws -> Value
+    ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int,
+    _ transform: (Int64, StoredRecord) throws -> Value
   ) throws -> [Value] {
     guard limit > 0, try !isDoomed(zone), let type = try symbolNumber(recordType) else { return [] }
     let statement = try statement(StoredRecordQuery.ofType)
@@ -50,7 +53,8 @@ extension SQLiteSnapshot {
     // Sorted here, because names are stored in two forms and fields by number.
     return try statement.all { row in
       let key = ReferenceKey(rawValue: row.int64(0))
-      return IncomingReference(field: try session.symbol(key.symbol), source: try recordName(row, 1), action: key.action)
+      return IncomingReference(
+        field: try session.symbol(key.symbol), source: try recordName(row, 1), action: key.action)
     }
     .sorted { $0.precedes($1) }
   }
@@ -66,7 +70,9 @@ extension SQLiteSnapshot {
   }
 
   /// - Returns: nil when no such reference can exist.
-  private func bound(_ query: ReferenceQuery, to target: String, by action: Reference.Action, in zone: Int64) throws -> Statement? {
+  private func bound(_ query: ReferenceQuery, to target: String, by action: Reference.Action, in zone: Int64) throws
+    -> Statement?
+  {
     guard mayHoldBindingReferences, let keys = ReferenceKey.range(of: action), try !isDoomed(zone) else { return nil }
     let statement = try statement(query)
     try statement.bind(1, zone)
@@ -83,26 +89,32 @@ extension SQLiteSnapshot {
       let zone = row.int64(10)
       return (zone: zone, record: try record(row, named: recordName(row, 9), zone: zone))
     }
-    guard let found, !found.record.isDeleted, found.record.record.shortGUID == shortGUID, try !isDoomed(found.zone) else { return nil }
+    guard let found, !found.record.isDeleted, found.record.record.shortGUID == shortGUID, try !isDoomed(found.zone)
+    else { return nil }
     return found
   }
 
   // MARK: Rows
 
   func recordName(_ row: Statement, _ column: Int32) throws -> String {
-    guard let name = row.recordName(column) else { throw StoreError.corrupt("shard \(shard): a record's name has neither form") }
+    guard let name = row.recordName(column) else {
+      throw StoreError.corrupt("shard \(shard): a record's name has neither form")
+    }
     return name
   }
 
   /// The record in a row of `StoredRecordQuery.columns`. Verifies its checksum.
   func record(_ row: Statement, named recordName: String, zone: Int64) throws -> StoredRecord {
     let header = RecordRowHeader(
-      zone: zone, sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), origin: row.int64(4), sequenceOfOthers: row.int64(5))
+      zone: zone, sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), origin: row.int64(4),
+      sequenceOfOthers: row.int64(5))
     let sum = row.int64(6)
     let references = row.blob(7)
     let type = try session.symbol(header.type)
     let record = try row.withBytes(8) { data in
-      guard header.checksum(name: recordName, references: references, data: data) == sum else { throw corruptRecord(zone, header.sequence) }
+      guard header.checksum(name: recordName, references: references, data: data) == sum else {
+        throw corruptRecord(zone, header.sequence)
+      }
       do {
         return try session.record(inBlob: data, recordName: recordName, recordType: type)
       } catch let error as StoreError {
@@ -112,10 +124,12 @@ extension SQLiteSnapshot {
       }
     }
     return StoredRecord(
-      record: record, isDeleted: header.isDeleted, sequence: header.sequence, origin: header.origin, sequenceOfOthers: header.sequenceOfOthers)
+      record: record, isDeleted: header.isDeleted, sequence: header.sequence, origin: header.origin,
+      sequenceOfOthers: header.sequenceOfOthers)
   }
 
   private func corruptRecord(_ zone: Int64, _ sequence: Int64) -> StoreError {
-    .corrupt("shard \(shard): the record with sequence \(sequence) in zone \(zone) is damaged; restore it from a backup")
+    .corrupt(
+      "shard \(shard): the record with sequence \(sequence) in zone \(zone) is damaged; restore it from a backup")
   }
 }

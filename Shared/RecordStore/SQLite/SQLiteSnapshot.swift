@@ -11,7 +11,8 @@ final class ShardSession {
   let shard: Int
   let connection: Connection
   let keys: KeyRing
-  private var prepared: [Statement?] = Array(repeating: nil, count: QuerySubject.allCases.count * QuerySubject.statementLimit)
+  private var prepared: [Statement?] = Array(
+    repeating: nil, count: QuerySubject.allCases.count * QuerySubject.statementLimit)
   /// The texts by number. Numbers are small and dense.
   private(set) var symbolTexts: [Int64: String] = [:]
 
@@ -32,7 +33,9 @@ final class ShardSession {
     if let text = symbolTexts[number] { return text }
     let statement = try statement(ShardQuery.symbolText)
     try statement.bind(1, number)
-    guard let text = try statement.first({ $0.text(0) }) else { throw StoreError.corrupt("shard \(shard): symbol \(number) is missing") }
+    guard let text = try statement.first({ $0.text(0) }) else {
+      throw StoreError.corrupt("shard \(shard): symbol \(number) is missing")
+    }
     symbolTexts[number] = text
     return text
   }
@@ -96,7 +99,8 @@ class SQLiteSnapshot: ShardSnapshot {
   }
 
   private func database(_ row: Statement) throws -> StoredDatabase {
-    guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2)) else {
+    guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2))
+    else {
       throw StoreError.corrupt("shard \(shard): database \(row.int64(0)) has no such container or environment")
     }
     guard let placements = PlacementState(rawValue: row.int(9)) else {
@@ -104,14 +108,18 @@ class SQLiteSnapshot: ShardSnapshot {
     }
     return StoredDatabase(
       key: row.int64(0), id: DatabaseID(container: container, environment: environment, owner: row.text(3)),
-      incarnation: UInt64(bitPattern: row.int64(4)), sequence: row.int64(5), subscriptionEdition: UInt64(bitPattern: row.int64(6)),
+      incarnation: UInt64(bitPattern: row.int64(4)), sequence: row.int64(5),
+      subscriptionEdition: UInt64(bitPattern: row.int64(6)),
       byteCount: row.int64(7), generation: row.int64(8), placementState: placements, hasShares: row.bool(10),
-      lastEventNumber: row.int64(11), lastConflictNumber: row.int64(12), gap: row.int64(13)..<max(row.int64(13), row.int64(14)))
+      lastEventNumber: row.int64(11), lastConflictNumber: row.int64(12),
+      gap: row.int64(13)..<max(row.int64(13), row.int64(14)))
   }
 
   // MARK: Zones
 
-  func zone(named zoneName: String, in database: Int64) throws -> StoredZone? { try zoneRow(named: zoneName, in: database)?.zone }
+  func zone(named zoneName: String, in database: Int64) throws -> StoredZone? {
+    try zoneRow(named: zoneName, in: database)?.zone
+  }
   func zone(key: Int64) throws -> StoredZone? { try zoneRow(key: key)?.zone }
 
   func zoneRow(named zoneName: String, in database: Int64) throws -> ZoneRow? {
@@ -147,8 +155,10 @@ class SQLiteSnapshot: ShardSnapshot {
   static func zoneRow(_ row: Statement) -> ZoneRow {
     ZoneRow(
       zone: StoredZone(
-        key: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2), incarnation: UInt64(bitPattern: row.int64(3)),
-        sequence: row.int64(4), isDeleted: row.bool(5), end: ZoneEnd(rawValue: row.int(9)) ?? .deleted, endSequence: row.int64(10)),
+        key: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2),
+        incarnation: UInt64(bitPattern: row.int64(3)),
+        sequence: row.int64(4), isDeleted: row.bool(5), end: ZoneEnd(rawValue: row.int(9)) ?? .deleted,
+        endSequence: row.int64(10)),
       liveCount: row.int64(6), byteCount: row.int64(7), horizon: row.int64(8))
   }
 
@@ -180,7 +190,10 @@ class SQLiteSnapshot: ShardSnapshot {
   final func asset(withHash hash: [UInt8]) throws -> StoredAsset? {
     let statement = try statement(AssetQuery.byHash)
     try statement.bind(1, hash)
-    return try statement.first { StoredAsset(asset: Asset(hash: hash, byteCount: $0.int64(0)), useCount: $0.int(1), orphanedAt: $0.optionalInt64(2)) }
+    return try statement.first {
+      StoredAsset(
+        asset: Asset(hash: hash, byteCount: $0.int64(0)), useCount: $0.int(1), orphanedAt: $0.optionalInt64(2))
+    }
   }
 
   // MARK: Mirrors

@@ -32,7 +32,9 @@ extension SQLiteTransaction {
   }
 
   private func use(_ asset: Asset) throws {
-    guard asset.hash.count == SHA256.byteCount, asset.byteCount >= 0 else { throw ContradictingWrite("an asset's hash has \(asset.hash.count) bytes") }
+    guard asset.hash.count == SHA256.byteCount, asset.byteCount >= 0 else {
+      throw ContradictingWrite("an asset's hash has \(asset.hash.count) bytes")
+    }
     let known = try self.asset(withHash: asset.hash)
     // The file of an unused asset may be gone already: a collection that fails after removing files leaves their rows.
     if known?.useCount ?? 0 == 0 { try adopt(asset) }

@@ -5,18 +5,25 @@ import SQLite
 
 extension SQLiteTransaction: ShardTransaction {
   func makeMirror(
-    _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,
+    _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String,
+    configuration: String?,
     deviceName: String?, createdAt: Int64
   ) throws -> StoredMirror {
     try write {
       guard let row = try self.database(key: database) else { throw ContradictingWrite("no database \(database)") }
-      guard try mirror(identifier, in: database) == nil else { throw ContradictingWrite("a mirror of database \(database) has this identifier") }
-      guard counters.lastKey < HistoryRowID.lastMirror else { throw ContradictingWrite("the shard has given out all keys of mirrors") }
+      guard try mirror(identifier, in: database) == nil else {
+        throw ContradictingWrite("a mirror of database \(database) has this identifier")
+      }
+      guard counters.lastKey < HistoryRowID.lastMirror else {
+        throw ContradictingWrite("the shard has given out all keys of mirrors")
+      }
       let former = try takeFormerMirror(identifier, of: userRecordName, in: database)
       let (key, last) = (nextKey(), former?.lastTransactionNumber ?? 0)
       let mirror = StoredMirror(
-        key: key, identifier: identifier, databaseKey: database, incarnation: nextIncarnation(), userRecordName: userRecordName, scope: scope,
-        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: last,
+        key: key, identifier: identifier, databaseKey: database, incarnation: nextIncarnation(),
+        userRecordName: userRecordName, scope: scope,
+        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt,
+        lastTransactionNumber: last,
         exportedTransactionNumber: last, purgedTransactionNumber: last, lineage: former?.lineage ?? key,
         forgottenTransactionNumber: former?.forgottenTransactionNumber ?? 0, forgottenAt: former?.forgottenAt ?? 0)
       let insert = try writing(MirrorQuery.make)
@@ -75,7 +82,8 @@ extension SQLiteTransaction: ShardTransaction {
     try write {
       guard var row = try self.mirror(key: mirror) else { throw ContradictingWrite("no mirror \(mirror)") }
       guard transaction.number == row.lastTransactionNumber + 1, transaction.number <= HistoryRowID.lastNumber else {
-        throw ContradictingWrite("transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
+        throw ContradictingWrite(
+          "transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
       }
       guard try settledTransaction(withID: transaction.transactionID, of: mirror) == nil else {
         throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
@@ -89,7 +97,9 @@ extension SQLiteTransaction: ShardTransaction {
       try insert.bind(5, recordName: transaction.transactionID)
       try insert.bind(6, transaction.author)
       try insert.bind(7, transaction.payload)
-      guard try insert.runUnlessTaken() else { throw ContradictingWrite("a transaction of mirror \(mirror) has this id") }
+      guard try insert.runUnlessTaken() else {
+        throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
+      }
       row.lastTransactionNumber = transaction.number
       setMirror(row)
       countWrite(records: 1, bytes: transaction.payload.count)
@@ -155,7 +165,9 @@ extension SQLiteTransaction: ShardTransaction {
       if event.number == 0 { counters.lastEvent += 1 }
       try statement.bind(11, event.number == 0 ? counters.lastEvent : number)
       try statement.run()
-      guard session.connection.changes == 1 else { throw ContradictingWrite("no event \(event.number) of mirror \(mirror)") }
+      guard session.connection.changes == 1 else {
+        throw ContradictingWrite("no event \(event.number) of mirror \(mirror)")
+      }
       if number % StoredEvent.pruningInterval == 0 {
         let prune = try writing(EventQuery.prune)
         try prune.bind(1, mirror)
@@ -179,7 +191,9 @@ extension SQLiteTransaction: ShardTransaction {
   func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws {
     try write {
       guard OutcomeRowID.times.contains(at) else { throw ContradictingWrite("an outcome's time is out of range") }
-      guard try outcome(of: idempotencyKey) == nil else { throw ContradictingWrite("this idempotency key has an outcome") }
+      guard try outcome(of: idempotencyKey) == nil else {
+        throw ContradictingWrite("this idempotency key has an outcome")
+      }
       let insert = try writing(OutcomeQuery.insert)
       try insert.bind(2, recordName: idempotencyKey)
       try insert.bind(3, payload)
@@ -192,7 +206,9 @@ extension SQLiteTransaction: ShardTransaction {
       try last.bind(2, OutcomeRowID.of(at + 1, 0))
       outcomeCounter = try (last.first { $0.int64(0) } ?? 0) + 1
       try insert.bind(1, OutcomeRowID.of(at, outcomeCounter))
-      guard try insert.runUnlessTaken() else { throw StoreError.corrupt("shard \(shard): the table of outcomes contradicts its index") }
+      guard try insert.runUnlessTaken() else {
+        throw StoreError.corrupt("shard \(shard): the table of outcomes contradicts its index")
+      }
     }
   }
 

@@ -22,7 +22,9 @@ struct ShardIndexes {
     remove(row)
     byDatabase[row.databaseKey, default: []].append(row)
     databases[row.key] = row.databaseKey
-    if row.state != .ready { unfinished.insert(row.key, at: unfinished.firstIndex { $0 > row.key } ?? unfinished.count) }
+    if row.state != .ready {
+      unfinished.insert(row.key, at: unfinished.firstIndex { $0 > row.key } ?? unfinished.count)
+    }
   }
 
   mutating func remove(_ row: IndexRow) {
@@ -37,8 +39,11 @@ extension SQLiteTransaction {
   func makeIndex(_ index: FieldIndex, in database: Int64) throws -> StoredIndex {
     try write {
       guard try self.database(key: database) != nil else { throw ContradictingWrite("no database \(database)") }
-      if let row = indexes.byDatabase[database]?.first(where: { $0.index == index && $0.state != .dropping }) { return row.stored }
-      let row = IndexRow(key: nextKey(), databaseKey: database, index: index, state: try hasRecords(in: database) ? .filling : .ready)
+      if let row = indexes.byDatabase[database]?.first(where: { $0.index == index && $0.state != .dropping }) {
+        return row.stored
+      }
+      let row = IndexRow(
+        key: nextKey(), databaseKey: database, index: index, state: try hasRecords(in: database) ? .filling : .ready)
       let insert = try writing(IndexQuery.make)
       try insert.bind(1, row.key)
       try insert.bind(2, database)
@@ -93,7 +98,9 @@ extension SQLiteTransaction {
   }
 
   /// Replaces the entries of `earlier` by those of `later`, a record of the same name. nil stands for no record.
-  func updateEntries(of known: [IndexRow], from earlier: Record?, to later: Record?, named recordName: String, rowID: Int64, zone: Int64) throws {
+  func updateEntries(
+    of known: [IndexRow], from earlier: Record?, to later: Record?, named recordName: String, rowID: Int64, zone: Int64
+  ) throws {
     for row in known where row.state != .dropping {
       let old = earlier.map { $0.recordType == row.index.recordType ? row.index.keys(of: $0) : [] } ?? []
       let new = later.map { $0.recordType == row.index.recordType ? row.index.keys(of: $0) : [] } ?? []
@@ -104,7 +111,9 @@ extension SQLiteTransaction {
         try bind(delete, zone, row.key, key, recordName)
         try delete.run()
       }
-      for key in new where !oldKeys.contains(key) { try insertEntry(key, of: row.key, recordName, rowID: rowID, zone: zone) }
+      for key in new where !oldKeys.contains(key) {
+        try insertEntry(key, of: row.key, recordName, rowID: rowID, zone: zone)
+      }
     }
   }
 
@@ -115,7 +124,8 @@ extension SQLiteTransaction {
     try insert.run()
   }
 
-  private func bind(_ statement: Statement, _ zone: Int64, _ index: Int64, _ key: [UInt8], _ recordName: String) throws {
+  private func bind(_ statement: Statement, _ zone: Int64, _ index: Int64, _ key: [UInt8], _ recordName: String) throws
+  {
     try statement.bind(1, zone)
     try statement.bind(2, index)
     try statement.bind(3, key)
@@ -154,7 +164,9 @@ extension SQLiteTransaction {
   /// The zone in which to continue; nil when all are done. Zones that are made meanwhile have entries from their first
   /// record on.
   private func currentZone(of row: inout IndexRow) throws -> Int64? {
-    if row.afterName != nil, let zone = try zoneRow(named: row.afterZone, in: row.databaseKey)?.zone, !zone.isDeleted { return zone.key }
+    if row.afterName != nil, let zone = try zoneRow(named: row.afterZone, in: row.databaseKey)?.zone, !zone.isDeleted {
+      return zone.key
+    }
     let select = try statement(ZoneQuery.afterName)
     try select.bind(1, row.databaseKey)
     try select.bind(2, row.afterZone)
@@ -197,7 +209,9 @@ extension SQLiteTransaction {
 
   /// - Returns: nil for a tombstone, and for a damaged record. The latter is skipped and reported once, so that it does
   ///   not hold up this index or later ones.
-  private func recordToIndex(_ rowID: Int64, named recordName: String, _ zone: Int64, _ budget: inout IndexBudget) throws -> Record? {
+  private func recordToIndex(_ rowID: Int64, named recordName: String, _ zone: Int64, _ budget: inout IndexBudget)
+    throws -> Record?
+  {
     let select = try statement(StoredRecordQuery.byRow)
     try select.bind(1, rowID)
     do {
@@ -240,7 +254,8 @@ struct IndexBudget {
   /// The lower limits of both.
   func limited(to other: IndexBudget) -> IndexBudget {
     IndexBudget(
-      recordCount: min(recordCount, other.recordCount), nameCount: min(nameCount, other.nameCount), byteCount: min(byteCount, other.byteCount))
+      recordCount: min(recordCount, other.recordCount), nameCount: min(nameCount, other.nameCount),
+      byteCount: min(byteCount, other.byteCount))
   }
 
   /// Subtracts the work that reduced `step` to `rest`.

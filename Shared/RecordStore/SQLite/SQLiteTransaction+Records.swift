@@ -14,7 +14,8 @@ extension SQLiteTransaction {
     let stored = try select.first { row in
       let stored = try record(row, named: recordName, zone: zone)
       seen[name] = SeenRecord(
-        rowID: row.int64(0), sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), references: row.blob(7),
+        rowID: row.int64(0), sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3),
+        references: row.blob(7),
         use: RecordUse(stored, encodedByteCount: row.withBytes(8) { KeyRing.contentByteCount(of: $0) }))
       return stored
     }
@@ -25,7 +26,9 @@ extension SQLiteTransaction {
   func put(_ stored: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws {
     try write {
       guard var row = try zoneRow(key: zone), !row.zone.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
-      guard let database = try database(key: row.zone.databaseKey), stored.sequence > 0, stored.sequence <= database.sequence else {
+      guard let database = try database(key: row.zone.databaseKey), stored.sequence > 0,
+        stored.sequence <= database.sequence
+      else {
         throw ContradictingWrite("sequence \(stored.sequence) was not given out")
       }
       let name = WriterCache.Name(parent: zone, name: stored.record.recordName)
@@ -42,7 +45,9 @@ extension SQLiteTransaction {
       if assets != released { try use(assets, insteadOf: released) }
       let written = try storeRow(stored, zone: zone, references: references, assets: assets, replacing: earlier)
       if let known {
-        try updateEntries(of: known, from: predecessor, to: stored.isDeleted ? nil : stored.record, named: name.name, rowID: written.rowID, zone: zone)
+        try updateEntries(
+          of: known, from: predecessor, to: stored.isDeleted ? nil : stored.record, named: name.name,
+          rowID: written.rowID, zone: zone)
       }
       if references != earlier?.references ?? [] {
         try replaceReferences(earlier?.references ?? [], by: references, of: written.rowID, in: zone)
@@ -56,7 +61,9 @@ extension SQLiteTransaction {
       setByteCount(of: database, to: database.byteCount + growth)
       row.zone = row.zone.advanced(to: stored.sequence)
       setZone(row)
-      if database.placementState != .untracked, earlier?.type != written.type, row.zone.places(recordType: stored.record.recordType) {
+      if database.placementState != .untracked, earlier?.type != written.type,
+        row.zone.places(recordType: stored.record.recordType)
+      {
         try notePlacement(of: name.name, in: row.zone)
       }
     }
@@ -76,7 +83,9 @@ extension SQLiteTransaction {
 
   private func entry(_ reference: OutgoingReference) throws -> StoredReferences.Entry {
     if reference.action != .none { counters.bindsReferences = 1 }
-    return StoredReferences.Entry(field: ReferenceKey(symbol: try symbol(reference.field), action: reference.action).rawValue, target: reference.target)
+    return StoredReferences.Entry(
+      field: ReferenceKey(symbol: try symbol(reference.field), action: reference.action).rawValue,
+      target: reference.target)
   }
 
   /// Indexes a record's short GUID, which stays the same as long as the record lives.
@@ -94,12 +103,15 @@ extension SQLiteTransaction {
     return seen[name] ?? nil
   }
 
-  private func storeRow(_ stored: StoredRecord, zone: Int64, references: [UInt8], assets: [Asset], replacing earlier: SeenRecord?) throws -> SeenRecord {
+  private func storeRow(
+    _ stored: StoredRecord, zone: Int64, references: [UInt8], assets: [Asset], replacing earlier: SeenRecord?
+  ) throws -> SeenRecord {
     let record = stored.record
     let (content, isEncrypted) = record.encodedNotingEncryption()
     let data = isEncrypted ? try seal(content, for: .record) : content
     let header = RecordRowHeader(
-      zone: zone, sequence: stored.sequence, type: try symbol(record.recordType), isDeleted: stored.isDeleted, origin: stored.origin,
+      zone: zone, sequence: stored.sequence, type: try symbol(record.recordType), isDeleted: stored.isDeleted,
+      origin: stored.origin,
       sequenceOfOthers: stored.sequenceOfOthers)
     let sum = data.withUnsafeBytes { header.checksum(name: record.recordName, references: references, data: $0) }
     let query = earlier.map { $0.type == header.type ? StoredRecordQuery.update : .updateWithType } ?? .insert
@@ -120,10 +132,13 @@ extension SQLiteTransaction {
     try statement.bind(index + 6, sum)
     if references.isEmpty { try statement.bindNull(index + 7) } else { try statement.bind(index + 7, references) }
     try statement.bind(index + 8, data)
-    guard try statement.runUnlessTaken() else { throw ContradictingWrite("sequence \(stored.sequence) is another record's in zone \(zone)") }
+    guard try statement.runUnlessTaken() else {
+      throw ContradictingWrite("sequence \(stored.sequence) is another record's in zone \(zone)")
+    }
     countWrite(records: 1, bytes: data.count)
     return SeenRecord(
-      rowID: earlier?.rowID ?? session.connection.lastInsertRowID, sequence: header.sequence, type: header.type, isDeleted: header.isDeleted, references: references,
+      rowID: earlier?.rowID ?? session.connection.lastInsertRowID, sequence: header.sequence, type: header.type,
+      isDeleted: header.isDeleted, references: references,
       use: RecordUse(assets, encodedByteCount: stored.isDeleted ? 0 : content.count))
   }
 
@@ -136,7 +151,9 @@ extension SQLiteTransaction {
     for entry in later where !earlier.contains(entry) { try changeReference(.insert, entry, source, zone) }
   }
 
-  private func changeReference(_ query: ReferenceQuery, _ entry: StoredReferences.Entry, _ source: Int64, _ zone: Int64) throws {
+  private func changeReference(_ query: ReferenceQuery, _ entry: StoredReferences.Entry, _ source: Int64, _ zone: Int64)
+    throws
+  {
     let statement = try writing(query)
     try statement.bind(1, zone)
     try statement.bind(2, recordName: entry.target)

@@ -24,7 +24,9 @@ extension SQLiteTransaction {
 
   func renew(_ database: Int64, generation: Int64) throws {
     try write {
-      guard var row = try self.database(key: database), let cached = cache.databases[database] else { throw ContradictingWrite("no database \(database)") }
+      guard var row = try self.database(key: database), let cached = cache.databases[database] else {
+        throw ContradictingWrite("no database \(database)")
+      }
       row.incarnation = nextIncarnation()
       row.generation = generation
       row.placementState = .untracked
@@ -67,7 +69,8 @@ extension SQLiteTransaction {
         cache.zoneKeys.set(nil, for: name)
       }
       let zone = StoredZone(
-        key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: nextIncarnation(), sequence: try nextSequence(in: database),
+        key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: nextIncarnation(),
+        sequence: try nextSequence(in: database),
         isDeleted: false, end: earlier?.end ?? .deleted, endSequence: earlier?.endSequence ?? 0)
       let insert = try writing(ZoneQuery.make)
       try insert.bind(1, zone.key)
@@ -80,7 +83,9 @@ extension SQLiteTransaction {
       try insert.bind(8, zone.end.rawValue)
       try insert.bind(9, zone.endSequence)
       try insert.run()
-      cache.zones.set(CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0, horizon: zone.sequence), isDirty: false), for: zone.key)
+      cache.zones.set(
+        CachedRow(row: ZoneRow(zone: zone, liveCount: 0, byteCount: 0, horizon: zone.sequence), isDirty: false),
+        for: zone.key)
       cache.zoneKeys.set(zone.key, for: name)
       if let earlier { try movePlacements(from: earlier.key, to: zone.key, in: database) }
       return zone
@@ -100,7 +105,9 @@ extension SQLiteTransaction {
       seen.removeAll()
       let deleted = row.ended(as: end, at: try nextSequence(in: row.databaseKey))
       // The uses of its records' assets end when the records are removed. Their bytes are subtracted at once.
-      if let database = try database(key: row.databaseKey) { setByteCount(of: database, to: database.byteCount - found.byteCount) }
+      if let database = try database(key: row.databaseKey) {
+        setByteCount(of: database, to: database.byteCount - found.byteCount)
+      }
       setZone(ZoneRow(zone: deleted, liveCount: 0, byteCount: 0, horizon: deleted.sequence))
       try endMembers(of: deleted)
     }

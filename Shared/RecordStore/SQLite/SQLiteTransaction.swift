@@ -70,7 +70,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private(set) var byteCount = 0
 
   init(
-    _ session: ShardSession, committedMirrors: CommittedMirrors, assets: AssetStore?, keepsPastStates: Bool, makeIncarnation: @escaping () -> UInt64,
+    _ session: ShardSession, committedMirrors: CommittedMirrors, assets: AssetStore?, keepsPastStates: Bool,
+    makeIncarnation: @escaping () -> UInt64,
     now: @escaping () -> Int64
   ) {
     self.committedMirrors = committedMirrors
@@ -97,7 +98,8 @@ final class SQLiteTransaction: SQLiteSnapshot {
     committedMirrors.removeAll()
     session.forgetSymbols()
     seen.removeAll()
-    counters = ShardCounters(lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent), bindsReferences: try meta(.bindsReferences))
+    counters = ShardCounters(
+      lastKey: try meta(.lastKey), lastEvent: try meta(.lastEvent), bindsReferences: try meta(.bindsReferences))
     counters.sealingKey = try knownSealingKey()
     writtenCounters = counters
     if !isLoaded { inheritedEvent = counters.lastEvent }
@@ -125,19 +127,25 @@ final class SQLiteTransaction: SQLiteSnapshot {
     try flushCachedRows()
     if counters.lastKey != writtenCounters.lastKey { try setMeta(.lastKey, counters.lastKey) }
     if counters.lastEvent != writtenCounters.lastEvent { try setMeta(.lastEvent, counters.lastEvent) }
-    if counters.bindsReferences != writtenCounters.bindsReferences { try setMeta(.bindsReferences, counters.bindsReferences) }
+    if counters.bindsReferences != writtenCounters.bindsReferences {
+      try setMeta(.bindsReferences, counters.bindsReferences)
+    }
     if counters.sealingKey != writtenCounters.sealingKey { try noteSealingKey() }
     cache.keepChanges()
   }
 
   func groupCommitted() {
     writtenCounters = counters
-    if !cache.dirtyMirrors.isEmpty { committedMirrors.note(cache.dirtyMirrors.lazy.map { (key: $0, row: self.committedRow(ofMirror: $0)) }) }
+    if !cache.dirtyMirrors.isEmpty {
+      committedMirrors.note(cache.dirtyMirrors.lazy.map { (key: $0, row: self.committedRow(ofMirror: $0)) })
+    }
     cache.trim(to: Self.cachedRowLimit)
   }
 
   private func committedRow(ofMirror key: Int64) -> (DatabaseID, StoredMirror)? {
-    guard let mirror = cache.mirrors[key]?.row, let database = cache.databases[mirror.databaseKey]?.row.id else { return nil }
+    guard let mirror = cache.mirrors[key]?.row, let database = cache.databases[mirror.databaseKey]?.row.id else {
+      return nil
+    }
     return (database, mirror)
   }
 

@@ -6,7 +6,9 @@ import SQLite
 
 extension StoreError {
   static func missingKey(_ id: KeyRing.ID, shard: Int) -> StoreError {
-    .missingKey("shard \(shard) holds values that were sealed with the encryption key \(id), which is not in the key file (--encryption-key)")
+    .missingKey(
+      "shard \(shard) holds values that were sealed with the encryption key \(id), which is not in the key file (--encryption-key)"
+    )
   }
 }
 
@@ -14,7 +16,9 @@ extension ShardSession {
   /// The record in a row's blob, sealed or not.
   /// - Throws: `StoreError.missingKey`, or another error for a damaged blob.
   func record(inBlob blob: UnsafeRawBufferPointer, recordName: String, recordType: String) throws -> Record {
-    guard KeyRing.isSealed(blob) else { return try Record(decoding: blob, recordName: recordName, recordType: recordType) }
+    guard KeyRing.isSealed(blob) else {
+      return try Record(decoding: blob, recordName: recordName, recordType: recordType)
+    }
     return try Record(decoding: try open(blob, for: .record), recordName: recordName, recordType: recordType)
   }
 
@@ -50,7 +54,8 @@ extension SQLiteTransaction {
   /// - Throws: `StoreError.missingKey` when there is no key, because encrypted values are never stored in clear.
   func seal(_ content: [UInt8], for purpose: KeyRing.Purpose) throws -> [UInt8] {
     guard session.keys.canSeal else {
-      throw StoreError.missingKey("shard \(shard) has no encryption key to store encrypted values with (--encryption-key)")
+      throw StoreError.missingKey(
+        "shard \(shard) has no encryption key to store encrypted values with (--encryption-key)")
     }
     counters.sealingKey = session.keys.newest
     return session.keys.seal(content, for: purpose)
@@ -85,6 +90,7 @@ extension SQLiteTransaction {
 extension StoredTransaction {
   fileprivate func with(payload: [UInt8], isEncrypted: Bool) -> StoredTransaction {
     StoredTransaction(
-      number: number, transactionID: transactionID, author: author, appendedAt: appendedAt, payload: payload, isEncrypted: isEncrypted)
+      number: number, transactionID: transactionID, author: author, appendedAt: appendedAt, payload: payload,
+      isEncrypted: isEncrypted)
   }
 }

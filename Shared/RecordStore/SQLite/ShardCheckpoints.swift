@@ -83,7 +83,10 @@ final class ShardCheckpoints {
     let length = connection.logPageCount / core.options.longLogPages
     if length < 4 { return false }
     let patience = core.options.readerPatience
-    guard core.readers.pause(within: patience, thenInterruptingWithin: length < 16 ? nil : patience * 50, cutsShort: length >= 64) else { return false }
+    guard
+      core.readers.pause(
+        within: patience, thenInterruptingWithin: length < 16 ? nil : patience * 50, cutsShort: length >= 64)
+    else { return false }
     checkpoint(.truncate)
     core.readers.resume()
     core.statistics.update { $0.exclusiveCheckpoints += 1 }
@@ -109,7 +112,9 @@ final class ShardCheckpoints {
     } catch {
       core.statistics.update { $0.checkpointFailures += 1 }
       // Any other error only leaves the log longer until the next attempt. The log has everything acknowledged.
-      if error.isSyncError || error.isCorruption || error.isReadError { core.fail(StoreError(error, shard: core.shard)) }
+      if error.isSyncError || error.isCorruption || error.isReadError {
+        core.fail(StoreError(error, shard: core.shard))
+      }
     }
   }
 

@@ -45,7 +45,9 @@ struct ShardFile: Sendable {
         let epoch = try connection.transaction {
           try upgrade(connection)
           try checkKeys(connection)
-          if let installation = configuration.installation { try Self.setMeta(.installation, installation.text, connection) }
+          if let installation = configuration.installation {
+            try Self.setMeta(.installation, installation.text, connection)
+          }
           return try raiseEpoch(connection)
         }
         // Syncs the file's own entry in its folder.
@@ -53,7 +55,9 @@ struct ShardFile: Sendable {
         return Taken(connection: connection, epoch: epoch)
       } catch let error as SQLiteError where error.isFull && !isNew {
         // On a full disk, a file of an older format cannot be read, because it cannot be upgraded.
-        guard Int(try Self.meta(.format, connection) ?? 0) == last, let epoch = try Self.meta(.epoch, connection) else { throw error }
+        guard Int(try Self.meta(.format, connection) ?? 0) == last, let epoch = try Self.meta(.epoch, connection) else {
+          throw error
+        }
         try checkKeys(connection)
         return Taken(connection: connection, epoch: epoch + 1, isRaised: false)
       }
@@ -93,7 +97,9 @@ struct ShardFile: Sendable {
 
   /// - Returns: true when the file is empty.
   private func refuseForeign(_ connection: Connection) throws -> Bool {
-    let tables = try connection.statement(SQL("tables", "SELECT name FROM sqlite_master WHERE type = 'table'")).all { $0.text(0) }
+    let tables = try connection.statement(SQL("tables", "SELECT name FROM sqlite_master WHERE type = 'table'")).all {
+      $0.text(0)
+    }
     if tables.isEmpty {
       if knownEpoch > 0 { throw missing }
       return true
@@ -104,24 +110,30 @@ struct ShardFile: Sendable {
     try refuseOther(connection)
     let owner = (shard: try Self.meta(.shard, connection), count: try Self.meta(.shardCount, connection))
     guard owner.shard == Int64(shard), owner.count == Int64(shardCount) else {
-      throw StoreError.io("\(path) is shard \(owner.shard ?? -1) of \(owner.count ?? -1), not \(shard) of \(shardCount): the number of shards never changes")
+      throw StoreError.io(
+        "\(path) is shard \(owner.shard ?? -1) of \(owner.count ?? -1), not \(shard) of \(shardCount): the number of shards never changes"
+      )
     }
     return false
   }
 
   private var missing: StoreError {
-    .foreign("shard \(shard): \(path) is missing or empty, and its epoch was \(knownEpoch); is its volume mounted? The worker does not create it again")
+    .foreign(
+      "shard \(shard): \(path) is missing or empty, and its epoch was \(knownEpoch); is its volume mounted? The worker does not create it again"
+    )
   }
 
   /// Refuses an older copy, and a file of another installation.
   private func refuseOther(_ connection: Connection) throws {
     let found = try connection.statement(ShardQuery.meta).binding(MetaKey.installation.rawValue).first { $0.text(0) }
     if let installation = configuration.installation, let found, found != installation.text {
-      throw StoreError.foreign("shard \(shard): \(path) belongs to the installation \(found), and this one is \(installation)")
+      throw StoreError.foreign(
+        "shard \(shard): \(path) belongs to the installation \(found), and this one is \(installation)")
     }
     let epoch = try Self.meta(.epoch, connection) ?? 0
     if epoch < knownEpoch {
-      throw StoreError.foreign("shard \(shard): \(path) is an older copy: its epoch is \(epoch), and it was opened with \(knownEpoch)")
+      throw StoreError.foreign(
+        "shard \(shard): \(path) is an older copy: its epoch is \(epoch), and it was opened with \(knownEpoch)")
     }
   }
 
@@ -146,7 +158,9 @@ struct ShardFile: Sendable {
     // Tests of upgrades stop at earlier formats.
     guard last >= FormatChange.sealing.rawValue else { return }
     for bytes in try connection.statement(ShardQuery.sealingKeys).all({ $0.blob(0) }) {
-      guard let id = KeyRing.ID(bytes: bytes) else { throw StoreError.corrupt("shard \(shard): a sealing key has \(bytes.count) bytes") }
+      guard let id = KeyRing.ID(bytes: bytes) else {
+        throw StoreError.corrupt("shard \(shard): a sealing key has \(bytes.count) bytes")
+      }
       if !configuration.keys.contains(id) { throw StoreError.missingKey(id, shard: shard) }
     }
   }

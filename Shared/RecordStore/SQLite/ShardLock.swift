@@ -53,7 +53,9 @@ struct ShardLock: Sendable {
   static func holder(ofFile name: String, in locks: String) -> pid_t? {
     for line in locks.split(separator: "\n") {
       let words = line.split(separator: " ")
-      guard words.count >= 6, words[1] == "FLOCK", words[5] == name, let pid = pid_t(words[4]), pid > 0 else { continue }
+      guard words.count >= 6, words[1] == "FLOCK", words[5] == name, let pid = pid_t(words[4]), pid > 0 else {
+        continue
+      }
       return pid
     }
     return nil

@@ -374,7 +374,9 @@ struct FormatChangeStep: Sendable {
   var fill: (@Sendable (Connection, ShardFile) throws -> Void)?
 
   /// All changes up to this release's format, in order.
-  static let all = FormatChange.allCases.map { FormatChangeStep(format: $0.rawValue, statements: $0.statements, fill: $0.fill) }
+  static let all = FormatChange.allCases.map {
+    FormatChangeStep(format: $0.rawValue, statements: $0.statements, fill: $0.fill)
+  }
 }
 
 /// The rows of `meta`.

@@ -44,7 +44,9 @@ struct ShardStatistics: Sendable {
   var syncDurations = StoreDistribution(name: "sync_duration_seconds", bounds: ShardStatistics.durationBounds)
 
   /// Seconds, from a tenth of a millisecond to ten seconds.
-  private static let durationBounds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+  private static let durationBounds = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+  ]
 
   /// A page and its header in the write-ahead log.
   static let logPageByteCount = 4096 + 24
@@ -55,21 +57,31 @@ struct ShardStatistics: Sendable {
     logPages = pages
   }
 
-  func list(queueLength: Int, longReads: Int, givenUpReads: Int, isFailed: Bool, databaseByteCount: Int64) -> [StoreStatistic] {
+  func list(queueLength: Int, longReads: Int, givenUpReads: Int, isFailed: Bool, databaseByteCount: Int64)
+    -> [StoreStatistic]
+  {
     [
-      ("commits_total", Double(commits)), ("bodies_total", Double(bodies)), ("bodies_refused_total", Double(refusedBodies)),
-      ("groups_failed_total", Double(failedGroups)), ("records_written_total", Double(records)), ("record_bytes_written_total", Double(recordBytes)),
-      ("group_bodies_max", Double(largestGroup)), ("body_seconds_total", bodySeconds), ("commit_seconds_total", commitSeconds),
+      ("commits_total", Double(commits)), ("bodies_total", Double(bodies)),
+      ("bodies_refused_total", Double(refusedBodies)),
+      ("groups_failed_total", Double(failedGroups)), ("records_written_total", Double(records)),
+      ("record_bytes_written_total", Double(recordBytes)),
+      ("group_bodies_max", Double(largestGroup)), ("body_seconds_total", bodySeconds),
+      ("commit_seconds_total", commitSeconds),
       ("wal_bytes", Double(logPages * Self.logPageByteCount)), ("checkpoints_total", Double(checkpoints)),
       ("checkpoint_pages_total", Double(checkpointPages)), ("checkpoint_seconds_total", checkpointSeconds),
-      ("checkpoint_failures_total", Double(checkpointFailures)), ("checkpoints_exclusive_total", Double(exclusiveCheckpoints)),
+      ("checkpoint_failures_total", Double(checkpointFailures)),
+      ("checkpoints_exclusive_total", Double(exclusiveCheckpoints)),
       ("swept_records_total", Double(sweptRecords)), ("indexed_records_total", Double(indexedRecords)),
-      ("wal_pages_total", Double(writtenLogPages)), ("placed_records_total", Double(placedRecords)), ("placement_slices_total", Double(placementSlices)),
+      ("wal_pages_total", Double(writtenLogPages)), ("placed_records_total", Double(placedRecords)),
+      ("placement_slices_total", Double(placementSlices)),
       ("index_slices_total", Double(indexSlices)),
-      ("passed_over_records_total", Double(passedOverRecords)), ("transactions_forgotten_total", Double(forgottenTransactions)),
+      ("passed_over_records_total", Double(passedOverRecords)),
+      ("transactions_forgotten_total", Double(forgottenTransactions)),
       ("overloads_total", Double(overloads)),
-      ("reads_total", Double(reads)), ("reads_long_total", Double(longReads)), ("reads_given_up_total", Double(givenUpReads)),
-      ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0), ("database_bytes", Double(databaseByteCount)),
+      ("reads_total", Double(reads)), ("reads_long_total", Double(longReads)),
+      ("reads_given_up_total", Double(givenUpReads)),
+      ("queue_length", Double(queueLength)), ("failed", isFailed ? 1 : 0),
+      ("database_bytes", Double(databaseByteCount)),
     ].map(StoreStatistic.init)
   }
 }

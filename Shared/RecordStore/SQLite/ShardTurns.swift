@@ -12,7 +12,9 @@ struct ShardTurns: ShardStore {
 
   func turns(of party: String) -> any ShardStore { base.turns(of: party) }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
+    Value
+  > {
     base.enqueue(QueuedCommit(body), of: party)
   }
 
@@ -20,10 +22,16 @@ struct ShardTurns: ShardStore {
     try await base.read(within: base.core.options.readTime, of: party, body)
   }
 
-  func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? { base.committedMirror(identifier, of: database) }
+  func committedMirror(_ identifier: String, of database: DatabaseID) -> StoredMirror? {
+    base.committedMirror(identifier, of: database)
+  }
 
-  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> { base.collectAssets(orphanedBefore: cutoff, limit: limit) }
-  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? { try await base.removeUnknownContent(after: part) }
+  func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
+    base.collectAssets(orphanedBefore: cutoff, limit: limit)
+  }
+  func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
+    try await base.removeUnknownContent(after: part)
+  }
 
   func close() async { await base.close() }
 

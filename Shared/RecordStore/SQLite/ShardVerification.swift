@@ -37,11 +37,15 @@ struct ShardVerification {
     return verification.report
   }
 
-  private func statement(_ name: String, _ text: String) throws -> Statement { try snapshot.session.connection.statement(SQL(name, text)) }
+  private func statement(_ name: String, _ text: String) throws -> Statement {
+    try snapshot.session.connection.statement(SQL(name, text))
+  }
 
   /// Runs SQLite's own check of pages and of indexes against their tables.
   private mutating func checkPages() throws {
-    let lines = try statement("integrity_check", "PRAGMA integrity_check(\(VerificationReport.problemLimit))").all { $0.text(0) }
+    let lines = try statement("integrity_check", "PRAGMA integrity_check(\(VerificationReport.problemLimit))").all {
+      $0.text(0)
+    }
     for line in lines where line != "ok" {
       report.note(line)
       report.isStructureDamaged = true
@@ -51,9 +55,12 @@ struct ShardVerification {
   /// Verifies every record's checksum, index entries and references.
   private mutating func checkRecords() throws {
     let rows = try statement(
-      "verifyRecords", "SELECT id, seq, type, deleted, origin, others, sum, refs, data, name, zone FROM record ORDER BY id")
+      "verifyRecords",
+      "SELECT id, seq, type, deleted, origin, others, sum, refs, data, name, zone FROM record ORDER BY id")
     var entries = try EntryVerification(snapshot)
-    let reference = try statement("verifyReference", "SELECT count(*) FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4")
+    let reference = try statement(
+      "verifyReference", "SELECT count(*) FROM reference WHERE zone = ?1 AND target = ?2 AND field = ?3 AND source = ?4"
+    )
     var referenceCount = 0
     defer { rows.reset() }
     while try rows.step() {
@@ -87,8 +94,12 @@ struct ShardVerification {
       }
     }
     try entries.finish(&report)
-    let indexed = try statement("countReferences", "SELECT count(*) FROM reference WHERE zone NOT IN (SELECT zone FROM doomed)").first { $0.int(0) }
-    if let indexed, indexed != referenceCount { report.note("the index of references has \(indexed) rows, the records have \(referenceCount)") }
+    let indexed = try statement(
+      "countReferences", "SELECT count(*) FROM reference WHERE zone NOT IN (SELECT zone FROM doomed)"
+    ).first { $0.int(0) }
+    if let indexed, indexed != referenceCount {
+      report.note("the index of references has \(indexed) rows, the records have \(referenceCount)")
+    }
   }
 
   /// Verifies every past state, and counts its assets as used.
@@ -109,13 +120,16 @@ struct ShardVerification {
   }
 
   private mutating func checkHistory() throws {
-    let rows = try statement("verifyHistory", "SELECT id, appended, sum, txid, author, payload, mirror FROM history ORDER BY id")
+    let rows = try statement(
+      "verifyHistory", "SELECT id, appended, sum, txid, author, payload, mirror FROM history ORDER BY id")
     defer { rows.reset() }
     while try rows.step() {
       report.transactionCount += 1
       do {
         let transaction = try snapshot.transaction(rows, of: rows.int64(6))
-        if HistoryRowID.of(rows.int64(6), transaction.number) != rows.int64(0) { report.note("history \(rows.int64(0)): the row is another mirror's") }
+        if HistoryRowID.of(rows.int64(6), transaction.number) != rows.int64(0) {
+          report.note("history \(rows.int64(0)): the row is another mirror's")
+        }
       } catch let error as StoreError {
         report.note("\(error)")
       }
@@ -133,7 +147,9 @@ struct ShardVerification {
   }
 
   private mutating func checkJournal() throws {
-    for (number, database) in try statement("verifyConflicts", "SELECT number, database FROM journal ORDER BY id").all({ ($0.int64(0), $0.int64(1)) }) {
+    for (number, database) in try statement("verifyConflicts", "SELECT number, database FROM journal ORDER BY id").all({
+      ($0.int64(0), $0.int64(1))
+    }) {
       do {
         _ = try snapshot.conflictContent(number, in: database)
       } catch let error as StoreError {
@@ -144,7 +160,10 @@ struct ShardVerification {
 
   /// Verifies every share, and compares its invitations and members with its state.
   private mutating func checkShares() throws {
-    let rows = try statement("verifyShares", "SELECT id, zone, name, root, guid, sum, state FROM share WHERE zone NOT IN (SELECT zone FROM doomed) ORDER BY id")
+    let rows = try statement(
+      "verifyShares",
+      "SELECT id, zone, name, root, guid, sum, state FROM share WHERE zone NOT IN (SELECT zone FROM doomed) ORDER BY id"
+    )
     let guids = try statement("verifyInvitations", "SELECT guid FROM invitation WHERE share = ?1 ORDER BY guid")
     let users = try statement(
       "verifyMembers",
@@ -172,7 +191,8 @@ struct ShardVerification {
 
   /// Compares the byte counts of zones with those of their records.
   private mutating func checkByteCounts() throws {
-    for (zone, count) in try statement("verifyZoneBytes", "SELECT id, bytes FROM zone WHERE deleted = 0 ORDER BY id").all({ ($0.int64(0), $0.int64(1)) })
+    for (zone, count) in try statement("verifyZoneBytes", "SELECT id, bytes FROM zone WHERE deleted = 0 ORDER BY id")
+      .all({ ($0.int64(0), $0.int64(1)) })
     where byteCounts[zone, default: 0] != count && !damagedZones.contains(zone) {
       report.note("zone \(zone) counts \(count) bytes, its records have \(byteCounts[zone, default: 0])")
     }
@@ -180,7 +200,9 @@ struct ShardVerification {
 
   /// Verifies that every file is used as often as its row counts, and exists.
   private mutating func checkAssets(_ assets: AssetStore?, reads: Bool) throws {
-    try statement("verifyHistoryAssets", "SELECT hash FROM history_asset").forEach { uses[Self.beginning($0.blob(0)), default: 0] += 1 }
+    try statement("verifyHistoryAssets", "SELECT hash FROM history_asset").forEach {
+      uses[Self.beginning($0.blob(0)), default: 0] += 1
+    }
     let rows = try statement("verifyAssets", "SELECT hash, bytes, uses FROM asset ORDER BY hash")
     defer { rows.reset() }
     while try rows.step() {
@@ -189,7 +211,9 @@ struct ShardVerification {
       if snapshot.session.connection.watch.isOver { throw StoreError.closed(shard: snapshot.shard) }
       let asset = Asset(hash: hash, byteCount: byteCount)
       let found = Int(uses.removeValue(forKey: Self.beginning(hash)) ?? 0)
-      if found > count || found < count && damagedZones.isEmpty { report.note("asset \(asset.unshardedPath) counts \(count) uses, there are \(found)") }
+      if found > count || found < count && damagedZones.isEmpty {
+        report.note("asset \(asset.unshardedPath) counts \(count) uses, there are \(found)")
+      }
       // The file of an unused asset may be in the process of removal.
       guard count > 0, let assets else { continue }
       report.assetCount += 1
@@ -210,7 +234,9 @@ struct ShardVerification {
 
   private static func beginning(_ hash: [UInt8]) -> UInt64 { hash.prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }
 
-  private static func text(_ beginning: UInt64) -> String { Hex.encode((0..<8).map { UInt8(truncatingIfNeeded: beginning >> (56 - 8 * $0)) }) }
+  private static func text(_ beginning: UInt64) -> String {
+    Hex.encode((0..<8).map { UInt8(truncatingIfNeeded: beginning >> (56 - 8 * $0)) })
+  }
 
   private mutating func run(_ check: (name: String, text: String, problem: String)) throws {
     let keys = try statement(check.name, check.text + " LIMIT \(VerificationReport.problemLimit)").all { $0.int64(0) }
@@ -221,6 +247,8 @@ struct ShardVerification {
 extension SQLiteShardStore {
   /// Verifies the shard in one read transaction. The write-ahead log cannot restart meanwhile.
   public func verify(readsAssets: Bool = false) async throws -> VerificationReport {
-    try await readWhole { [assets] snapshot, _ in try ShardVerification.report(on: snapshot, assets: assets, readsAssets: readsAssets) }
+    try await readWhole { [assets] snapshot, _ in
+      try ShardVerification.report(on: snapshot, assets: assets, readsAssets: readsAssets)
+    }
   }
 }

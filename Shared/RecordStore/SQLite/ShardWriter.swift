@@ -27,14 +27,16 @@ final class ShardWriter {
 
   /// - Parameter report: called for each record that background work skips.
   init(
-    core: ShardCore, connection: Connection, file: ShardFile, checkpoints: ShardCheckpoints, makeIncarnation: @escaping () -> UInt64,
+    core: ShardCore, connection: Connection, file: ShardFile, checkpoints: ShardCheckpoints,
+    makeIncarnation: @escaping () -> UInt64,
     now: @escaping () -> Int64, report: @escaping (String) -> Void
   ) {
     self.core = core
     self.connection = connection
     self.checkpoints = checkpoints
     transaction = SQLiteTransaction(
-      ShardSession(shard: core.shard, connection: connection, keys: file.configuration.keys), committedMirrors: core.committedMirrors, assets: file.configuration.assets,
+      ShardSession(shard: core.shard, connection: connection, keys: file.configuration.keys),
+      committedMirrors: core.committedMirrors, assets: file.configuration.assets,
       keepsPastStates: core.options.keepsPastStates, makeIncarnation: makeIncarnation, now: now)
     transaction.onPassedOver = { [core] problem in
       core.statistics.update { $0.passedOverRecords += 1 }
@@ -68,7 +70,8 @@ final class ShardWriter {
   /// True when rows of deleted zones, unnoted objects or unfinished indexes wait.
   private var hasBackgroundWork: Bool {
     core.failure == nil && heldGroupCount == 0
-      && (transaction.doomed?.isEmpty == false || !transaction.fillingDatabases.isEmpty || !transaction.indexes.unfinished.isEmpty)
+      && (transaction.doomed?.isEmpty == false || !transaction.fillingDatabases.isEmpty
+        || !transaction.indexes.unfinished.isEmpty)
   }
 
   private enum Next {
@@ -81,7 +84,9 @@ final class ShardWriter {
   private func next() -> Next {
     if let body = setAside.take() { return .body(body) }
     if hasBackgroundWork, !core.queue.isClosed {
-      if let patience = slices.patience(at: clock.now), let body = core.queue.take(atMost: 1, within: patience).first { return .body(body) }
+      if let patience = slices.patience(at: clock.now), let body = core.queue.take(atMost: 1, within: patience).first {
+        return .body(body)
+      }
       if !core.queue.isClosed { return .background }
     }
     return core.queue.take(atMost: 1)?.first.map(Next.body) ?? .end
@@ -115,7 +120,9 @@ final class ShardWriter {
       let synced = Connection.secondsInSync
       try commit()
       if heldGroupCount > 0 { heldGroupCount -= 1 }
-      count(ran.count, refused: refusals.count { $0 != nil }, start: start, middle: middle, end: clock.now, synced: Connection.secondsInSync - synced)
+      count(
+        ran.count, refused: refusals.count { $0 != nil }, start: start, middle: middle, end: clock.now,
+        synced: Connection.secondsInSync - synced)
       for (body, refusal) in zip(ran, refusals) { body.settle(refusal) }
     } catch {
       let failure = abandonGroup(error)
@@ -128,7 +135,10 @@ final class ShardWriter {
   /// The next body of the group; nil when the group is large enough, no body waits, or the next one needs its own
   /// group.
   private func another() -> (any QueuedBody)? {
-    if transaction.recordCount >= core.options.groupRecordLimit || transaction.byteCount >= core.options.groupByteLimit { return nil }
+    if transaction.recordCount >= core.options.groupRecordLimit || transaction.byteCount >= core.options.groupByteLimit
+    {
+      return nil
+    }
     guard let body = core.queue.takeWaiting(atMost: 1).first else { return nil }
     // A body that removes files must not share a transaction that another body can still undo.
     if !body.runsAlone { return body }
@@ -166,7 +176,9 @@ final class ShardWriter {
     let failure = transaction.bodyFailure ?? thrown
     if let error = failure as? SQLiteError, !error.isConstraintViolation { throw error }
     // SQLite rolls back by itself when it cannot write, and the writes of earlier bodies are lost as well.
-    guard connection.isInTransaction else { throw GroupFailure(error: .io("shard \(core.shard): the transaction was lost")) }
+    guard connection.isInTransaction else {
+      throw GroupFailure(error: .io("shard \(core.shard): the transaction was lost"))
+    }
     guard let failure else {
       try transaction.bodyEnds()
       return nil
@@ -208,7 +220,8 @@ final class ShardWriter {
 
   /// - Parameter synced: the seconds of the commit that its log's sync took.
   private func count(
-    _ bodies: Int, refused: Int, start: ContinuousClock.Instant, middle: ContinuousClock.Instant, end: ContinuousClock.Instant, synced: Double
+    _ bodies: Int, refused: Int, start: ContinuousClock.Instant, middle: ContinuousClock.Instant,
+    end: ContinuousClock.Instant, synced: Double
   ) {
     core.statistics.update { statistics in
       statistics.commitBodies.note(Double(bodies))
@@ -267,12 +280,16 @@ final class ShardWriter {
   /// Commits steps of work that goes through records by name, until the time or budget of a slice is used up or the
   /// work is done.
   /// - Returns: the sum of the steps' counts; 0 when the slice failed.
-  private func inSlice(_ step: (SQLiteTransaction, inout IndexBudget) throws -> Int, isDone: (SQLiteTransaction) -> Bool) -> Int {
+  private func inSlice(
+    _ step: (SQLiteTransaction, inout IndexBudget) throws -> Int, isDone: (SQLiteTransaction) -> Bool
+  ) -> Int {
     let options = core.options
     let deadline = clock.now.advanced(by: core.queue.count > 0 ? options.indexSliceTime : options.idleIndexSliceTime)
     return inBackground { transaction in
       var count = 0
-      var rest = IndexBudget(recordCount: options.indexSliceLimit, nameCount: options.indexSliceNameLimit, byteCount: options.indexSliceByteLimit)
+      var rest = IndexBudget(
+        recordCount: options.indexSliceLimit, nameCount: options.indexSliceNameLimit,
+        byteCount: options.indexSliceByteLimit)
       repeat {
         let share = Self.indexStep.limited(to: rest)
         var left = share

@@ -10,7 +10,9 @@ enum StoredName {
     var low: UInt64
 
     /// The 16 bytes of the blob, most significant first, so that blobs sort like their texts (`RecordNameOrder`).
-    func withBytes<Value, Failure: Error>(_ body: (UnsafeRawBufferPointer) throws(Failure) -> Value) throws(Failure) -> Value {
+    func withBytes<Value, Failure: Error>(_ body: (UnsafeRawBufferPointer) throws(Failure) -> Value) throws(Failure)
+      -> Value
+    {
       let pair = (high.bigEndian, low.bigEndian)
       return try Swift.withUnsafeBytes(of: pair, body)
     }
@@ -24,7 +26,9 @@ enum StoredName {
   private static let dash = UInt8(ascii: "-")
   private static let digits = Array("0123456789ABCDEF".utf8)
 
-  private static func isDash(_ position: Int) -> Bool { position == 8 || position == 13 || position == 18 || position == 23 }
+  private static func isDash(_ position: Int) -> Bool {
+    position == 8 || position == 13 || position == 18 || position == 23
+  }
 
   private static func nibble(_ byte: UInt8) -> UInt64? {
     switch byte {

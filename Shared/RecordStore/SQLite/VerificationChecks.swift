@@ -11,11 +11,13 @@ extension ShardVerification {
       "a record's name exists twice"
     ),
     (
-      "verifyZoneSequences", "SELECT z.id FROM zone z WHERE z.seq < (SELECT max(seq) FROM record r WHERE r.zone = z.id)",
+      "verifyZoneSequences",
+      "SELECT z.id FROM zone z WHERE z.seq < (SELECT max(seq) FROM record r WHERE r.zone = z.id)",
       "a zone's sequence is behind its records'"
     ),
     (
-      "verifyDatabaseSequences", "SELECT d.id FROM database d WHERE d.seq < (SELECT max(seq) FROM zone z WHERE z.database = d.id)",
+      "verifyDatabaseSequences",
+      "SELECT d.id FROM database d WHERE d.seq < (SELECT max(seq) FROM zone z WHERE z.database = d.id)",
       "a database's sequence is behind its zones'"
     ),
     (
@@ -27,7 +29,8 @@ extension ShardVerification {
       "a zone's count of live records is wrong"
     ),
     (
-      "verifyDatabaseBytes", "SELECT d.id FROM database d WHERE d.bytes <> (SELECT coalesce(sum(bytes), 0) FROM zone z WHERE z.database = d.id)",
+      "verifyDatabaseBytes",
+      "SELECT d.id FROM database d WHERE d.bytes <> (SELECT coalesce(sum(bytes), 0) FROM zone z WHERE z.database = d.id)",
       "a database's count of bytes differs from its zones'"
     ),
     (
@@ -39,10 +42,14 @@ extension ShardVerification {
       "a transaction that uses an asset is missing"
     ),
     (
-      "verifyQuarantine", "SELECT m.id FROM mirror m WHERE m.quarantined <> (SELECT count(*) FROM quarantine q WHERE q.mirror = m.id)",
+      "verifyQuarantine",
+      "SELECT m.id FROM mirror m WHERE m.quarantined <> (SELECT count(*) FROM quarantine q WHERE q.mirror = m.id)",
       "a mirror's count of held back objects is wrong"
     ),
-    ("verifyQuarantineMirrors", "SELECT id FROM quarantine WHERE mirror NOT IN (SELECT id FROM mirror)", "a held back object's mirror is missing"),
+    (
+      "verifyQuarantineMirrors", "SELECT id FROM quarantine WHERE mirror NOT IN (SELECT id FROM mirror)",
+      "a held back object's mirror is missing"
+    ),
     (
       "verifyRecoveryMirrors",
       """
@@ -51,8 +58,15 @@ extension ShardVerification {
       """,
       "the state of imports is kept for a store that is missing"
     ),
-    ("verifyRecordZones", "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a record's zone is missing"),
-    ("verifyPastZones", "SELECT id FROM past WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)", "a past state's zone is missing"),
+    (
+      "verifyRecordZones",
+      "SELECT id FROM record WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)",
+      "a record's zone is missing"
+    ),
+    (
+      "verifyPastZones", "SELECT id FROM past WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)",
+      "a past state's zone is missing"
+    ),
     (
       "verifyPastOrder",
       """
@@ -93,7 +107,10 @@ extension ShardVerification {
       """,
       "a database with a store has no placements, or has all of them and is marked as incomplete"
     ),
-    ("verifyZoneDatabases", "SELECT id FROM zone WHERE database NOT IN (SELECT id FROM database)", "a zone's database is missing"),
+    (
+      "verifyZoneDatabases", "SELECT id FROM zone WHERE database NOT IN (SELECT id FROM database)",
+      "a zone's database is missing"
+    ),
     (
       "verifyMirrors",
       """
@@ -113,7 +130,8 @@ extension ShardVerification {
       "an index that does not exist has entries"
     ),
     (
-      "verifyRedirectZones", "SELECT loser FROM redirect WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)",
+      "verifyRedirectZones",
+      "SELECT loser FROM redirect WHERE zone NOT IN (SELECT id FROM zone UNION SELECT zone FROM doomed)",
       "a redirect's zone is missing"
     ),
     (
@@ -132,7 +150,8 @@ extension ShardVerification {
       "a share's zone is missing, or its database does not know that it has any"
     ),
     (
-      "verifyInvitationShares", "SELECT share FROM invitation WHERE share NOT IN (SELECT id FROM share) AND zone NOT IN (SELECT zone FROM doomed)",
+      "verifyInvitationShares",
+      "SELECT share FROM invitation WHERE share NOT IN (SELECT id FROM share) AND zone NOT IN (SELECT zone FROM doomed)",
       "an invitation's share is missing"
     ),
     (
@@ -145,10 +164,14 @@ extension ShardVerification {
       "a user has access to a zone that is not shared, or their access ended before it began"
     ),
     (
-      "verifyShareNews", "SELECT id FROM sharenews WHERE database NOT IN (SELECT id FROM database) OR seq > (SELECT seq FROM database d WHERE d.id = sharenews.database)",
+      "verifyShareNews",
+      "SELECT id FROM sharenews WHERE database NOT IN (SELECT id FROM database) OR seq > (SELECT seq FROM database d WHERE d.id = sharenews.database)",
       "news of a share has no database, or is ahead of it"
     ),
-    ("verifyIndexDatabases", "SELECT id FROM fieldindex WHERE database NOT IN (SELECT id FROM database)", "an index's database is missing"),
+    (
+      "verifyIndexDatabases", "SELECT id FROM fieldindex WHERE database NOT IN (SELECT id FROM database)",
+      "an index's database is missing"
+    ),
     (
       "verifyConflictBytes",
       """
@@ -174,8 +197,14 @@ extension ShardVerification {
       """,
       "a database's numbers are behind those of its events or conflicts"
     ),
-    ("verifyConflictDatabases", "SELECT id FROM journal WHERE database NOT IN (SELECT id FROM database)", "a conflict's database is missing"),
-    ("verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)", "a transaction's mirror is missing"),
+    (
+      "verifyConflictDatabases", "SELECT id FROM journal WHERE database NOT IN (SELECT id FROM database)",
+      "a conflict's database is missing"
+    ),
+    (
+      "verifyHistoryMirrors", "SELECT id FROM history WHERE mirror NOT IN (SELECT id FROM mirror)",
+      "a transaction's mirror is missing"
+    ),
     (
       "verifySettledTransactions",
       """
@@ -193,7 +222,13 @@ extension ShardVerification {
       """,
       "a store's known transactions are not those that it received and purged"
     ),
-    ("verifyConsumerMirrors", "SELECT mirror FROM consumer WHERE mirror NOT IN (SELECT id FROM mirror)", "a consumer's mirror is missing"),
-    ("verifyEventMirrors", "SELECT id FROM event WHERE mirror NOT IN (SELECT id FROM mirror)", "an event's mirror is missing"),
+    (
+      "verifyConsumerMirrors", "SELECT mirror FROM consumer WHERE mirror NOT IN (SELECT id FROM mirror)",
+      "a consumer's mirror is missing"
+    ),
+    (
+      "verifyEventMirrors", "SELECT id FROM event WHERE mirror NOT IN (SELECT id FROM mirror)",
+      "an event's mirror is missing"
+    ),
   ]
 }

@@ -15,7 +15,9 @@ final class WritebackThread: Sendable {
     let files = try BlockingQueue<Writeback>(limit: shardCount)
     self.files = files
     if isStuck { return }
-    try WorkerThread.start("writeback") { while let taken = files.take(atMost: 1) { for file in taken { file.bringToDisk() } } }
+    try WorkerThread.start("writeback") {
+      while let taken = files.take(atMost: 1) { for file in taken { file.bringToDisk() } }
+    }
   }
 
   deinit { files.close() }
@@ -60,12 +62,16 @@ final class Writeback: Sendable {
   private static let shortestStretch = 256 * 1024
 
   /// - Parameter path: an existing file.
-  init(_ path: String, on thread: WritebackThread, writeStretch: @escaping WriteStretch = { _ = sync_stretch($0, $1, $2) }) throws(StoreError) {
+  init(
+    _ path: String, on thread: WritebackThread, writeStretch: @escaping WriteStretch = { _ = sync_stretch($0, $1, $2) }
+  ) throws(StoreError) {
     self.thread = thread
     self.writeStretch = writeStretch
     ended = try BlockingQueue(limit: 1)
     descriptor = open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw .io("\(path) can't be opened for writing back: \(String(cString: strerror(errno)))") }
+    guard descriptor >= 0 else {
+      throw .io("\(path) can't be opened for writing back: \(String(cString: strerror(errno)))")
+    }
   }
 
   /// True when changes from before the latest `start` may not be on the disk yet.

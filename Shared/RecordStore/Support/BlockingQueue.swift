@@ -55,7 +55,9 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   func push(_ element: Element, of party: String = "") -> PushResult {
     let result = state.withLock { state -> (PushResult, Bool) in
       if state.isClosed { return (.closed, false) }
-      if state.elements.count >= limit || (!party.isEmpty && state.elements.count(of: party) >= partyLimit) { return (.full, false) }
+      if state.elements.count >= limit || (!party.isEmpty && state.elements.count(of: party) >= partyLimit) {
+        return (.full, false)
+      }
       state.elements.append(element, of: party)
       guard state.sleepers > 0 else { return (.pushed, false) }
       state.sleepers -= 1
@@ -129,7 +131,11 @@ final class BlockingQueue<Element: Sendable>: Sendable {
   private func next(_ state: inout State) -> Element? {
     guard let underWayLimit else { return state.elements.popFirst()?.element }
     let (underWay, isClosed) = (state.underWay, state.isClosed)
-    guard let (element, party) = state.elements.popFirst(where: { $0.isEmpty || isClosed || underWay[$0, default: 0] < underWayLimit }) else { return nil }
+    guard
+      let (element, party) = state.elements.popFirst(where: {
+        $0.isEmpty || isClosed || underWay[$0, default: 0] < underWayLimit
+      })
+    else { return nil }
     state.underWay[party, default: 0] += 1
     return element
   }

@@ -95,10 +95,16 @@ public final class Cluster: Sendable {
   /// Runs under the lock, so that two maps cannot cross; the bus only queues the commands.
   private func connect(_ state: inout State) {
     guard let bus = state.bus, let map = state.map else { return }
-    let members = map.members.filter { $0.name != name && Self.connects(role, to: $0.role) && ($0.role != role || name < $0.name) }
+    let members = map.members.filter {
+      $0.name != name && Self.connects(role, to: $0.role) && ($0.role != role || name < $0.name)
+    }
     let wanted = Dictionary(members.map { ($0.endpoint, $0.name) }, uniquingKeysWith: { first, _ in first })
-    for (endpoint, name) in state.connected.sorted(by: { $0.key < $1.key }) where wanted[endpoint] != name { bus.disconnect(from: endpoint) }
-    for (endpoint, name) in wanted.sorted(by: { $0.key < $1.key }) where state.connected[endpoint] != name { bus.connect(to: endpoint, of: .peer(name)) }
+    for (endpoint, name) in state.connected.sorted(by: { $0.key < $1.key }) where wanted[endpoint] != name {
+      bus.disconnect(from: endpoint)
+    }
+    for (endpoint, name) in wanted.sorted(by: { $0.key < $1.key }) where state.connected[endpoint] != name {
+      bus.connect(to: endpoint, of: .peer(name))
+    }
     state.connected = wanted
   }
 }

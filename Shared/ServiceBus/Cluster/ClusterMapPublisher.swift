@@ -28,8 +28,10 @@ public final class ClusterMapPublisher: Sendable {
   ///   - persist: stores a map durably; the map is published only afterwards. Called again after a pause if it throws.
   ///   - report: gets the error of a map that could not be stored.
   public init(
-    bus: any Bus, shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, leastVersion: Int64 = 0, gracePeriod: Duration = .seconds(2),
-    persist: @escaping @Sendable (ClusterMap) async throws -> Void, report: @escaping @Sendable (String) -> Void = { _ in }
+    bus: any Bus, shardCount: Int, persisted: ClusterMap?, startVersion: Int64 = 0, leastVersion: Int64 = 0,
+    gracePeriod: Duration = .seconds(2),
+    persist: @escaping @Sendable (ClusterMap) async throws -> Void,
+    report: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     self.bus = bus
     self.shardCount = shardCount
@@ -39,7 +41,8 @@ public final class ClusterMapPublisher: Sendable {
     self.gracePeriod = gracePeriod
     self.persist = persist
     self.report = report
-    state = Mutex(State(map: ShardAssignment(shardCount: shardCount, persisted: persisted, startVersion: startVersion).map))
+    state = Mutex(
+      State(map: ShardAssignment(shardCount: shardCount, persisted: persisted, startVersion: startVersion).map))
     pushes = ConflatedPush(
       send: { [weak bus] peer, maps in
         guard let bus, let map = maps.last else { return }
@@ -67,7 +70,8 @@ public final class ClusterMapPublisher: Sendable {
         state.withLock { $0.graceIsOver = true }
         signal.yield()
       }
-      var assignment = ShardAssignment(shardCount: shardCount, persisted: persisted, startVersion: startVersion, leastVersion: leastVersion)
+      var assignment = ShardAssignment(
+        shardCount: shardCount, persisted: persisted, startVersion: startVersion, leastVersion: leastVersion)
       for await _ in signals { await follow(&assignment) }
       group.cancelAll()
     }
@@ -80,7 +84,9 @@ public final class ClusterMapPublisher: Sendable {
     while !Task.isCancelled {
       let (peers, graceIsOver) = state.withLock { ($0.peers, $0.graceIsOver) }
       guard let peers else { return }
-      for newcomer in pushes.subscribers(peers) where assignment.map.version > 0 { pushes.push(assignment.map, to: newcomer) }
+      for newcomer in pushes.subscribers(peers) where assignment.map.version > 0 {
+        pushes.push(assignment.map, to: newcomer)
+      }
       guard let next = assignment.next(peers: peers + [bus.own], graceIsOver: graceIsOver) else { return }
       do {
         try await persist(next)

@@ -18,7 +18,8 @@ public struct ShardAssignment: Sendable {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
     let holders = persisted?.holders.count == shardCount ? persisted?.holders : nil
     map = ClusterMap(
-      version: max(startVersion, persisted?.version ?? 0), members: persisted?.members ?? [], holders: holders ?? Array(repeating: nil, count: shardCount),
+      version: max(startVersion, persisted?.version ?? 0), members: persisted?.members ?? [],
+      holders: holders ?? Array(repeating: nil, count: shardCount),
       formats: persisted?.formats?.count == shardCount ? persisted?.formats : nil)
     self.leastVersion = leastVersion
     awaited = Dictionary((persisted?.members ?? []).map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
@@ -45,7 +46,8 @@ public struct ShardAssignment: Sendable {
     let holders = map.holders.indices.map { shard in
       // The present holder may have brought the shard to its format, even if another release made the map.
       formats[shard] = max(formats[shard], map.holders[shard].flatMap { known[$0] } ?? 0)
-      let holder = Self.holder(ofShard: shard, among: workers.filter { $0.shardFormat ?? 0 >= formats[shard] }.map(\.name))
+      let holder = Self.holder(
+        ofShard: shard, among: workers.filter { $0.shardFormat ?? 0 >= formats[shard] }.map(\.name))
       formats[shard] = max(formats[shard], holder.flatMap { known[$0] } ?? 0)
       return holder
     }

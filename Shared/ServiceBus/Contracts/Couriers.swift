@@ -28,7 +28,8 @@ public struct OpenCourier: Message {
   /// while the grant holds. nil: the container is the token's own.
   public let grant: String?
 
-  public init(courier: String, container: ContainerID, environment: Environment, clientID: String, grant: String? = nil) {
+  public init(courier: String, container: ContainerID, environment: Environment, clientID: String, grant: String? = nil)
+  {
     self.courier = courier
     self.container = container
     self.environment = environment

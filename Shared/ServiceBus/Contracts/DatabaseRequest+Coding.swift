@@ -31,9 +31,12 @@ extension DatabaseRequest {
   public static func decoded(from bytes: [UInt8]) throws -> DatabaseRequest {
     let map = try MessagePackValue(parsing: bytes)
     return DatabaseRequest(
-      plane: try map.required("plane") { $0.string.flatMap(Plane.init(rawValue:)) }, method: try map.required("method", \.string),
-      path: try map.required("path", \.strings), query: try map.required("query", \.texts), database: try map.required("database", DatabaseID.init(decoding:)),
-      scope: try map.required("scope") { $0.string.flatMap(DatabaseScope.init(rawValue:)) }, caller: try map.required("caller", Caller.init(decoding:)),
+      plane: try map.required("plane") { $0.string.flatMap(Plane.init(rawValue:)) },
+      method: try map.required("method", \.string),
+      path: try map.required("path", \.strings), query: try map.required("query", \.texts),
+      database: try map.required("database", DatabaseID.init(decoding:)),
+      scope: try map.required("scope") { $0.string.flatMap(DatabaseScope.init(rawValue:)) },
+      caller: try map.required("caller", Caller.init(decoding:)),
       requestID: try map.required("requestID", \.string), baseURL: try map.required("baseURL", \.string),
       traceID: try map.optional("traceID", \.string))
   }
@@ -47,9 +50,11 @@ extension DatabaseRequest {
     self.init(
       plane: try map.decode(Plane.self, forKey: .plane), method: try map.decode(String.self, forKey: .method),
       path: try map.decode([String].self, forKey: .path), query: try map.decode([String: String].self, forKey: .query),
-      database: try map.decode(DatabaseID.self, forKey: .database), scope: try map.decode(DatabaseScope.self, forKey: .scope),
+      database: try map.decode(DatabaseID.self, forKey: .database),
+      scope: try map.decode(DatabaseScope.self, forKey: .scope),
       caller: try map.decode(Caller.self, forKey: .caller), requestID: try map.decode(String.self, forKey: .requestID),
-      baseURL: try map.decode(String.self, forKey: .baseURL), traceID: try map.decodeIfPresent(String.self, forKey: .traceID))
+      baseURL: try map.decode(String.self, forKey: .baseURL),
+      traceID: try map.decodeIfPresent(String.self, forKey: .traceID))
   }
 
   public func encode(to encoder: any Encoder) throws {
@@ -68,7 +73,8 @@ extension DatabaseRequest {
 
   public static func encoded(_ reply: Reply) throws -> [UInt8] {
     var writer = MessagePackWriter(reservingByteCount: 64)
-    writer.mapHeader(1 + [reply.contentType != nil, reply.retryAfter != nil, reply.mayWait != nil, reply.refusal != nil].count { $0 })
+    writer.mapHeader(
+      1 + [reply.contentType != nil, reply.retryAfter != nil, reply.mayWait != nil, reply.refusal != nil].count { $0 })
     writer.string("status")
     writer.integer(Int64(reply.status))
     if let contentType = reply.contentType { writer.member("contentType", contentType) }
@@ -90,8 +96,10 @@ extension DatabaseRequest {
   public static func decodedReply(from bytes: [UInt8]) throws -> Reply {
     let map = try MessagePackValue(parsing: bytes)
     return Reply(
-      status: try map.required("status") { $0.int64.flatMap(Int.init(exactly:)) }, contentType: try map.optional("contentType", \.string),
-      retryAfter: try map.optional("retryAfter") { $0.int64.flatMap(Int.init(exactly:)) }, mayWait: try map.optional("mayWait", \.bool),
+      status: try map.required("status") { $0.int64.flatMap(Int.init(exactly:)) },
+      contentType: try map.optional("contentType", \.string),
+      retryAfter: try map.optional("retryAfter") { $0.int64.flatMap(Int.init(exactly:)) },
+      mayWait: try map.optional("mayWait", \.bool),
       refusal: try map.optional("refusal", Refusal.init(decoding:)))
   }
 }
@@ -101,7 +109,9 @@ extension Refusal {
     writer.mapHeader(2 + [cocoaErrorCode, httpStatus, ckErrorCode].count { $0 != nil })
     writer.member("code", code)
     writer.member("reason", reason)
-    for (name, number) in [("cocoaErrorCode", cocoaErrorCode), ("httpStatus", httpStatus), ("ckErrorCode", ckErrorCode)] {
+    for (name, number) in [
+      ("cocoaErrorCode", cocoaErrorCode), ("httpStatus", httpStatus), ("ckErrorCode", ckErrorCode),
+    ] {
       guard let number else { continue }
       writer.string(name)
       writer.integer(Int64(number))

@@ -53,7 +53,8 @@ public struct Authenticate: Message {
     }
 
     public init(
-      refusal: Refusal? = nil, userRecordName: String? = nil, isOperator: Bool = false, allowedOrigins: [String] = [], lifetimeSeconds: Int = 60,
+      refusal: Refusal? = nil, userRecordName: String? = nil, isOperator: Bool = false, allowedOrigins: [String] = [],
+      lifetimeSeconds: Int = 60,
       standing: UserStanding? = nil
     ) {
       self.refusal = refusal
@@ -74,7 +75,9 @@ public struct Authenticate: Message {
   /// The key ID of a signed request, which has no tokens.
   public let keyID: String?
 
-  public init(container: ContainerID?, environment: Environment?, apiToken: String?, userToken: String?, keyID: String? = nil) {
+  public init(
+    container: ContainerID?, environment: Environment?, apiToken: String?, userToken: String?, keyID: String? = nil
+  ) {
     self.container = container
     self.environment = environment
     self.apiToken = apiToken

@@ -15,7 +15,8 @@ extension DatabaseID {
   init?(decoding map: MessagePackValue) throws {
     self.init(
       container: try map.required("container") { $0.string.flatMap(ContainerID.init(rawValue:)) },
-      environment: try map.required("environment") { $0.string.flatMap(Environment.init(rawValue:)) }, owner: try map.required("owner", \.string))
+      environment: try map.required("environment") { $0.string.flatMap(Environment.init(rawValue:)) },
+      owner: try map.required("owner", \.string))
   }
 }
 

@@ -32,7 +32,8 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   public let traceID: String?
 
   public init(
-    database: DatabaseID, zoneName: String, sequence: Int64, syncToken: String, originStore: String?, originUser: String? = nil, audience: [String],
+    database: DatabaseID, zoneName: String, sequence: Int64, syncToken: String, originStore: String?,
+    originUser: String? = nil, audience: [String],
     hasSubscriptions: Bool = false, traceID: String? = RequestTrace.id
   ) {
     self.database = database
@@ -50,7 +51,8 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   public func traced(to traceID: String?) -> ZoneChange {
     guard self.traceID == nil, let traceID else { return self }
     var traced = ZoneChange(
-      database: database, zoneName: zoneName, sequence: sequence, syncToken: syncToken, originStore: originStore, originUser: originUser, audience: audience,
+      database: database, zoneName: zoneName, sequence: sequence, syncToken: syncToken, originStore: originStore,
+      originUser: originUser, audience: audience,
       hasSubscriptions: hasSubscriptions ?? false, traceID: traceID)
     (traced.subscribers, traced.tellsHomes) = (subscribers, tellsHomes)
     return traced
@@ -62,7 +64,8 @@ public struct ZoneChange: Hashable, Sendable, Codable {
   ///   - hasSubscriptions: see the property.
   public func heard(by users: [String], subscribers: [String], hasSubscriptions: Bool) -> ZoneChange {
     var heard = ZoneChange(
-      database: database, zoneName: zoneName, sequence: sequence, syncToken: syncToken, originStore: originStore, originUser: originUser,
+      database: database, zoneName: zoneName, sequence: sequence, syncToken: syncToken, originStore: originStore,
+      originUser: originUser,
       audience: Array(Set(audience).union(users)).sorted(), hasSubscriptions: hasSubscriptions, traceID: traceID)
     if !users.isEmpty { heard.tellsHomes = true }
     if !subscribers.isEmpty { heard.subscribers = subscribers }

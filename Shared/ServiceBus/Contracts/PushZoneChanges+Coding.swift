@@ -56,10 +56,12 @@ extension ZoneChange {
 
   fileprivate init(decoding map: MessagePackValue) throws {
     self.init(
-      database: try map.required("database", DatabaseID.init(decoding:)), zoneName: try map.required("zoneName", \.string),
+      database: try map.required("database", DatabaseID.init(decoding:)),
+      zoneName: try map.required("zoneName", \.string),
       sequence: try map.required("sequence", \.int64), syncToken: try map.required("syncToken", \.string),
       originStore: try map.optional("originStore", \.string), originUser: try map.optional("originUser", \.string),
-      audience: try map.required("audience", \.strings), hasSubscriptions: try map.optional("hasSubscriptions", \.bool) ?? false,
+      audience: try map.required("audience", \.strings),
+      hasSubscriptions: try map.optional("hasSubscriptions", \.bool) ?? false,
       traceID: try map.optional("traceID", \.string))
     // Looked up only if members are left: most changes are of databases that nobody shares.
     guard map.count > memberCount else { return }
@@ -69,7 +71,8 @@ extension ZoneChange {
 
   /// The number of members in the encoded map.
   private var memberCount: Int {
-    5 + (originStore == nil ? 0 : 1) + (originUser == nil ? 0 : 1) + (hasSubscriptions == nil ? 0 : 1) + (subscribers == nil ? 0 : 1) + (tellsHomes == nil ? 0 : 1)
+    5 + (originStore == nil ? 0 : 1) + (originUser == nil ? 0 : 1) + (hasSubscriptions == nil ? 0 : 1)
+      + (subscribers == nil ? 0 : 1) + (tellsHomes == nil ? 0 : 1)
       + (traceID == nil ? 0 : 1)
   }
 }

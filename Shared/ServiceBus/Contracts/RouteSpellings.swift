@@ -122,7 +122,8 @@ struct Spellings<Route: SpelledRoute>: Sendable {
   init() {
     let all = Route.allCases.map { route in
       let segments = route.pattern.split(separator: "/").map(String.init)
-      return Row(route: route, method: route.method, segments: segments, itemIndex: segments.firstIndex { $0.first == "{" })
+      return Row(
+        route: route, method: route.method, segments: segments, itemIndex: segments.firstIndex { $0.first == "{" })
     }
     rows = Dictionary(uniqueKeysWithValues: all.map { ($0.route, $0) })
     rowsByWord = Dictionary(grouping: all) { $0.segments.first ?? "" }
@@ -130,7 +131,9 @@ struct Spellings<Route: SpelledRoute>: Sendable {
 
   func row(_ method: String, _ path: ArraySlice<String>) -> (route: Route, item: String)? {
     for row in rowsByWord[path.first ?? ""] ?? [] where row.segments.count == path.count && row.method == method {
-      let matches = zip(row.segments, path).enumerated().allSatisfy { $0.offset == row.itemIndex || $0.element.0 == $0.element.1 }
+      let matches = zip(row.segments, path).enumerated().allSatisfy {
+        $0.offset == row.itemIndex || $0.element.0 == $0.element.1
+      }
       if matches { return (row.route, row.itemIndex.map { path[path.startIndex + $0] } ?? "") }
     }
     return nil

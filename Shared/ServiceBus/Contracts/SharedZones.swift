@@ -20,11 +20,15 @@ public struct SharedZone: Hashable, Sendable, Codable {
 
     /// Orders by container, environment, owner, zone and user, comparing UTF-8 bytes as SQLite does.
     public static func < (left: Key, right: Key) -> Bool {
-      for (one, other) in zip(left.parts, right.parts) where one != other { return one.utf8.lexicographicallyPrecedes(other.utf8) }
+      for (one, other) in zip(left.parts, right.parts) where one != other {
+        return one.utf8.lexicographicallyPrecedes(other.utf8)
+      }
       return false
     }
 
-    private var parts: [String] { [database.container.rawValue, database.environment.rawValue, database.owner, zoneName, userRecordName] }
+    private var parts: [String] {
+      [database.container.rawValue, database.environment.rawValue, database.owner, zoneName, userRecordName]
+    }
   }
 
   public let key: Key
@@ -176,7 +180,9 @@ public struct IdentifyUsers: Message {
     /// True if other people may find this user and see their name; nil counts as false.
     public var isDiscoverable: Bool?
 
-    public init(userRecordName: String, givenName: String?, familyName: String?, emailAddress: String?, phoneNumber: String?) {
+    public init(
+      userRecordName: String, givenName: String?, familyName: String?, emailAddress: String?, phoneNumber: String?
+    ) {
       self.userRecordName = userRecordName
       self.givenName = givenName
       self.familyName = familyName

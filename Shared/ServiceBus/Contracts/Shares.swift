@@ -67,7 +67,8 @@ public struct ResolveShortGUIDs: Message {
   public let baseURL: String
 
   public init(
-    purpose: Purpose, shard: Int, container: ContainerID, environment: Environment, caller: Caller, items: [Item], baseURL: String
+    purpose: Purpose, shard: Int, container: ContainerID, environment: Environment, caller: Caller, items: [Item],
+    baseURL: String
   ) {
     self.purpose = purpose
     self.shard = shard

@@ -37,7 +37,8 @@ public struct SignIn: Message {
   public let grant: String?
 
   public init(
-    container: ContainerID, environment: Environment, userName: String, password: String, isKept: Bool, clientAddress: String, grant: String? = nil
+    container: ContainerID, environment: Environment, userName: String, password: String, isKept: Bool,
+    clientAddress: String, grant: String? = nil
   ) {
     self.grant = grant
     self.container = container

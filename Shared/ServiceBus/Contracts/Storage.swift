@@ -42,7 +42,9 @@ public struct ScrubShard: Message {
     public let looseLinkCount: Int?
     public let removedLinkCount: Int?
 
-    public init(problems: [String], recordCount: Int, assetCount: Int, looseLinkCount: Int? = nil, removedLinkCount: Int? = nil) {
+    public init(
+      problems: [String], recordCount: Int, assetCount: Int, looseLinkCount: Int? = nil, removedLinkCount: Int? = nil
+    ) {
       self.problems = problems
       self.recordCount = recordCount
       self.assetCount = assetCount

@@ -27,7 +27,8 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
   public var isForCouriersOnly: Bool?
 
   public init(
-    container: ContainerID, environment: Environment, userRecordName: String, subscriptionID: String, scope: DatabaseScope, zone: Zone.ID?, sequence: Int64,
+    container: ContainerID, environment: Environment, userRecordName: String, subscriptionID: String,
+    scope: DatabaseScope, zone: Zone.ID?, sequence: Int64,
     originDevice: String?, notificationID: String, json: [UInt8]
   ) {
     self.container = container
@@ -56,7 +57,8 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
 
   public var key: Key {
     Key(
-      container: container, environment: environment, userRecordName: userRecordName, subscriptionID: subscriptionID, scope: scope, zone: zone,
+      container: container, environment: environment, userRecordName: userRecordName, subscriptionID: subscriptionID,
+      scope: scope, zone: zone,
       notificationID: zone == nil ? notificationID : nil)
   }
 
@@ -64,8 +66,10 @@ public struct SubscriptionNotification: Hashable, Sendable, Codable {
   public func merged(with next: SubscriptionNotification) -> SubscriptionNotification {
     let latest = next.sequence >= sequence ? next : self
     var merged = SubscriptionNotification(
-      container: container, environment: environment, userRecordName: userRecordName, subscriptionID: subscriptionID, scope: scope, zone: zone,
-      sequence: latest.sequence, originDevice: originDevice == next.originDevice ? originDevice : nil, notificationID: latest.notificationID, json: latest.json)
+      container: container, environment: environment, userRecordName: userRecordName, subscriptionID: subscriptionID,
+      scope: scope, zone: zone,
+      sequence: latest.sequence, originDevice: originDevice == next.originDevice ? originDevice : nil,
+      notificationID: latest.notificationID, json: latest.json)
     merged.isForCouriersOnly = latest.isForCouriersOnly
     return merged
   }

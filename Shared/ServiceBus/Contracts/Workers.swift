@@ -67,7 +67,8 @@ public struct DatabaseRequest: Message {
       status: Int, contentType: String? = nil, retryAfter: Int? = nil, mayWait: Bool? = nil, error: RecordError? = nil
     ) {
       self.init(
-        status: status, contentType: contentType, retryAfter: retryAfter, mayWait: mayWait, refusal: error.map(Refusal.init))
+        status: status, contentType: contentType, retryAfter: retryAfter, mayWait: mayWait,
+        refusal: error.map(Refusal.init))
     }
 
     init(status: Int, contentType: String?, retryAfter: Int?, mayWait: Bool?, refusal: Refusal?) {
@@ -81,7 +82,8 @@ public struct DatabaseRequest: Message {
     /// The error of a refused request; nil for one that was answered.
     public var error: RecordError? {
       if let refusal { return refusal.error(retryAfter: retryAfter) }
-      return (200..<300).contains(status) ? nil : RecordError(.internalError, "A worker refused with status \(status)", retryAfter: retryAfter)
+      return (200..<300).contains(status)
+        ? nil : RecordError(.internalError, "A worker refused with status \(status)", retryAfter: retryAfter)
     }
   }
 
@@ -104,7 +106,8 @@ public struct DatabaseRequest: Message {
   public let traceID: String?
 
   public init(
-    _ route: DatabaseRoute, query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller, requestID: String, baseURL: String,
+    _ route: DatabaseRoute, query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller,
+    requestID: String, baseURL: String,
     traceID: String? = RequestTrace.id
   ) {
     self.route = route
@@ -119,11 +122,13 @@ public struct DatabaseRequest: Message {
 
   /// A request that arrives spelled: path is the part after `/{database}/`, percent-decoded.
   public init(
-    plane: Plane, method: String, path: [String], query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller,
+    plane: Plane, method: String, path: [String], query: [String: String], database: DatabaseID, scope: DatabaseScope,
+    caller: Caller,
     requestID: String, baseURL: String, traceID: String? = RequestTrace.id
   ) {
     self.init(
-      DatabaseRoute(plane, method: method, path: path), query: query, database: database, scope: scope, caller: caller, requestID: requestID,
+      DatabaseRoute(plane, method: method, path: path), query: query, database: database, scope: scope, caller: caller,
+      requestID: requestID,
       baseURL: baseURL, traceID: traceID)
   }
 
@@ -132,7 +137,8 @@ public struct DatabaseRequest: Message {
   /// The same call with another query.
   public func asking(_ query: [String: String]) -> DatabaseRequest {
     DatabaseRequest(
-      route, query: query, database: database, scope: scope, caller: caller, requestID: requestID, baseURL: baseURL, traceID: traceID)
+      route, query: query, database: database, scope: scope, caller: caller, requestID: requestID, baseURL: baseURL,
+      traceID: traceID)
   }
 
   /// Requests of one mirrored store, and writes of one owner, start in the order of arrival; reads in any order. Stores
@@ -149,7 +155,8 @@ public struct DatabaseRequest: Message {
   }
 
   private func orderingKey(ofStore store: String) -> String {
-    ["store", database.container.rawValue, database.environment.rawValue, database.owner, store].joined(separator: "\u{0}")
+    ["store", database.container.rawValue, database.environment.rawValue, database.owner, store].joined(
+      separator: "\u{0}")
   }
 
   public var party: String { caller.party(in: database.container) }

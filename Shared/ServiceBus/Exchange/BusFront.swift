@@ -75,7 +75,8 @@ package final class BusFront: Sendable {
   ///   - now: the exchange's time.
   ///   - post: hands a command over; returns false if the bus is closed.
   package func call<M: Message>(
-    _ message: M, body: [UInt8], to destination: Destination, within deadline: Duration, now: Int64, post: @escaping @Sendable (Command) -> Bool
+    _ message: M, body: [UInt8], to destination: Destination, within deadline: Duration, now: Int64,
+    post: @escaping @Sendable (Command) -> Bool
   ) async throws(BusError) -> Answer<M.Reply> {
     if Task.isCancelled { throw BusError(.cancelled, "the call was cancelled") }
     let arguments = try encode(message)
@@ -86,7 +87,8 @@ package final class BusFront: Sendable {
     let correlation = lastCorrelation.wrappingAdd(1, ordering: .relaxed).newValue
     let reply = PendingReply()
     let request = CallRequest(
-      correlation: correlation, destination: destination, name: M.name, lane: M.lane, key: key, party: message.party, arguments: arguments, body: body,
+      correlation: correlation, destination: destination, name: M.name, lane: M.lane, key: key, party: message.party,
+      arguments: arguments, body: body,
       deadline: now + deadline.milliseconds, reply: reply)
     // Posted before the first suspension, so that calls leave in the order in which an actor makes them.
     guard post(.call(request)) else { throw BusError(.unreachable, "the bus is closed") }
@@ -115,8 +117,12 @@ package final class BusFront: Sendable {
 
   private func check(_ name: String, arguments: [UInt8], body: [UInt8], key: String) throws(BusError) {
     let limit = configuration.partByteLimit
-    guard body.count <= limit else { throw BusError(.tooLarge, "a body of \(body.count) bytes; \(name) may carry \(limit)") }
-    guard arguments.count <= limit else { throw BusError(.tooLarge, "arguments of \(arguments.count) bytes; \(name) may carry \(limit)") }
+    guard body.count <= limit else {
+      throw BusError(.tooLarge, "a body of \(body.count) bytes; \(name) may carry \(limit)")
+    }
+    guard arguments.count <= limit else {
+      throw BusError(.tooLarge, "arguments of \(arguments.count) bytes; \(name) may carry \(limit)")
+    }
     guard name.utf8.count <= Frame.textByteLimit, key.utf8.count <= Frame.textByteLimit else {
       throw BusError(.tooLarge, "an ordering key of \(key.utf8.count) bytes; \(Frame.textByteLimit) are allowed")
     }
@@ -125,15 +131,23 @@ package final class BusFront: Sendable {
   /// Runs a handler in a task of its own and posts its outcome.
   /// - Parameter executor: runs brief handlers, beginning at once on the calling thread; nil: the global executor runs
   ///   all.
-  package func serve(_ request: IncomingRequest, on executor: (any TaskExecutor)? = nil, post: @escaping @Sendable (Command) -> Bool) {
+  package func serve(
+    _ request: IncomingRequest, on executor: (any TaskExecutor)? = nil, post: @escaping @Sendable (Command) -> Bool
+  ) {
     let context = CallContext(caller: request.caller, deadline: start + .milliseconds(request.deadline)) {
       _ = post(.startNext(request.id))
     }
     let work: @Sendable () async -> Void = { [self] in
-      var outcome = await handlers.serve(request.name, arguments: request.arguments, body: request.body, context: context)
-      if case .success(let payload) = outcome, max(payload.body.count, payload.arguments.count) > configuration.partByteLimit {
+      var outcome = await handlers.serve(
+        request.name, arguments: request.arguments, body: request.body, context: context)
+      if case .success(let payload) = outcome,
+        max(payload.body.count, payload.arguments.count) > configuration.partByteLimit
+      {
         outcome = .failure(
-          BusError(.tooLarge, "a reply of \(max(payload.body.count, payload.arguments.count)) bytes; \(request.name) may carry \(configuration.partByteLimit)"))
+          BusError(
+            .tooLarge,
+            "a reply of \(max(payload.body.count, payload.arguments.count)) bytes; \(request.name) may carry \(configuration.partByteLimit)"
+          ))
       }
       _ = post(.finished(request.id, outcome))
     }

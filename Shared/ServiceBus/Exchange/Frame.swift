@@ -51,7 +51,9 @@ extension Frame {
     var key = key
     name.withUTF8 { name in
       key.withUTF8 { key in
-        precondition(name.count <= Self.textByteLimit && key.count <= Self.textByteLimit && bytes.count == Self.fixedHeaderByteCount + name.count + key.count)
+        precondition(
+          name.count <= Self.textByteLimit && key.count <= Self.textByteLimit
+            && bytes.count == Self.fixedHeaderByteCount + name.count + key.count)
         bytes.storeBytes(of: Self.magic.littleEndian, toByteOffset: 0, as: UInt16.self)
         bytes[2] = Self.version
         bytes[3] = kind.rawValue
@@ -67,7 +69,8 @@ extension Frame {
 
   /// Reads a header from outside; nil if it is no header of this protocol.
   init?(header bytes: UnsafeRawBufferPointer) {
-    guard bytes.count >= Self.fixedHeaderByteCount, UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: 0, as: UInt16.self)) == Self.magic,
+    guard bytes.count >= Self.fixedHeaderByteCount,
+      UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: 0, as: UInt16.self)) == Self.magic,
       bytes[2] == Self.version, let kind = Kind(rawValue: bytes[3])
     else { return nil }
     let nameByteCount = Int(UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: 16, as: UInt16.self)))

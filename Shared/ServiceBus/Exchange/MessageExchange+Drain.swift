@@ -34,7 +34,9 @@ extension MessageExchange {
 
   /// Goes on with the drain when there is nothing left to wait for.
   mutating func checkDrained() {
-    if case .draining(let limit, let done) = phase, incoming.isEmpty, links.allSatisfy({ $0.key == .loopback || $0.value.knowsDrain }) {
+    if case .draining(let limit, let done) = phase, incoming.isEmpty,
+      links.allSatisfy({ $0.key == .loopback || $0.value.knowsDrain })
+    {
       phase = .leaving(limit: limit, done: done)
       sayGoodbye()
     }

@@ -13,7 +13,8 @@ extension MessageExchange {
       return send(Frame(failure: error, correlation: frame.correlation), on: link)
     }
     let request = IncomingRequest(
-      id: id, caller: caller, name: frame.name, key: frame.key, arguments: frame.arguments, body: frame.body, deadline: now + Int64(frame.budget),
+      id: id, caller: caller, name: frame.name, key: frame.key, arguments: frame.arguments, body: frame.body,
+      deadline: now + Int64(frame.budget),
       handle: TaskHandle())
     let call = Incoming(request, lane: lane)
     incoming[id] = call
@@ -38,11 +39,14 @@ extension MessageExchange {
     if link != .loopback {
       switch phase {
       case .open: break
-      case .draining: if links[link]?.knowsDrain == true { throw BusError(.draining, "\(me.peer.name) is shutting down") }
+      case .draining:
+        if links[link]?.knowsDrain == true { throw BusError(.draining, "\(me.peer.name) is shutting down") }
       case .leaving, .gone: throw BusError(.draining, "\(me.peer.name) is shutting down")
       }
     }
-    guard let served = served[frame.name] else { throw BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)") }
+    guard let served = served[frame.name] else {
+      throw BusError(.unknownMessage, "\(me.peer.name) does not serve \(frame.name)")
+    }
     guard served.senders.contains(caller.role) else {
       refused(caller.name, "a \(caller.role.rawValue) sent \(frame.name)")
       throw BusError(.refused, "\(frame.name) is not taken from a \(caller.role.rawValue)")
@@ -57,7 +61,9 @@ extension MessageExchange {
   }
 
   private mutating func startWaiting(_ lane: Lane) {
-    while incomingLanes[lane].runningCount < configuration.runningCount, let id = incomingLanes[lane].startable.popFirst() {
+    while incomingLanes[lane].runningCount < configuration.runningCount,
+      let id = incomingLanes[lane].startable.popFirst()
+    {
       guard let call = incoming[id] else { continue }
       if call.request.deadline <= now {
         // The caller has stopped waiting, and the request was not executed.
@@ -77,7 +83,10 @@ extension MessageExchange {
     incomingLanes[call.lane].runningCount -= 1
     if !call.isAbandoned, links[id.link] != nil {
       switch outcome {
-      case .success(let payload): send(Frame(kind: .reply, correlation: id.correlation, arguments: payload.arguments, body: payload.body), on: id.link)
+      case .success(let payload):
+        send(
+          Frame(kind: .reply, correlation: id.correlation, arguments: payload.arguments, body: payload.body),
+          on: id.link)
       case .failure(let error): send(Frame(failure: error, correlation: id.correlation), on: id.link)
       }
     }
@@ -133,7 +142,9 @@ extension MessageExchange {
   }
 
   mutating func abandonRequests(on link: LinkID) {
-    for id in incoming.keys.filter({ $0.link == link }).sorted(by: { $0.correlation < $1.correlation }) { cancelled(id) }
+    for id in incoming.keys.filter({ $0.link == link }).sorted(by: { $0.correlation < $1.correlation }) {
+      cancelled(id)
+    }
   }
 }
 

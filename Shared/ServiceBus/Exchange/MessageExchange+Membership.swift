@@ -71,9 +71,15 @@ extension MessageExchange {
       return refused(sender.name, "it calls itself the \(news.peer.role.rawValue) \(news.peer.name)")
     }
     guard news.peer.name != me.peer.name else { return metNamesake(news.peer, on: link) }
-    if let known = links[link], known.peer.peer.name != news.peer.name || known.peer.peer.incarnation != news.peer.incarnation { unregister(link) }
+    if let known = links[link],
+      known.peer.peer.name != news.peer.name || known.peer.peer.incarnation != news.peer.incarnation
+    {
+      unregister(link)
+    }
     if let rival = peers[news.peer.name], rival.peer.incarnation != news.peer.incarnation {
-      guard rival.peer.incarnation < news.peer.incarnation else { return send(Frame(kind: .superseded, arguments: rival.announcement(isDraining: nil)), on: link) }
+      guard rival.peer.incarnation < news.peer.incarnation else {
+        return send(Frame(kind: .superseded, arguments: rival.announcement(isDraining: nil)), on: link)
+      }
       for old in rival.links {
         // The older process lives: the goodbye lets it cancel its work for this process.
         send(Frame(kind: .goodbye), on: old)
@@ -87,7 +93,9 @@ extension MessageExchange {
   mutating func superseded(_ bytes: [UInt8]) {
     do {
       let rival = try MessagePackDecoder().decode(Announcement.self, from: bytes).peer
-      if rival.name == me.peer.name, rival.incarnation > me.peer.incarnation { actions.append(.event(.superseded(by: rival))) }
+      if rival.name == me.peer.name, rival.incarnation > me.peer.incarnation {
+        actions.append(.event(.superseded(by: rival)))
+      }
     } catch {
       malformed()
     }

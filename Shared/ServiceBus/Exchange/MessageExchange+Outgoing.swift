@@ -15,13 +15,19 @@ extension MessageExchange {
 
   private mutating func target(of request: CallRequest) -> Result<PeerState, BusError> {
     if case .gone = phase { return .failure(BusError(.unreachable, "the bus is closed")) }
-    if request.deadline <= now { return .failure(BusError(.timedOut, "the deadline had passed before \(request.name) was sent")) }
+    if request.deadline <= now {
+      return .failure(BusError(.timedOut, "the deadline had passed before \(request.name) was sent"))
+    }
     switch request.destination {
     case .peer(let name):
-      guard let peer = name == me.peer.name ? me : peers[name] else { return .failure(BusError(.unreachable, "\(name) is not connected")) }
+      guard let peer = name == me.peer.name ? me : peers[name] else {
+        return .failure(BusError(.unreachable, "\(name) is not connected"))
+      }
       return peer.isDraining ? .failure(BusError(.draining, "\(name) is shutting down")) : .success(peer)
     case .role(let role):
-      guard let peer = choose(role) else { return .failure(BusError(.unreachable, "no ready \(role.rawValue) is connected")) }
+      guard let peer = choose(role) else {
+        return .failure(BusError(.unreachable, "no ready \(role.rawValue) is connected"))
+      }
       return .success(peer)
     }
   }
@@ -43,9 +49,13 @@ extension MessageExchange {
       keep(call)
       return transmit(call)
     }
-    let isPartyFull = !call.request.party.isEmpty && window.backlog.count(of: call.request.party) >= configuration.partyBacklogCount
-    guard !isPartyFull, window.backlog.count < configuration.backlogCount, heldOutgoingByteCounts[call.lane] + call.byteCount <= configuration.heldByteCount else {
-      return complete(call.request, .failure(BusError(.overloaded, "too many calls to \(peer.peer.name) are under way")))
+    let isPartyFull =
+      !call.request.party.isEmpty && window.backlog.count(of: call.request.party) >= configuration.partyBacklogCount
+    guard !isPartyFull, window.backlog.count < configuration.backlogCount,
+      heldOutgoingByteCounts[call.lane] + call.byteCount <= configuration.heldByteCount
+    else {
+      return complete(
+        call.request, .failure(BusError(.overloaded, "too many calls to \(peer.peer.name) are under way")))
     }
     keep(call)
     peer.windows[call.lane].backlog.append(call, of: call.request.party)
@@ -65,7 +75,8 @@ extension MessageExchange {
     let request = call.request
     send(
       Frame(
-        kind: .request, correlation: request.correlation, budget: UInt32(clamping: max(1, request.deadline - now)), name: request.name, key: request.key,
+        kind: .request, correlation: request.correlation, budget: UInt32(clamping: max(1, request.deadline - now)),
+        name: request.name, key: request.key,
         arguments: request.arguments, body: request.body), on: link)
   }
 
@@ -76,7 +87,9 @@ extension MessageExchange {
 
   private mutating func pump(_ peer: PeerState, _ lane: Lane, ignoringWindow: Bool = false) {
     guard !peer.links.isEmpty else { return }
-    while ignoringWindow || peer.windows[lane].underWay < configuration.windowCount, let call = peer.windows[lane].backlog.popFirst()?.element {
+    while ignoringWindow || peer.windows[lane].underWay < configuration.windowCount,
+      let call = peer.windows[lane].backlog.popFirst()?.element
+    {
       leftBacklog(call)
       transmit(call)
     }
@@ -115,7 +128,9 @@ extension MessageExchange {
   }
 
   private mutating func giveUp(_ call: Outgoing, _ error: BusError) {
-    if let link = call.link, links[link] != nil { send(Frame(kind: .cancel, correlation: call.request.correlation), on: link) }
+    if let link = call.link, links[link] != nil {
+      send(Frame(kind: .cancel, correlation: call.request.correlation), on: link)
+    }
     finish(call, .failure(error))
     pump(call.peer, call.lane)
     deliverLoopback()
@@ -141,9 +156,16 @@ extension MessageExchange {
   /// Fails the calls of a peer that lost a link.
   mutating func failCalls(to peer: PeerState, where isLost: (Outgoing) -> Bool) {
     if peer.links.isEmpty { for lane in Lane.allCases { peer.windows[lane].backlog = TurnQueue() } }
-    let lost = outgoing.values.filter { $0.peer === peer && isLost($0) }.sorted { $0.request.correlation < $1.request.correlation }
+    let lost = outgoing.values.filter { $0.peer === peer && isLost($0) }.sorted {
+      $0.request.correlation < $1.request.correlation
+    }
     for call in lost {
-      finish(call, .failure(BusError(.unreachable, call.link == nil ? "\(peer.peer.name) is not connected" : "\(peer.peer.name) was lost before it answered")))
+      finish(
+        call,
+        .failure(
+          BusError(
+            .unreachable,
+            call.link == nil ? "\(peer.peer.name) is not connected" : "\(peer.peer.name) was lost before it answered")))
     }
     pump(peer)
   }

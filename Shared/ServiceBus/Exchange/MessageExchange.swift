@@ -125,7 +125,9 @@ package struct MessageExchange {
     case .request: requested(frame, on: link)
     case .reply: ended(frame.correlation, on: link, .success(Payload(arguments: frame.arguments, body: frame.body)))
     case .failure:
-      ended(frame.correlation, on: link, .failure(BusError(BusError.Code(rawValue: frame.name), String(decoding: frame.arguments, as: UTF8.self))))
+      ended(
+        frame.correlation, on: link,
+        .failure(BusError(BusError.Code(rawValue: frame.name), String(decoding: frame.arguments, as: UTF8.self))))
     case .cancel: cancelled(IncomingID(link: link, correlation: frame.correlation))
     case .drainAcknowledged:
       links[link]?.knowsDrain = true
@@ -185,6 +187,7 @@ extension Duration {
     guard self > .zero else { return 0 }
     let (seconds, attoseconds) = components
     let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
-    return overflow || product > .max - 1000 ? .max / 4 : product + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+    return overflow || product > .max - 1000
+      ? .max / 4 : product + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
   }
 }

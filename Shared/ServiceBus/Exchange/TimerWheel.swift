@@ -70,7 +70,9 @@ struct TimerWheel<Entry: TimerEntry> {
   /// The start of the next slot with an entry, for whichever turn of the wheel.
   private func nextOccupied() -> Int64 {
     guard count > 0 else { return .max }
-    for number in cursor + 1...cursor + Int64(slots.count) where !slots[Int(number % Int64(slots.count))].isEmpty { return number * Self.slotSpan }
+    for number in cursor + 1...cursor + Int64(slots.count) where !slots[Int(number % Int64(slots.count))].isEmpty {
+      return number * Self.slotSpan
+    }
     return .max
   }
 }

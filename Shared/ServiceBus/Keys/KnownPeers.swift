@@ -38,11 +38,19 @@ public struct KnownPeers: Sendable, Equatable {
       let words = line.split(whereSeparator: \.isWhitespace)
       guard let first = words.first, !first.hasPrefix("#") else { continue }
       guard words.count == 3, let role = Role(rawValue: String(first)), Self.isKey(words[2]) else {
-        throw BusError(.refused, "line \(index + 1) is not a role (\(Role.allCases.map(\.rawValue).joined(separator: ", "))), a name and a public key")
+        throw BusError(
+          .refused,
+          "line \(index + 1) is not a role (\(Role.allCases.map(\.rawValue).joined(separator: ", "))), a name and a public key"
+        )
       }
       let peer = KnownPeer(role: role, name: String(words[1]), publicKey: String(words[2]))
-      if let other = byKey[peer.publicKey] { throw BusError(.refused, "line \(index + 1) repeats the key of \(other.name): each process has a key of its own") }
-      if let other = roles[peer.name], other != role { throw BusError(.refused, "line \(index + 1) calls a \(role.rawValue) by the name of a \(other.rawValue)") }
+      if let other = byKey[peer.publicKey] {
+        throw BusError(
+          .refused, "line \(index + 1) repeats the key of \(other.name): each process has a key of its own")
+      }
+      if let other = roles[peer.name], other != role {
+        throw BusError(.refused, "line \(index + 1) calls a \(role.rawValue) by the name of a \(other.rawValue)")
+      }
       all.append(peer)
       byKey[peer.publicKey] = peer
       roles[peer.name] = role
@@ -63,7 +71,9 @@ public struct KnownPeers: Sendable, Equatable {
 
   /// True if libzmq accepts the text as a key.
   static func isKey(_ text: Substring) -> Bool {
-    guard text.utf8.count == BusKeyPair.textByteCount, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return false }
+    guard text.utf8.count == BusKeyPair.textByteCount, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+      return false
+    }
     var bytes = [UInt8](repeating: 0, count: ZAPHandler.keyByteCount)
     return zmq_z85_decode(&bytes, String(text)) != nil
   }

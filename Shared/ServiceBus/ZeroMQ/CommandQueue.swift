@@ -17,7 +17,9 @@ final class CommandQueue: Sendable {
 
   init() throws(BusError) {
     descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
-    guard descriptor >= 0 else { throw BusError(.refused, "no eventfd: \(String(cString: strerror(errno))); raise the limit of open files") }
+    guard descriptor >= 0 else {
+      throw BusError(.refused, "no eventfd: \(String(cString: strerror(errno))); raise the limit of open files")
+    }
   }
 
   deinit { _ = CLinux.close(descriptor) }

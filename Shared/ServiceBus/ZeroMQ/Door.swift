@@ -10,7 +10,9 @@ final class Door {
   init(_ endpoint: String, in context: UnsafeMutableRawPointer, _ configuration: BusConfiguration) throws(BusError) {
     let zap = configuration.keys == nil ? nil : try ZAPHandler(in: context)
     do throws(BusError) {
-      router = try ZeroMQSocket(.router, in: context, configuration, keys: configuration.keys.map { .bound($0.own) } ?? .none, monitorName: "router")
+      router = try ZeroMQSocket(
+        .router, in: context, configuration, keys: configuration.keys.map { .bound($0.own) } ?? .none,
+        monitorName: "router")
       do throws(BusError) {
         self.endpoint = try router.bind(endpoint)
       } catch {

@@ -12,15 +12,18 @@ public enum Endpoint {
       let path = endpoint.dropFirst(6)
       if path.isEmpty { return "\(endpoint) names no path: use ipc:// with the path of a socket" }
       // sun_path holds 108 bytes with its final zero.
-      return path.utf8.count <= 107 ? nil : "\(endpoint) is longer than a socket's path may be (107 bytes): use a shorter path"
+      return path.utf8.count <= 107
+        ? nil : "\(endpoint) is longer than a socket's path may be (107 bytes): use a shorter path"
     }
     guard endpoint.hasPrefix("tcp://"), let colon = endpoint.lastIndex(of: ":") else {
       return "\(endpoint) is not an endpoint of the bus: use ipc:// with the path of a socket"
     }
-    let host = endpoint[endpoint.index(endpoint.startIndex, offsetBy: 6)..<max(colon, endpoint.index(endpoint.startIndex, offsetBy: 6))]
+    let host = endpoint[
+      endpoint.index(endpoint.startIndex, offsetBy: 6)..<max(colon, endpoint.index(endpoint.startIndex, offsetBy: 6))]
     if isLoopback(host) { return nil }
     guard hasKeys else {
-      return "\(endpoint) could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
+      return
+        "\(endpoint) could carry unencrypted data beyond this machine: give the process a key (--bus-key and --bus-peers), or use ipc:// with the path of a socket"
     }
     if host.isEmpty { return "\(endpoint) names no host: use tcp:// with an address and a port" }
     guard isBound, everybody.contains(host) else { return nil }
@@ -32,6 +35,7 @@ public enum Endpoint {
 
   private static func isLoopback(_ host: Substring) -> Bool {
     let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-    return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { part in part.allSatisfy(\.isASCII) && part.allSatisfy(\.isNumber) && UInt8(part) != nil }
+    return parts.count == 4 && parts[0] == "127"
+      && parts.allSatisfy { part in part.allSatisfy(\.isASCII) && part.allSatisfy(\.isNumber) && UInt8(part) != nil }
   }
 }

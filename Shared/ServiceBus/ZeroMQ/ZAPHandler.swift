@@ -17,7 +17,9 @@ final class ZAPHandler {
   /// Must be made before a socket of the context is bound.
   /// - Throws: `BusError.refused` if it cannot be bound: nobody would be kept out then.
   init(in context: UnsafeMutableRawPointer) throws(BusError) {
-    guard let handle = zmq_socket(context, ZMQ_REP) else { throw BusError(.refused, "no socket: \(ZeroMQSocket.lastError)") }
+    guard let handle = zmq_socket(context, ZMQ_REP) else {
+      throw BusError(.refused, "no socket: \(ZeroMQSocket.lastError)")
+    }
     guard zmq_bind(handle, Self.address) == 0 else {
       let reason = ZeroMQSocket.lastError
       zmq_close(handle)
@@ -39,10 +41,13 @@ final class ZAPHandler {
       let isKnown = key.map { known[$0] != nil } ?? false
       if !isKnown { refused(key) }
       let reply = [
-        Self.version, parts.count > 1 ? parts[1] : [], Array((isKnown ? "200" : "400").utf8), Array((isKnown ? "" : "not listed").utf8),
+        Self.version, parts.count > 1 ? parts[1] : [], Array((isKnown ? "200" : "400").utf8),
+        Array((isKnown ? "" : "not listed").utf8),
         isKnown ? Array((key ?? "").utf8) : [], [],
       ]
-      for (index, part) in reply.enumerated() { zmq_send(handle, part, part.count, ZMQ_DONTWAIT | (index < reply.count - 1 ? ZMQ_SNDMORE : 0)) }
+      for (index, part) in reply.enumerated() {
+        zmq_send(handle, part, part.count, ZMQ_DONTWAIT | (index < reply.count - 1 ? ZMQ_SNDMORE : 0))
+      }
     }
   }
 
@@ -61,7 +66,9 @@ final class ZAPHandler {
     defer { zmq_msg_close(&message) }
     guard zmq_msg_recv(&message, handle, ZMQ_DONTWAIT) >= 0 else { return nil }
     parts.append(ZeroMQSocket.bytes(of: &message))
-    while zmq_msg_more(&message) != 0, zmq_msg_recv(&message, handle, ZMQ_DONTWAIT) >= 0 { parts.append(ZeroMQSocket.bytes(of: &message)) }
+    while zmq_msg_more(&message) != 0, zmq_msg_recv(&message, handle, ZMQ_DONTWAIT) >= 0 {
+      parts.append(ZeroMQSocket.bytes(of: &message))
+    }
     return parts
   }
 }

@@ -24,7 +24,9 @@ public final class ZeroMQBus: Bus {
     name: String, role: Role, endpoint: String, adminURL: String? = nil, isReady: Bool = false, handlers: BusHandlers,
     configuration: BusConfiguration = BusConfiguration(), incarnation: UInt64? = nil
   ) throws(BusError) {
-    if let reason = Endpoint.refusal(endpoint, hasKeys: configuration.keys != nil, isBound: true) { throw BusError(.refused, reason) }
+    if let reason = Endpoint.refusal(endpoint, hasKeys: configuration.keys != nil, isBound: true) {
+      throw BusError(.refused, reason)
+    }
     queue = try CommandQueue()
     loopExecutor = LoopExecutor(queue)
     guard let context = zmq_ctx_new() else { throw BusError(.refused, "no ZeroMQ context: \(ZeroMQSocket.lastError)") }
@@ -38,7 +40,8 @@ public final class ZeroMQBus: Bus {
     }
     self.endpoint = door.endpoint
     let peer = Peer(
-      name: name, role: role, incarnation: incarnation ?? Incarnation.draw(at: Self.wallClock), endpoint: self.endpoint, isReady: isReady, adminURL: adminURL,
+      name: name, role: role, incarnation: incarnation ?? Incarnation.draw(at: Self.wallClock), endpoint: self.endpoint,
+      isReady: isReady, adminURL: adminURL,
       shardFormat: configuration.shardFormat)
     front = BusFront(peer, handlers: handlers, configuration: configuration, start: .now)
     let loop = ZeroMQLoop(context: context, door: door, peer: peer, queue: queue, executor: loopExecutor, front: front)
@@ -77,15 +80,21 @@ public final class ZeroMQBus: Bus {
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 
-  public func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration) async throws(BusError) -> Answer<M.Reply> {
-    try await front.call(message, body: body, to: destination, within: deadline, now: front.now) { [queue] in queue.post($0) }
+  public func call<M: Message>(_ message: M, body: [UInt8], to destination: Destination, within deadline: Duration)
+    async throws(BusError) -> Answer<M.Reply>
+  {
+    try await front.call(message, body: body, to: destination, within: deadline, now: front.now) { [queue] in
+      queue.post($0)
+    }
   }
 
   public var executor: (any TaskExecutor)? { loopExecutor }
   public var own: Peer { front.own }
   public var peers: [Peer] { front.board.peers }
   public func peerChanges() -> AsyncStream<[Peer]> { front.board.changes() }
-  public func connect(to endpoint: String, of peer: Destination?) { _ = queue.post(.connect(BusConnection(endpoint: endpoint, peer: peer))) }
+  public func connect(to endpoint: String, of peer: Destination?) {
+    _ = queue.post(.connect(BusConnection(endpoint: endpoint, peer: peer)))
+  }
   public func admit(_ known: KnownPeers) { _ = queue.post(.admit(known)) }
   public func disconnect(from endpoint: String) { _ = queue.post(.disconnect(endpoint)) }
   public func setReady(_ isReady: Bool) { front.setReady(isReady) { queue.post($0) } }

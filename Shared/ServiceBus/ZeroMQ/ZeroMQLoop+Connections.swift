@@ -10,7 +10,8 @@ extension ZeroMQLoop {
   private static let keyAdvice = "start this process with --bus-key and --bus-peers"
 
   func connect(_ connection: BusConnection) {
-    guard connection.endpoint != exchange.me.peer.endpoint, !dealers.contains(where: { $0.connection.endpoint == connection.endpoint }),
+    guard connection.endpoint != exchange.me.peer.endpoint,
+      !dealers.contains(where: { $0.connection.endpoint == connection.endpoint }),
       !awaited.contains(where: { $0.endpoint == connection.endpoint })
     else { return }
     if let reason = Endpoint.refusal(connection.endpoint, hasKeys: keys != nil) {
@@ -48,7 +49,9 @@ extension ZeroMQLoop {
         awaited.append(connection)
         let whom = connection.peer?.text ?? "the process there"
         return front.configuration.observe(
-          .refusedEndpoint(connection.endpoint, reason: "--bus-peers has no line for \(whom): this process connects to it when it has one"))
+          .refusedEndpoint(
+            connection.endpoint,
+            reason: "--bus-peers has no line for \(whom): this process connects to it when it has one"))
       }
       known = candidates[attempt % candidates.count]
     }
@@ -56,7 +59,8 @@ extension ZeroMQLoop {
     do throws(BusError) {
       var socketKeys = ZeroMQSocket.Keys.none
       if let keys, let known { socketKeys = .connecting(keys.own, to: known.publicKey) }
-      let socket = try ZeroMQSocket(.dealer, in: context, front.configuration, keys: socketKeys, monitorName: "\(lastLink)")
+      let socket = try ZeroMQSocket(
+        .dealer, in: context, front.configuration, keys: socketKeys, monitorName: "\(lastLink)")
       do throws(BusError) {
         try socket.connect(connection.endpoint)
       } catch {
@@ -64,7 +68,9 @@ extension ZeroMQLoop {
         throw error
       }
       dealers.append(
-        Dealer(connection: connection, socket: socket, link: LinkID(number: lastLink), known: known, attempt: attempt, failureCount: failureCount))
+        Dealer(
+          connection: connection, socket: socket, link: LinkID(number: lastLink), known: known, attempt: attempt,
+          failureCount: failureCount))
       updateItems()
     } catch {
       front.configuration.observe(.refusedEndpoint(connection.endpoint, reason: error.reason))
@@ -84,7 +90,8 @@ extension ZeroMQLoop {
     dealers[index].failureCount += 1
     let dealer = dealers[index]
     if dealer.retryTime == nil {
-      dealers[index].retryTime = exchange.now + min(Self.longestPause, Self.firstPause << min(8, dealer.failureCount - 1))
+      dealers[index].retryTime =
+        exchange.now + min(Self.longestPause, Self.firstPause << min(8, dealer.failureCount - 1))
     }
     let reason: String
     switch refusal {
@@ -97,7 +104,9 @@ extension ZeroMQLoop {
       guard dealer.failureCount >= Self.silentFailureCount else { return }
       // A peer that asks for a key may end before it has said so.
       reason =
-        keys == nil ? "it ends the connection: if it asks for a key, \(Self.keyAdvice)" : "it ends the connection: its key may differ from the one in --bus-peers"
+        keys == nil
+        ? "it ends the connection: if it asks for a key, \(Self.keyAdvice)"
+        : "it ends the connection: its key may differ from the one in --bus-peers"
     }
     front.configuration.observe(.failedHandshake(dealer.connection.endpoint, reason: reason))
   }
@@ -115,7 +124,9 @@ extension ZeroMQLoop {
     exchange.statistics.refusedConnections += 1
     // The ZAP handler reports unknown keys, and a silent connection may be a port scan.
     guard case .mechanism = refusal else { return }
-    let reason = keys == nil ? "it uses a key, or does not speak the bus's protocol" : "it has no key, or takes this process for another"
+    let reason =
+      keys == nil
+      ? "it uses a key, or does not speak the bus's protocol" : "it has no key, or takes this process for another"
     front.configuration.observe(.refusedConnection(reason: reason))
   }
 }

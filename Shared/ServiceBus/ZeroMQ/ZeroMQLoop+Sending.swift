@@ -33,7 +33,11 @@ extension ZeroMQLoop {
   }
 
   private func bury(_ frames: [Frame], for link: LinkID) {
-    if link.number & Self.routeFlag != 0 { dying[link, default: []] += frames } else { exchange.undeliverable(frames, on: link) }
+    if link.number & Self.routeFlag != 0 {
+      dying[link, default: []] += frames
+    } else {
+      exchange.undeliverable(frames, on: link)
+    }
   }
 
   private func transmit(_ frame: Frame, on link: LinkID) -> ZeroMQSocket.Sent {
@@ -45,7 +49,9 @@ extension ZeroMQLoop {
   private func keep(_ frame: Frame, for link: LinkID) {
     leftovers[link, default: Leftovers()].frames.append(frame)
     leftovers[link]?.byteCount += frame.byteCount
-    guard let kept = leftovers[link], kept.frames.count > Self.leftoverCount || kept.byteCount > front.configuration.heldByteCount else { return }
+    guard let kept = leftovers[link],
+      kept.frames.count > Self.leftoverCount || kept.byteCount > front.configuration.heldByteCount
+    else { return }
     leftovers[link] = nil
     if let name = exchange.links[link]?.peer.peer.name { front.configuration.observe(.stalledLink(peerName: name)) }
     bury(kept.frames, for: link)

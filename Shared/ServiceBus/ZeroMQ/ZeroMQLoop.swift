@@ -61,14 +61,18 @@ final class ZeroMQLoop {
   static let leftoverCount = 16_384
   private static let retrySpan: Int64 = 2
 
-  init(context: UnsafeMutableRawPointer, door: Door, peer: Peer, queue: CommandQueue, executor: LoopExecutor, front: BusFront) {
+  init(
+    context: UnsafeMutableRawPointer, door: Door, peer: Peer, queue: CommandQueue, executor: LoopExecutor,
+    front: BusFront
+  ) {
     self.context = context
     self.door = door
     keys = front.configuration.keys
     self.queue = queue
     self.executor = executor
     self.front = front
-    exchange = MessageExchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: front.now)
+    exchange = MessageExchange(
+      peer: peer, served: front.handlers.served, configuration: front.configuration, now: front.now)
     updateItems()
   }
 
@@ -119,14 +123,17 @@ final class ZeroMQLoop {
   func updateItems() {
     let sockets = [router] + dealers.map(\.socket)
     let zap = door.zap.map { [$0.descriptor] } ?? []
-    items = ([queue.descriptor] + sockets.flatMap { [$0.descriptor, $0.monitorDescriptor] } + zap).map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+    items = ([queue.descriptor] + sockets.flatMap { [$0.descriptor, $0.monitorDescriptor] } + zap).map {
+      pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+    }
   }
 
   /// One system call: `zmq_poll` asks every socket before and after it sleeps, with two calls each.
   private func sleep() {
     readUsedSockets()
     var timeout: Int64 = 0
-    if dying.isEmpty, !router.mayHaveFrames, !dealers.contains(where: { $0.socket.mayHaveFrames }), queue.prepareSleep() {
+    if dying.isEmpty, !router.mayHaveFrames, !dealers.contains(where: { $0.socket.mayHaveFrames }), queue.prepareSleep()
+    {
       var wake = exchange.nextTick
       if let probe = probes.min() { wake = min(wake, probe) }
       for dealer in dealers { if let time = dealer.retryTime { wake = min(wake, time) } }
@@ -159,7 +166,9 @@ final class ZeroMQLoop {
   private func changed(_ index: Int, _ event: ZeroMQSocket.ConnectionEvent) {
     let dealer = dealers[index]
     // First reads the frames of the lost connection, which may contain answers and a goodbye.
-    if case .lost = event, dealer.isUp { while !read(dealer.socket, known: dealer.known, link: { _ in dealer.link }) {} }
+    if case .lost = event, dealer.isUp {
+      while !read(dealer.socket, known: dealer.known, link: { _ in dealer.link }) {}
+    }
     leftovers[dealer.link] = nil
     switch event {
     case .established:
@@ -177,7 +186,9 @@ final class ZeroMQLoop {
   private func answerZAP() {
     guard let zap = door.zap, let keys, items.last?.revents != 0 else { return }
     zap.answer(keys.known) { key in
-      let reason = key.map { "--bus-peers has no line with the key \($0): add one if the process is of this installation" } ?? "it showed no key"
+      let reason =
+        key.map { "--bus-peers has no line with the key \($0): add one if the process is of this installation" }
+        ?? "it showed no key"
       front.configuration.observe(.refusedConnection(reason: reason))
     }
   }
@@ -188,7 +199,9 @@ final class ZeroMQLoop {
       for link in dead { exchange.undeliverable(dying.removeValue(forKey: link) ?? [], on: link) }
       perform()
     }
-    for index in dealers.indices where items[3 + 2 * index].revents != 0 || dealers[index].socket.mayHaveFrames { readDealer(index) }
+    for index in dealers.indices where items[3 + 2 * index].revents != 0 || dealers[index].socket.mayHaveFrames {
+      readDealer(index)
+    }
   }
 
   /// A send may have swallowed the notice of frames that came in.

@@ -65,9 +65,12 @@ final class ZeroMQSocket {
 
   /// - Parameter monitorName: unique in the context.
   init(
-    _ kind: Kind, in context: UnsafeMutableRawPointer, _ configuration: BusConfiguration, keys: Keys = .none, monitorName: String
+    _ kind: Kind, in context: UnsafeMutableRawPointer, _ configuration: BusConfiguration, keys: Keys = .none,
+    monitorName: String
   ) throws(BusError) {
-    guard let handle = zmq_socket(context, kind == .router ? ZMQ_ROUTER : ZMQ_DEALER) else { throw BusError(.refused, "no socket: \(Self.lastError)") }
+    guard let handle = zmq_socket(context, kind == .router ? ZMQ_ROUTER : ZMQ_DEALER) else {
+      throw BusError(.refused, "no socket: \(Self.lastError)")
+    }
     guard let monitor = zmq_socket(context, ZMQ_PAIR) else {
       zmq_close(handle)
       throw BusError(.refused, "no socket: \(Self.lastError)")
@@ -83,8 +86,10 @@ final class ZeroMQSocket {
     // libzmq gives a connection up a little before the exchange does; the option holds 16 bits of tenths of a second.
     let silence = Int32(clamping: min(configuration.liveness.milliseconds * 3 / 4, 6_500_000))
     for (option, value) in [
-      (ZMQ_IMMEDIATE, 1), (ZMQ_HANDSHAKE_IVL, 2000), (ZMQ_HEARTBEAT_IVL, heartbeat), (ZMQ_HEARTBEAT_TIMEOUT, silence), (ZMQ_HEARTBEAT_TTL, silence),
-      (ZMQ_RECONNECT_IVL, 10), (ZMQ_RECONNECT_IVL_MAX, 500), (ZMQ_BACKLOG, 1024), (ZMQ_LINGER, 300), (ZMQ_SNDHWM, queueCount), (ZMQ_RCVHWM, queueCount),
+      (ZMQ_IMMEDIATE, 1), (ZMQ_HANDSHAKE_IVL, 2000), (ZMQ_HEARTBEAT_IVL, heartbeat), (ZMQ_HEARTBEAT_TIMEOUT, silence),
+      (ZMQ_HEARTBEAT_TTL, silence),
+      (ZMQ_RECONNECT_IVL, 10), (ZMQ_RECONNECT_IVL_MAX, 500), (ZMQ_BACKLOG, 1024), (ZMQ_LINGER, 300),
+      (ZMQ_SNDHWM, queueCount), (ZMQ_RCVHWM, queueCount),
     ] as [(Int32, Int32)] { set(option, value) }
     if kind == .router { set(ZMQ_ROUTER_MANDATORY, 1) }
     // Large enough for a header and a part. Without a limit, nine bytes of any stranger would reserve gigabytes.
@@ -95,7 +100,8 @@ final class ZeroMQSocket {
       throw BusError(.refused, "libzmq takes no key: \(Self.lastError)")
     }
     let events =
-      ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+      ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+      | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
       | (kind == .dealer ? ZMQ_EVENT_HANDSHAKE_SUCCEEDED : 0)
     let address = "inproc://monitor-\(monitorName)"
     guard zmq_socket_monitor(handle, address, events) == 0, zmq_connect(monitor, address) == 0 else {
@@ -119,11 +125,14 @@ final class ZeroMQSocket {
       set(ZMQ_CURVE_SERVER, 1)
       return set(ZMQ_CURVE_SECRETKEY, own.secretKey) && set(ZMQ_ZAP_DOMAIN, "aquifer")
     case .connecting(let own, let server):
-      return set(ZMQ_CURVE_SERVERKEY, server) && set(ZMQ_CURVE_PUBLICKEY, own.publicKey) && set(ZMQ_CURVE_SECRETKEY, own.secretKey)
+      return set(ZMQ_CURVE_SERVERKEY, server) && set(ZMQ_CURVE_PUBLICKEY, own.publicKey)
+        && set(ZMQ_CURVE_SECRETKEY, own.secretKey)
     }
   }
 
-  private func set(_ option: Int32, _ text: String) -> Bool { zmq_setsockopt(handle, option, text, text.utf8.count) == 0 }
+  private func set(_ option: Int32, _ text: String) -> Bool {
+    zmq_setsockopt(handle, option, text, text.utf8.count) == 0
+  }
 
   static func descriptor(of socket: UnsafeMutableRawPointer) -> Int32 {
     var descriptor: Int32 = -1
@@ -135,10 +144,14 @@ final class ZeroMQSocket {
   static var lastError: String { String(cString: zmq_strerror(zmq_errno())) }
 
   func bind(_ endpoint: String) throws(BusError) -> String {
-    guard zmq_bind(handle, endpoint) == 0 else { throw BusError(.refused, "\(endpoint) cannot be bound: \(Self.lastError)") }
+    guard zmq_bind(handle, endpoint) == 0 else {
+      throw BusError(.refused, "\(endpoint) cannot be bound: \(Self.lastError)")
+    }
     var bytes = [CChar](repeating: 0, count: 512)
     var count = bytes.count
-    guard zmq_getsockopt(handle, ZMQ_LAST_ENDPOINT, &bytes, &count) == 0, count > 0 else { throw BusError(.refused, "\(endpoint): \(Self.lastError)") }
+    guard zmq_getsockopt(handle, ZMQ_LAST_ENDPOINT, &bytes, &count) == 0, count > 0 else {
+      throw BusError(.refused, "\(endpoint): \(Self.lastError)")
+    }
     return String(decoding: bytes[..<(count - 1)].map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
@@ -191,8 +204,16 @@ extension ZeroMQSocket {
     }
     let result = sendPart(byteCount: frame.headerByteCount, more: parts > 1) { frame.writeHeader(into: $0) }
     guard result == .sent else { return result }
-    if parts > 1 { _ = sendPart(byteCount: frame.arguments.count, more: parts > 2) { bytes in frame.arguments.withUnsafeBytes { bytes.copyMemory(from: $0) } } }
-    if parts > 2 { _ = sendPart(byteCount: frame.body.count, more: false) { bytes in frame.body.withUnsafeBytes { bytes.copyMemory(from: $0) } } }
+    if parts > 1 {
+      _ = sendPart(byteCount: frame.arguments.count, more: parts > 2) { bytes in
+        frame.arguments.withUnsafeBytes { bytes.copyMemory(from: $0) }
+      }
+    }
+    if parts > 2 {
+      _ = sendPart(byteCount: frame.body.count, more: false) { bytes in
+        frame.body.withUnsafeBytes { bytes.copyMemory(from: $0) }
+      }
+    }
     return .sent
   }
 
@@ -237,12 +258,15 @@ extension ZeroMQSocket {
   }
 
   private static func route(of message: inout zmq_msg_t) -> UInt32? {
-    guard zmq_msg_size(&message) == routeByteCount, let bytes = zmq_msg_data(&message), bytes.load(as: UInt8.self) == 0 else { return nil }
+    guard zmq_msg_size(&message) == routeByteCount, let bytes = zmq_msg_data(&message), bytes.load(as: UInt8.self) == 0
+    else { return nil }
     return bytes.loadUnaligned(fromByteOffset: 1, as: UInt32.self)
   }
 
   /// The sender's key, as the ZAP handler noted it.
-  private static func senderKey(of message: inout zmq_msg_t) -> String? { zmq_msg_gets(&message, "User-Id").map { String(cString: $0) } }
+  private static func senderKey(of message: inout zmq_msg_t) -> String? {
+    zmq_msg_gets(&message, "User-Id").map { String(cString: $0) }
+  }
 
   static func bytes(of message: inout zmq_msg_t) -> [UInt8] {
     let count = zmq_msg_size(&message)

@@ -25,7 +25,9 @@ public enum ChangesPosition: Hashable, Sendable {
 /// The number of records or zones of a page.
 enum ResultsLimit {
   /// Larger limits are clamped, not refused: clients send 400.
-  static func clamped(_ value: JSONValue, otherwise inherited: Int = Limit.recordsPerResponse) throws(RecordError) -> Int {
+  static func clamped(_ value: JSONValue, otherwise inherited: Int = Limit.recordsPerResponse) throws(RecordError)
+    -> Int
+  {
     guard let limit = try value.optionalInteger("resultsLimit") else { return inherited }
     guard limit > 0 else { throw RecordError(.badRequest, "resultsLimit must be positive") }
     return Int(min(limit, Int64(Limit.recordsPerResponse)))
@@ -64,7 +66,8 @@ public struct ZoneChangesRequest: Hashable, Sendable {
   public static func zones(of request: JSONValue) throws(RecordError) -> [ZoneChangesRequest] {
     let whole = try ZoneChangesRequest(request, zone: .defaultZone, defaults: Defaults())
     let defaults = Defaults(
-      presentation: whole.presentation, resultsLimit: whole.resultsLimit, desiredRecordTypes: whole.desiredRecordTypes, isReversed: whole.isReversed)
+      presentation: whole.presentation, resultsLimit: whole.resultsLimit, desiredRecordTypes: whole.desiredRecordTypes,
+      isReversed: whole.isReversed)
     return try request.requiredList("zones", limit: Limit.operationsPerRequest) { json throws(RecordError) in
       guard json.member("zoneID") != nil else { throw RecordError(.badRequest, "zoneID is missing") }
       return try ZoneChangesRequest(json, zone: try ZoneReference(of: json), defaults: defaults)
@@ -73,7 +76,9 @@ public struct ZoneChangesRequest: Hashable, Sendable {
 
   /// The keys of a zone in `changes/zone` besides `zoneID` and `syncToken`, and of the request for zones that lack
   /// them.
-  private static let options = ["resultsLimit", "desiredKeys", "desiredRecordTypes", "reverse", "numbersAsStrings", "numberAsStrings"]
+  private static let options = [
+    "resultsLimit", "desiredKeys", "desiredRecordTypes", "reverse", "numbersAsStrings", "numberAsStrings",
+  ]
 
   /// A `changes/zone` request for some of another request's zones, with known keys only.
   /// - Parameters:

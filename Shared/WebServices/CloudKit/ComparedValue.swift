@@ -14,7 +14,8 @@ struct ComparedValue: Hashable {
   static func == (one: ComparedValue, other: ComparedValue) -> Bool {
     switch (one.value, other.value) {
     case (.reference(let own), .reference(let other)): own.recordName == other.recordName && own.zoneID == other.zoneID
-    case (.list(_, let own), .list(_, let other)): own.count == other.count && zip(own, other).allSatisfy { $0.isMeant(by: $1) }
+    case (.list(_, let own), .list(_, let other)):
+      own.count == other.count && zip(own, other).allSatisfy { $0.isMeant(by: $1) }
     case (.location(let own), .location(let other)): own.latitude == other.latitude && own.longitude == other.longitude
     // Byte for byte, like an index: Swift's own equality takes canonically equivalent strings as equal.
     case (.string(let own), .string(let other)): own.hasSameBytes(as: other)
@@ -46,7 +47,9 @@ struct ComparedValue: Hashable {
 extension FieldValue {
   /// True if a filter's `operand` matches this value. References match by name, and by zone if the operand names one.
   func isMeant(by operand: FieldValue) -> Bool {
-    if case (.reference(let own), .reference(let other)) = (self, operand), other.zoneID == nil { return own.recordName == other.recordName }
+    if case (.reference(let own), .reference(let other)) = (self, operand), other.zoneID == nil {
+      return own.recordName == other.recordName
+    }
     return ComparedValue(self) == ComparedValue(operand)
   }
 
@@ -73,7 +76,9 @@ extension FieldValue {
 }
 
 extension String {
-  fileprivate func hasSameBytes(as other: String) -> Bool { utf8.count == other.utf8.count && comparedByBytes(with: other) == 0 }
+  fileprivate func hasSameBytes(as other: String) -> Bool {
+    utf8.count == other.utf8.count && comparedByBytes(with: other) == 0
+  }
 
   fileprivate func hashBytes(into hasher: inout Hasher) {
     if utf8.withContiguousStorageIfAvailable({ hasher.combine(bytes: UnsafeRawBufferPointer($0)) }) == nil {
@@ -83,7 +88,9 @@ extension String {
 
   /// The order of the bytes as < 0, 0 or > 0.
   func comparedByBytes(with other: String) -> Int {
-    let order = utf8.withContiguousStorageIfAvailable { own in other.utf8.withContiguousStorageIfAvailable { own.compared(with: $0) } }
+    let order = utf8.withContiguousStorageIfAvailable { own in
+      other.utf8.withContiguousStorageIfAvailable { own.compared(with: $0) }
+    }
     if let order, let order { return order }
     if utf8.elementsEqual(other.utf8) { return 0 }
     return utf8.lexicographicallyPrecedes(other.utf8) ? -1 : 1

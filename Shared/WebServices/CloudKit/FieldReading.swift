@@ -27,20 +27,28 @@ struct FieldReader {
     if json.isNull { return nil }
     guard json.kind == .object else { throw RecordError(.badRequest, "a field must be an object with a value") }
     guard let value = json.member("value") else { return nil }
-    let wireType = try json.optionalString("type").map { text throws(RecordError) in try WireType(text, likely: declared?.type) }
+    let wireType = try json.optionalString("type").map { text throws(RecordError) in
+      try WireType(text, likely: declared?.type)
+    }
     let isMarked = try json.optionalBool("isEncrypted") ?? wireType?.isEncrypted ?? false
     if isMarked, let declared, !declared.isEncrypted {
       throw RecordError(.badRequest, "Attempt to save encrypted data in non encrypted field type")
     }
     let type: FieldType
-    if let known = wireType?.type ?? declared?.type { type = known } else { type = try ValueReader.inferredType(of: value) }
+    if let known = wireType?.type ?? declared?.type {
+      type = known
+    } else {
+      type = try ValueReader.inferredType(of: value)
+    }
     if let declared, declared.type != type {
-      throw RecordError(.badRequest, "invalid attempt to set value type \(type.wireName), defined to be \(declared.type.wireName)")
+      throw RecordError(
+        .badRequest, "invalid attempt to set value type \(type.wireName), defined to be \(declared.type.wireName)")
     }
     let stored = try ValueReader(zone: zone, assets: assets).value(value, as: type)
     switch stored {
     case .reference(let reference): try Self.check(reference)
-    case .list(element: .reference, let elements): for case .reference(let reference) in elements { try Self.check(reference) }
+    case .list(element: .reference, let elements):
+      for case .reference(let reference) in elements { try Self.check(reference) }
     default: break
     }
     return Field(stored, isEncrypted: isMarked || declared?.isEncrypted ?? false)
@@ -94,7 +102,9 @@ struct ValueReader {
     case .double: return .double
     case .string: return .string
     case .array:
-      guard let first = json.elements.first else { throw RecordError(.badRequest, "an empty list needs a type: send its type") }
+      guard let first = json.elements.first else {
+        throw RecordError(.badRequest, "an empty list needs a type: send its type")
+      }
       let element = try inferredType(of: first)
       guard element.element == nil else { throw RecordError(.badRequest, "a list of lists is not a field value") }
       return .list(of: element)
@@ -160,7 +170,9 @@ struct ValueReader {
 
   /// A number in JSON's notation: Swift would also accept `nan`, `inf` and hexadecimal digits.
   private static func decimal(_ text: String) -> Double? {
-    guard !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) || [0x2b, 0x2d, 0x2e, 0x45, 0x65].contains($0) }), let number = Double(text),
+    guard !text.isEmpty,
+      text.utf8.allSatisfy({ (0x30...0x39).contains($0) || [0x2b, 0x2d, 0x2e, 0x45, 0x65].contains($0) }),
+      let number = Double(text),
       number.isFinite
     else { return nil }
     return number
@@ -171,7 +183,9 @@ struct ValueReader {
     // Integers first, because a double cannot hold all of them exactly.
     if let number = json.int64 ?? json.string.flatMap({ Int64($0) }) { return number }
     // Rounded by hand: `rounded()` would add libm to everything that links this module.
-    guard let number = json.double ?? json.string.flatMap(Self.decimal), let whole = Int64(exactly: number) ?? Self.truncated(number) else {
+    guard let number = json.double ?? json.string.flatMap(Self.decimal),
+      let whole = Int64(exactly: number) ?? Self.truncated(number)
+    else {
       throw expected("milliseconds since 1970", .timestamp)
     }
     let fraction = number - Double(whole)
@@ -184,13 +198,17 @@ struct ValueReader {
   }
 
   private func reference(_ json: JSONValue) throws(RecordError) -> Reference {
-    guard json.kind == .object, let name = try json.optionalString("recordName") else { throw expected("an object with a recordName", .reference) }
+    guard json.kind == .object, let name = try json.optionalString("recordName") else {
+      throw expected("an object with a recordName", .reference)
+    }
     // Names of user records start with an underscore, and references may name them.
     let target = name.hasPrefix("_") ? String(name.dropFirst()) : name
     if let problem = RecordName.problem(target, kind: "recordName") { throw RecordError(.badRequest, problem) }
     var action = Reference.Action.none
     if let text = try json.optionalString("action") {
-      guard let known = Reference.Action(rawValue: text) else { throw RecordError(.badRequest, "action must be NONE, DELETE_SELF or VALIDATE") }
+      guard let known = Reference.Action(rawValue: text) else {
+        throw RecordError(.badRequest, "action must be NONE, DELETE_SELF or VALIDATE")
+      }
       action = known
     }
     guard let zoneJSON = json.member("zoneID") else { return Reference(recordName: name, action: action) }
@@ -202,14 +220,20 @@ struct ValueReader {
   }
 
   private func location(_ json: JSONValue) throws(RecordError) -> Location {
-    guard json.kind == .object, let latitude = try number("latitude", of: json), let longitude = try number("longitude", of: json) else {
+    guard json.kind == .object, let latitude = try number("latitude", of: json),
+      let longitude = try number("longitude", of: json)
+    else {
       throw expected("an object with latitude and longitude", .location)
     }
-    guard abs(latitude) <= 90, abs(longitude) <= 180 else { throw RecordError(.badRequest, "latitude or longitude is out of range") }
+    guard abs(latitude) <= 90, abs(longitude) <= 180 else {
+      throw RecordError(.badRequest, "latitude or longitude is out of range")
+    }
     return Location(
       latitude: latitude, longitude: longitude, horizontalAccuracy: try number("horizontalAccuracy", of: json),
-      verticalAccuracy: try number("verticalAccuracy", of: json), altitude: try number("altitude", of: json), speed: try number("speed", of: json),
-      course: try number("course", of: json), timestamp: try json.member("timestamp").map { time throws(RecordError) in try milliseconds(time) })
+      verticalAccuracy: try number("verticalAccuracy", of: json), altitude: try number("altitude", of: json),
+      speed: try number("speed", of: json),
+      course: try number("course", of: json),
+      timestamp: try json.member("timestamp").map { time throws(RecordError) in try milliseconds(time) })
   }
 
   private func number(_ key: String, of json: JSONValue) throws(RecordError) -> Double? {

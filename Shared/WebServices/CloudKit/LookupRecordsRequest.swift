@@ -20,7 +20,9 @@ public struct LookupRecordsRequest: Sendable {
   public init(_ request: JSONValue) throws(RecordError) {
     let presentation = try RecordPresentation(of: request)
     items = try request.requiredList("records", limit: Limit.recordsPerResponse) { json throws(RecordError) in
-      Item(recordName: try json.requiredString("recordName"), presentation: try RecordPresentation(of: json, otherwise: presentation))
+      Item(
+        recordName: try json.requiredString("recordName"),
+        presentation: try RecordPresentation(of: json, otherwise: presentation))
     }
   }
 }

@@ -29,13 +29,15 @@ public struct ModifyRecordsRequest: Sendable {
   ///   - newShortGUID: makes a short GUID for records that are to have one.
   /// - Throws: `BAD_REQUEST` if the request as a whole is invalid; an error of one record is kept in its operation.
   public init(
-    _ request: JSONValue, zone: Zone.ID, schema: SchemaIndex, recordTypes: [String: String] = [:], assets: AssetReader? = nil,
+    _ request: JSONValue, zone: Zone.ID, schema: SchemaIndex, recordTypes: [String: String] = [:],
+    assets: AssetReader? = nil,
     newRecordName: () -> String,
     newShortGUID: () -> String = { "" }
   ) throws(RecordError) {
     isAtomic = try request.optionalBool("atomic")
     let presentation = try RecordPresentation(of: request)
-    let reader = OperationReader(zone: zone, schema: schema, recordTypes: recordTypes, presentation: presentation, assets: assets)
+    let reader = OperationReader(
+      zone: zone, schema: schema, recordTypes: recordTypes, presentation: presentation, assets: assets)
     operations = try request.requiredList("operations", limit: Limit.operationsPerRequest) { json throws(RecordError) in
       try reader.read(json, newRecordName: newRecordName, newShortGUID: newShortGUID)
     }
@@ -69,7 +71,9 @@ public struct ModifyRecordsRequest: Sendable {
   public var undeclaredFields: [UndeclaredField] {
     var found: [String: [String: UndeclaredField]] = [:]
     for operation in operations {
-      guard case .success(let patch) = operation.patch, let recordType = patch.recordType, recordType != ReservedName.shareRecordType else { continue }
+      guard case .success(let patch) = operation.patch, let recordType = patch.recordType,
+        recordType != ReservedName.shareRecordType
+      else { continue }
       for change in patch.changes where !change.isDeclared {
         guard let field = change.field, found[recordType]?[change.name] == nil else { continue }
         found[recordType, default: [:]][change.name] = UndeclaredField(
@@ -88,9 +92,13 @@ private struct OperationReader {
   let presentation: RecordPresentation
   let assets: AssetReader?
 
-  func read(_ json: JSONValue, newRecordName: () -> String, newShortGUID: () -> String) throws(RecordError) -> RecordOperation {
+  func read(_ json: JSONValue, newRecordName: () -> String, newShortGUID: () -> String) throws(RecordError)
+    -> RecordOperation
+  {
     let text = try json.requiredString("operationType")
-    guard let kind = RecordOperation.Kind(rawValue: text) else { throw RecordError(.badRequest, "unknown operationType '\(text.prefix(40))'") }
+    guard let kind = RecordOperation.Kind(rawValue: text) else {
+      throw RecordError(.badRequest, "unknown operationType '\(text.prefix(40))'")
+    }
     let record = try json.requiredObject("record")
     let sentName = try record.optionalString("recordName")
     if sentName == nil, kind != .create { throw RecordError(.badRequest, "record.recordName is missing") }
@@ -102,17 +110,22 @@ private struct OperationReader {
       patch = .failure(error)
     }
     return RecordOperation(
-      kind: kind, recordName: name, recordChangeTag: try record.optionalString("recordChangeTag").flatMap { RecordChangeTag($0) }, patch: patch,
+      kind: kind, recordName: name,
+      recordChangeTag: try record.optionalString("recordChangeTag").flatMap { RecordChangeTag($0) }, patch: patch,
       presentation: try RecordPresentation(of: json, otherwise: presentation))
   }
 
-  private func patch(_ record: JSONValue, name: String, kind: RecordOperation.Kind, _ newShortGUID: () -> String) throws(RecordError) -> RecordPatch {
+  private func patch(_ record: JSONValue, name: String, kind: RecordOperation.Kind, _ newShortGUID: () -> String)
+    throws(RecordError) -> RecordPatch
+  {
     if kind.isDelete { return RecordPatch() }
     if let problem = RecordName.problem(name, kind: "recordName") { throw RecordError(.badRequest, problem) }
     let recordType = try record.optionalString("recordType") ?? recordTypes[name]
     if let recordType, ReservedName.shareRecordTypes.contains(recordType) { return try sharePatch(record) }
     if let recordType, let problem = Self.problem(ofType: recordType) { throw RecordError(.badRequest, problem) }
-    if recordType == nil, kind == .create { throw RecordError(.badRequest, "recordType is missing for the new record '\(name)'") }
+    if recordType == nil, kind == .create {
+      throw RecordError(.badRequest, "recordType is missing for the new record '\(name)'")
+    }
     return RecordPatch(
       recordType: recordType, changes: try changes(record, recordType: recordType ?? ""), parent: try parent(record),
       shortGUID: try record.optionalBool("createShortGUID") ?? false ? newShortGUID() : nil)
@@ -124,23 +137,30 @@ private struct OperationReader {
     if let unknown = changes.first(where: { !$0.isDeclared }) {
       throw RecordError(.badRequest, "Field \(unknown.name) not found in \(ReservedName.shareRecordType)")
     }
-    return RecordPatch(recordType: ReservedName.shareRecordType, changes: changes, share: .request(try ShareReader.request(record)))
+    return RecordPatch(
+      recordType: ReservedName.shareRecordType, changes: changes, share: .request(try ShareReader.request(record)))
   }
 
   private func changes(_ record: JSONValue, recordType: String) throws(RecordError) -> [RecordPatch.Change] {
     guard let fields = try record.optionalObject("fields") else { return [] }
     guard fields.count <= Limit.fieldsPerRecordType else {
-      throw RecordError(.badRequest, "\(recordType) has \(fields.count) fields, the limit is \(Limit.fieldsPerRecordType)")
+      throw RecordError(
+        .badRequest, "\(recordType) has \(fields.count) fields, the limit is \(Limit.fieldsPerRecordType)")
     }
-    let declarations = recordType == ReservedName.shareRecordType ? ShareFields.declarations : schema.fields(of: recordType)
+    let declarations =
+      recordType == ReservedName.shareRecordType ? ShareFields.declarations : schema.fields(of: recordType)
     let reader = FieldReader(zone: zone, recordType: recordType, assets: assets)
     var changes: [RecordPatch.Change] = []
     changes.reserveCapacity(fields.count)
     try fields.forEachMember { key, value throws(RecordError) in
       let name = key.string ?? ""
       let declared = declarations[name]
-      if declared == nil, let problem = Self.problem(ofField: name) { throw RecordError(.badRequest, "\(recordType): \(problem)") }
-      changes.append(RecordPatch.Change(name: name, field: try reader.read(name, value, declared: declared), isDeclared: declared != nil))
+      if declared == nil, let problem = Self.problem(ofField: name) {
+        throw RecordError(.badRequest, "\(recordType): \(problem)")
+      }
+      changes.append(
+        RecordPatch.Change(
+          name: name, field: try reader.read(name, value, declared: declared), isDeclared: declared != nil))
     }
     return changes
   }
@@ -156,16 +176,22 @@ private struct OperationReader {
   }
 
   private static func problem(ofType name: String) -> String? {
-    isIdentifier(name) ? nil : "'\(name.prefix(40))' is not a record type: it takes up to 255 letters, digits and underscores after a letter"
+    isIdentifier(name)
+      ? nil
+      : "'\(name.prefix(40))' is not a record type: it takes up to 255 letters, digits and underscores after a letter"
   }
 
   private static func problem(ofField name: String) -> String? {
-    isIdentifier(name) ? nil : "'\(name.prefix(40))' is not a field name: it takes up to 255 letters, digits and underscores after a letter"
+    isIdentifier(name)
+      ? nil
+      : "'\(name.prefix(40))' is not a field name: it takes up to 255 letters, digits and underscores after a letter"
   }
 
   private static func isIdentifier(_ name: String) -> Bool {
     let bytes = name.utf8
-    guard (1...Limit.nameByteCount).contains(bytes.count), let first = bytes.first, isLetter(first) else { return false }
+    guard (1...Limit.nameByteCount).contains(bytes.count), let first = bytes.first, isLetter(first) else {
+      return false
+    }
     return bytes.allSatisfy { isLetter($0) || (0x30...0x39).contains($0) || $0 == UInt8(ascii: "_") }
   }
 

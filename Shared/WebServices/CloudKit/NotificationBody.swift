@@ -41,7 +41,9 @@ public struct NotificationContent: Hashable, Sendable {
   /// The zone's token, an addition to Apple's form: a device that has this token need not fetch.
   public var syncToken: String?
 
-  public init(container: ContainerID, scope: DatabaseScope, subscriptionID: String, info: NotificationInfo?, change: Change) {
+  public init(
+    container: ContainerID, scope: DatabaseScope, subscriptionID: String, info: NotificationInfo?, change: Change
+  ) {
     self.container = container
     self.scope = scope
     self.subscriptionID = subscriptionID
@@ -133,7 +135,8 @@ public struct NotificationContent: Hashable, Sendable {
 
 extension NotificationInfo {
   var hasAlert: Bool {
-    alertBody != nil || alertLocalizationKey != nil || alertActionLocalizationKey != nil || alertLaunchImage != nil || !alertLocalizationArgs.isEmpty
+    alertBody != nil || alertLocalizationKey != nil || alertActionLocalizationKey != nil || alertLaunchImage != nil
+      || !alertLocalizationArgs.isEmpty
   }
 
   /// True if the notification has nothing that a person would notice.

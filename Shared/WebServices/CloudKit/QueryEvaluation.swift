@@ -23,7 +23,9 @@ extension RecordQuery {
   }
 
   /// The order of zones by name.
-  public static func zone(_ first: String, precedes second: String) -> Bool { first.utf8.lexicographicallyPrecedes(second.utf8) }
+  public static func zone(_ first: String, precedes second: String) -> Bool {
+    first.utf8.lexicographicallyPrecedes(second.utf8)
+  }
 
   /// The only names that can pass, each once, if a filter lists names; nil if any name can pass.
   public var recordNames: [String]? {

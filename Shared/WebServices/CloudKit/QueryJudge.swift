@@ -12,7 +12,9 @@ public struct QueryJudge: Sendable {
   public init(_ query: RecordQuery) {
     self.query = query
     operands = query.filters.map { filter in
-      guard filter.comparator == .in || filter.comparator == .notIn, filter.value.listElements.count > RecordLook.scannedCount else { return nil }
+      guard filter.comparator == .in || filter.comparator == .notIn,
+        filter.value.listElements.count > RecordLook.scannedCount
+      else { return nil }
       return Set(filter.value.listElements.map(ComparedValue.init))
     }
   }
@@ -31,7 +33,9 @@ public struct QueryJudge: Sendable {
 
 extension RecordQuery.Filter {
   /// True if the record passes. A missing value passes negated comparators and no others.
-  fileprivate func passes(_ look: inout RecordLook, _ operands: Set<ComparedValue>?, _ budget: inout CostBudget) throws -> Bool {
+  fileprivate func passes(_ look: inout RecordLook, _ operands: Set<ComparedValue>?, _ budget: inout CostBudget) throws
+    -> Bool
+  {
     switch comparator {
     case .equals: try isEqual(&look, &budget)
     case .notEquals: try !isEqual(&look, &budget)
@@ -70,7 +74,9 @@ extension RecordQuery.Filter {
     return field.compared(with: value).map(holds) ?? false
   }
 
-  private func isAmong(_ operands: Set<ComparedValue>?, _ look: inout RecordLook, _ budget: inout CostBudget) throws -> Bool {
+  private func isAmong(_ operands: Set<ComparedValue>?, _ look: inout RecordLook, _ budget: inout CostBudget) throws
+    -> Bool
+  {
     guard let field = key.value(in: look.record) else { return false }
     try budget.spend(bytes: field.lookedAtByteCount)
     if let operands {
@@ -97,7 +103,9 @@ extension RecordQuery.Filter {
     return Earth.distance(place, center) <= distance
   }
 
-  private func hasWords(_ look: inout RecordLook, _ budget: inout CostBudget, _ holds: (Set<Words.Word>) -> Bool) throws -> Bool {
+  private func hasWords(_ look: inout RecordLook, _ budget: inout CostBudget, _ holds: (Set<Words.Word>) -> Bool) throws
+    -> Bool
+  {
     guard let found = try look.words(of: key, &budget) else { return false }
     for word in words { try budget.spend(bytes: word.count) }
     return holds(found)

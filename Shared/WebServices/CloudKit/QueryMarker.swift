@@ -28,7 +28,8 @@ public struct QueryMarker: Hashable, Sendable {
     ///   - userRecordName: nil for an app without a user.
     public init(key: [UInt8], database: DatabaseID, userRecordName: String?) {
       seal = Seal(key: key, purpose: "aquifer query marker")
-      reader = "\(database.container.rawValue)\n\(database.environment.rawValue)\n\(database.owner)\n\(userRecordName ?? "")\n"
+      reader =
+        "\(database.container.rawValue)\n\(database.environment.rawValue)\n\(database.owner)\n\(userRecordName ?? "")\n"
     }
 
     fileprivate func seal(_ json: [UInt8], _ query: RecordQuery) -> [UInt8] { seal.seal(json, in: context(query)) }
@@ -54,7 +55,8 @@ public struct QueryMarker: Hashable, Sendable {
 
   /// - Throws: `BAD_REQUEST` for a marker that is damaged, or belongs to another query or caller.
   public init(_ text: String, for query: RecordQuery, by maker: Maker) throws(RecordError) {
-    guard let bytes = Base64.decode(text), let json = maker.open(bytes, query), let parts = Self.elements(json), parts.count == query.orders.count + 2,
+    guard let bytes = Base64.decode(text), let json = maker.open(bytes, query), let parts = Self.elements(json),
+      parts.count == query.orders.count + 2,
       let zoneName = parts[0].string, let recordName = parts[1].string
     else { throw SyncToken.Refusal.invalidFormat.recordError }
     self.init(zoneName: zoneName, recordName: recordName, sortKeys: parts.dropFirst(2).map { $0.base64 ?? [] })

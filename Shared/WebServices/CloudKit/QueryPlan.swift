@@ -47,14 +47,18 @@ public struct QueryPlan: Sendable {
     names = query.recordNames
     isOrdered = !query.orders.isEmpty
     type = FieldIndex(recordsOfType: query.recordType)
-    let accesses = query.filters.flatMap { filter in filter.accesses(query.recordType).map { (access: $0, rank: filter.comparator.rank) } }
-      .enumerated().sorted { ($0.element.rank, $0.offset) < ($1.element.rank, $1.offset) }.map(\.element.access)
+    let accesses = query.filters.flatMap { filter in
+      filter.accesses(query.recordType).map { (access: $0, rank: filter.comparator.rank) }
+    }
+    .enumerated().sorted { ($0.element.rank, $0.offset) < ($1.element.rank, $1.offset) }.map(\.element.access)
     self.accesses = accesses
     walk = query.orders.first.flatMap { order in
       if order.relativeLocation != nil { return nil }
       let index = FieldIndex(recordType: query.recordType, key: order.key, kind: .value)
       // Filters on the same field bound the walk.
-      let range = accesses.filter { $0.index == index && $0.ranges.count == 1 }.reduce(IndexKey.everything) { $0.intersection($1.ranges[0]) }
+      let range = accesses.filter { $0.index == index && $0.ranges.count == 1 }.reduce(IndexKey.everything) {
+        $0.intersection($1.ranges[0])
+      }
       return IndexAccess(index: index, ranges: [range])
     }
   }
@@ -141,11 +145,16 @@ extension RecordQuery.Filter {
     case .beginsWith, .listMemberBeginsWith:
       guard case .string(let prefix) = value else { return [] }
       let isMember = comparator == .listMemberBeginsWith
-      return [access(.value, [IndexKey.begins(prefix, asElement: isMember)] + (isMember ? [IndexKey.overflowRange] : []))]
-    case .listContains: return IndexKey.equalElement(value).map { [access(.value, [$0, IndexKey.overflowRange])] } ?? []
+      return [
+        access(.value, [IndexKey.begins(prefix, asElement: isMember)] + (isMember ? [IndexKey.overflowRange] : []))
+      ]
+    case .listContains:
+      return IndexKey.equalElement(value).map { [access(.value, [$0, IndexKey.overflowRange])] } ?? []
     case .listContainsAny:
       let ranges = value.listElements.map(IndexKey.equalElement)
-      return ranges.contains(nil) ? [] : [access(.value, ranges.isEmpty ? [] : Self.distinct(ranges.compactMap { $0 }) + [IndexKey.overflowRange])]
+      return ranges.contains(nil)
+        ? []
+        : [access(.value, ranges.isEmpty ? [] : Self.distinct(ranges.compactMap { $0 }) + [IndexKey.overflowRange])]
     case .listContainsAll: return eachElement()
     case .near:
       guard case .location(let center) = value, let distance else { return [] }
@@ -154,7 +163,9 @@ extension RecordQuery.Filter {
     case .containsAnyTokens:
       let ranges = words.map(Words.range)
       return [access(.words, ranges.isEmpty ? [] : Self.distinct(ranges) + [IndexKey.overflowRange])]
-    case .notEquals, .notIn, .notListContains, .notListContainsAny, .notListContainsAll, .notBeginsWith, .notListMemberBeginsWith: return []
+    case .notEquals, .notIn, .notListContains, .notListContainsAny, .notListContainsAll, .notBeginsWith,
+      .notListMemberBeginsWith:
+      return []
     }
   }
 

@@ -27,7 +27,9 @@ public struct QueryRecordsRequest: Sendable {
     presentation = try RecordPresentation(of: request)
     let query = try request.requiredObject("query")
     do {
-      self.query = try QueryReader(zone: Zone.ID(zoneName: zone?.zoneName ?? ReservedName.defaultZone, ownerName: owner), schema: schema).read(query)
+      self.query = try QueryReader(
+        zone: Zone.ID(zoneName: zone?.zoneName ?? ReservedName.defaultZone, ownerName: owner), schema: schema
+      ).read(query)
     } catch {
       throw error.within("query")
     }
@@ -50,24 +52,33 @@ struct QueryReader {
     let filters =
       json.member("filterBy") == nil
       ? []
-      : try json.requiredList("filterBy", limit: Self.filterLimit) { json throws(RecordError) in try filter(json, declarations) }
+      : try json.requiredList("filterBy", limit: Self.filterLimit) { json throws(RecordError) in
+        try filter(json, declarations)
+      }
     let orders =
       json.member("sortBy") == nil
       ? []
-      : try json.requiredList("sortBy", limit: Self.orderLimit) { json throws(RecordError) in try order(json, declarations) }
+      : try json.requiredList("sortBy", limit: Self.orderLimit) { json throws(RecordError) in
+        try order(json, declarations)
+      }
     return RecordQuery(recordType: recordType, filters: filters, orders: orders)
   }
 
-  private func filter(_ json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError) -> RecordQuery.Filter {
+  private func filter(_ json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError)
+    -> RecordQuery.Filter
+  {
     let text = try json.requiredString("comparator")
-    guard let comparator = RecordQuery.Comparator(wireName: text) else { throw RecordError(.badRequest, "unknown comparator '\(text.prefix(40))'") }
+    guard let comparator = RecordQuery.Comparator(wireName: text) else {
+      throw RecordError(.badRequest, "unknown comparator '\(text.prefix(40))'")
+    }
     let key = try key(of: json, declarations)
     let fieldValue = try json.requiredObject("fieldValue")
     guard let value = fieldValue.member("value") else { throw RecordError(.badRequest, "fieldValue.value is missing") }
     do throws(RecordError) {
       let type = try type(of: fieldValue, value, comparator, key, declarations)
       let filter = RecordQuery.Filter(
-        key: key, comparator: comparator, value: try read(value, as: type, key), distance: comparator == .near ? try distance(of: json) : nil)
+        key: key, comparator: comparator, value: try read(value, as: type, key),
+        distance: comparator == .near ? try distance(of: json) : nil)
       guard max(filter.value.listElements.count, filter.words.count) <= Self.operandLimit else {
         throw RecordError(.badRequest, "the filter has more than \(Self.operandLimit) values")
       }
@@ -85,17 +96,24 @@ struct QueryReader {
     return metres
   }
 
-  private func order(_ json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError) -> RecordQuery.Order {
+  private func order(_ json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError)
+    -> RecordQuery.Order
+  {
     let key = try key(of: json, declarations)
     let isAscending = try json.optionalBool("ascending") ?? true
     let relative = json.member("relativeLocation")
-    if case .field(let name) = key, let type = declarations[name]?.type, !(relative == nil ? Self.isSortable(type) : type == .location) {
+    if case .field(let name) = key, let type = declarations[name]?.type,
+      !(relative == nil ? Self.isSortable(type) : type == .location)
+    {
       throw RecordError(.badRequest, "Field '\(name)' is not marked sortable")
     }
     guard let relative else { return RecordQuery.Order(key: key, isAscending: isAscending) }
     guard case .field = key else { throw RecordError(.badRequest, "Field '\(key.name)' is not a location") }
     do throws(RecordError) {
-      guard case .location(let place) = try ValueReader(zone: zone).value(relative.member("value") ?? relative, as: .location) else {
+      guard
+        case .location(let place) = try ValueReader(zone: zone).value(
+          relative.member("value") ?? relative, as: .location)
+      else {
         throw RecordError(.badRequest, "LOCATION must be an object with latitude and longitude")
       }
       return RecordQuery.Order(key: key, isAscending: isAscending, relativeLocation: place)
@@ -111,7 +129,9 @@ struct QueryReader {
     }
   }
 
-  private func key(of json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError) -> RecordQuery.Key {
+  private func key(of json: JSONValue, _ declarations: [String: SchemaIndex.FieldDeclaration]) throws(RecordError)
+    -> RecordQuery.Key
+  {
     if let name = try json.optionalString("systemFieldName") {
       guard let field = RecordQuery.SystemField(rawValue: name) ?? RecordQuery.SystemField(fieldName: name) else {
         throw RecordError(.badRequest, "unknown systemFieldName '\(name.prefix(40))'")
@@ -120,11 +140,15 @@ struct QueryReader {
     }
     let name = try json.requiredString("fieldName")
     if name.hasPrefix("___") {
-      guard let field = RecordQuery.SystemField(fieldName: name) else { throw RecordError(.badRequest, "unknown system field '\(name.prefix(40))'") }
+      guard let field = RecordQuery.SystemField(fieldName: name) else {
+        throw RecordError(.badRequest, "unknown system field '\(name.prefix(40))'")
+      }
       return .system(field)
     }
     // Encrypted fields cannot be searched, and contents of assets and bytes are not compared.
-    if let declared = declarations[name], declared.isEncrypted || [.bytes, .asset].contains(declared.type.element ?? declared.type) {
+    if let declared = declarations[name],
+      declared.isEncrypted || [.bytes, .asset].contains(declared.type.element ?? declared.type)
+    {
       throw SchemaIndex.refusal(name, "queryable")
     }
     return .field(name)
@@ -172,7 +196,9 @@ struct QueryReader {
   }
 
   private func name(_ value: JSONValue) throws(RecordError) -> String {
-    guard let name = value.string ?? value.member("recordName")?.string else { throw RecordError(.badRequest, "the filter's value must name a record") }
+    guard let name = value.string ?? value.member("recordName")?.string else {
+      throw RecordError(.badRequest, "the filter's value must name a record")
+    }
     return name
   }
 }
@@ -180,7 +206,9 @@ struct QueryReader {
 extension RecordQuery.Comparator {
   /// Also accepts `CONTAINS_ANY`, the name that one client uses.
   init?(wireName: String) {
-    guard let comparator = wireName == "CONTAINS_ANY" ? .containsAnyTokens : Self(rawValue: wireName) else { return nil }
+    guard let comparator = wireName == "CONTAINS_ANY" ? .containsAnyTokens : Self(rawValue: wireName) else {
+      return nil
+    }
     self = comparator
   }
 
@@ -203,7 +231,8 @@ extension RecordQuery.Comparator {
       [.int64, .double, .string, .timestamp].contains(field) ? field : nil
     case .in, .notIn: field.element == nil ? .list(of: field) : nil
     case .listContains, .notListContains: field.element
-    case .listContainsAny, .notListContainsAny, .listContainsAll, .notListContainsAll: field.element == nil ? nil : field
+    case .listContainsAny, .notListContainsAny, .listContainsAll, .notListContainsAll:
+      field.element == nil ? nil : field
     case .beginsWith, .notBeginsWith: field == .string ? .string : nil
     case .listMemberBeginsWith, .notListMemberBeginsWith: field == .stringList ? .string : nil
     case .near: field == .location ? .location : nil
@@ -213,7 +242,9 @@ extension RecordQuery.Comparator {
 }
 
 extension SchemaIndex {
-  static func refusal(_ field: String, _ index: String) -> RecordError { RecordError(.badRequest, "Field '\(field)' is not marked \(index)") }
+  static func refusal(_ field: String, _ index: String) -> RecordError {
+    RecordError(.badRequest, "Field '\(field)' is not marked \(index)")
+  }
 
   /// Applies production's limits: it refuses unknown types, and fields without the index that the query needs.
   fileprivate func check(_ query: RecordQuery) throws(RecordError) {
@@ -222,7 +253,9 @@ extension SchemaIndex {
     }
     for filter in query.filters {
       let index = filter.comparator.isOfWords ? (Schema.Indexes.searchable, "searchable") : (.queryable, "queryable")
-      guard indexes(of: filter.key, in: query.recordType).contains(index.0) else { throw Self.refusal(filter.key.name, index.1) }
+      guard indexes(of: filter.key, in: query.recordType).contains(index.0) else {
+        throw Self.refusal(filter.key.name, index.1)
+      }
     }
     // A query without filters selects all records by their names.
     if query.filters.isEmpty, !indexes(of: .system(.recordName), in: query.recordType).contains(.queryable) {

@@ -26,7 +26,9 @@ public struct RecordDictionaryWriter: Sendable {
     }
 
     /// The URL of an asset's content.
-    func downloadURL(of asset: Asset) -> String { baseURL + AssetURL(shard: shard, hash: asset.hash, expiry: expiry, reader: reader).path(signedWith: signingKey) }
+    func downloadURL(of asset: Asset) -> String {
+      baseURL + AssetURL(shard: shard, hash: asset.hash, expiry: expiry, reader: reader).path(signedWith: signingKey)
+    }
   }
 
   private let zoneJSON: [UInt8]
@@ -40,7 +42,9 @@ public struct RecordDictionaryWriter: Sendable {
   }
 
   /// Writes a live record.
-  public func write(_ record: Record, tag: RecordChangeTag, as presentation: RecordPresentation, to writer: inout JSONWriter) {
+  public func write(
+    _ record: Record, tag: RecordChangeTag, as presentation: RecordPresentation, to writer: inout JSONWriter
+  ) {
     writer.beginObject()
     writer.constant(#""recordName":"#)
     writer.string(record.recordName)
@@ -98,12 +102,16 @@ public struct RecordDictionaryWriter: Sendable {
   }
 
   /// A conflict with the three records that it is about, each as far as it is known (S2).
-  public func writeConflict(_ error: RecordError, _ conflict: RecordConflict, numbersAsStrings: Bool, to writer: inout JSONWriter) {
+  public func writeConflict(
+    _ error: RecordError, _ conflict: RecordConflict, numbersAsStrings: Bool, to writer: inout JSONWriter
+  ) {
     writer.beginObject()
     writer.member("recordName", conflict.recordName)
     error.writeMembers(to: &writer)
     let presentation = RecordPresentation(desiredKeys: .all, numbersAsStrings: numbersAsStrings)
-    for (name, found) in [("clientRecord", conflict.client), ("serverRecord", conflict.server), ("ancestorRecord", conflict.ancestor)] {
+    for (name, found) in [
+      ("clientRecord", conflict.client), ("serverRecord", conflict.server), ("ancestorRecord", conflict.ancestor),
+    ] {
       writer.key(name)
       if let (record, tag) = found { write(record, tag: tag, as: presentation, to: &writer) } else { writer.null() }
     }
@@ -153,7 +161,13 @@ public struct RecordDictionaryWriter: Sendable {
       if numbersAsStrings { writer.string(String(number)) } else { writer.integer(number) }
     case .double(let number):
       // JSON has no other numbers, and no request can bring one in.
-      if !number.isFinite { writer.null() } else if numbersAsStrings { writer.string(number.description) } else { writer.double(number) }
+      if !number.isFinite {
+        writer.null()
+      } else if numbersAsStrings {
+        writer.string(number.description)
+      } else {
+        writer.double(number)
+      }
     case .string(let text): writer.string(text)
     case .bytes(let bytes): writer.base64(bytes)
     case .reference(let reference): write(reference, to: &writer)
@@ -180,8 +194,10 @@ public struct RecordDictionaryWriter: Sendable {
   private func write(_ location: Location, to writer: inout JSONWriter) {
     writer.beginObject()
     for (name, value) in [
-      ("latitude", location.latitude), ("longitude", location.longitude), ("horizontalAccuracy", location.horizontalAccuracy),
-      ("verticalAccuracy", location.verticalAccuracy), ("altitude", location.altitude), ("speed", location.speed), ("course", location.course),
+      ("latitude", location.latitude), ("longitude", location.longitude),
+      ("horizontalAccuracy", location.horizontalAccuracy),
+      ("verticalAccuracy", location.verticalAccuracy), ("altitude", location.altitude), ("speed", location.speed),
+      ("course", location.course),
     ] as [(String, Double?)] {
       guard let value, value.isFinite else { continue }
       writer.key(name)

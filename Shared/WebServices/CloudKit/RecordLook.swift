@@ -31,7 +31,9 @@ public struct RecordLook {
       try budget.spend(values.count)
       return values.contains { $0.isMeant(by: operand) }
     }
-    if elements[key]?.distinct == nil { elements[key, default: Elements()].distinct = try Self.distinct(values, &budget) }
+    if elements[key]?.distinct == nil {
+      elements[key, default: Elements()].distinct = try Self.distinct(values, &budget)
+    }
     return elements[key]?.distinct?.contains(ComparedValue(operand)) == true
   }
 

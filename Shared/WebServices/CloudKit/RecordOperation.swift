@@ -41,7 +41,10 @@ public struct RecordPatch: Hashable, Sendable {
   /// Set only for a share's record.
   public var share: Share
 
-  public init(recordType: String? = nil, changes: [Change] = [], parent: Parent = .unmentioned, shortGUID: String? = nil, share: Share = .unmentioned) {
+  public init(
+    recordType: String? = nil, changes: [Change] = [], parent: Parent = .unmentioned, shortGUID: String? = nil,
+    share: Share = .unmentioned
+  ) {
     self.share = share
     self.recordType = recordType
     self.changes = changes
@@ -72,7 +75,8 @@ public struct RecordOperation: Hashable, Sendable {
   public let presentation: RecordPresentation
 
   public init(
-    kind: Kind, recordName: String, recordChangeTag: RecordChangeTag? = nil, patch: Result<RecordPatch, RecordError> = .success(RecordPatch()),
+    kind: Kind, recordName: String, recordChangeTag: RecordChangeTag? = nil,
+    patch: Result<RecordPatch, RecordError> = .success(RecordPatch()),
     presentation: RecordPresentation = .complete
   ) {
     self.kind = kind
@@ -91,7 +95,9 @@ extension RecordOperation {
 
   /// The operation with an error in place of its content.
   public func refused(_ error: RecordError) -> RecordOperation {
-    RecordOperation(kind: kind, recordName: recordName, recordChangeTag: recordChangeTag, patch: .failure(error), presentation: presentation)
+    RecordOperation(
+      kind: kind, recordName: recordName, recordChangeTag: recordChangeTag, patch: .failure(error),
+      presentation: presentation)
   }
 }
 
@@ -125,19 +131,27 @@ extension RecordOperation {
     if let existing {
       if kind == .create { throw RecordError(.conflict, "record to insert already exists") }
       if kind.needsTag {
-        guard let tag = recordChangeTag else { throw RecordError(.conflict, "record to update already exists with a different change tag") }
-        guard tag.sequence == existing.sequence else { throw RecordError(.conflict, "client oplock error updating record") }
+        guard let tag = recordChangeTag else {
+          throw RecordError(.conflict, "record to update already exists with a different change tag")
+        }
+        guard tag.sequence == existing.sequence else {
+          throw RecordError(.conflict, "client oplock error updating record")
+        }
       }
       if kind.isDelete { return .delete }
       if let recordType = patch.recordType, recordType != existing.record.recordType {
-        throw RecordError(.badRequest, "record '\(recordName)' is of type \(existing.record.recordType), not \(recordType)")
+        throw RecordError(
+          .badRequest, "record '\(recordName)' is of type \(existing.record.recordType), not \(recordType)")
       }
       return .save(try patch.applied(to: existing.record, merging: kind.merges, stamp: stamp))
     }
     if kind.needsTag { throw RecordError(.notFound, "Record not found") }
     if kind == .forceDelete { return .nothing }
-    guard let recordType = patch.recordType else { throw RecordError(.badRequest, "recordType is missing for the new record '\(recordName)'") }
-    let blank = Record(recordName: recordName, recordType: recordType, fields: Fields(), created: stamp, modified: stamp)
+    guard let recordType = patch.recordType else {
+      throw RecordError(.badRequest, "recordType is missing for the new record '\(recordName)'")
+    }
+    let blank = Record(
+      recordName: recordName, recordType: recordType, fields: Fields(), created: stamp, modified: stamp)
     return .save(try patch.applied(to: blank, merging: false, stamp: stamp))
   }
 }
@@ -158,7 +172,9 @@ extension RecordPatch {
     for change in changes {
       var field = change.field
       do throws(RecordError) {
-        if let value = field?.value, value.hasShownAsset { field?.value = try value.resolvingShownAssets(in: record.fields[change.name]?.value) }
+        if let value = field?.value, value.hasShownAsset {
+          field?.value = try value.resolvingShownAssets(in: record.fields[change.name]?.value)
+        }
       } catch {
         throw error.within("\(record.recordType).\(change.name)")
       }
@@ -168,7 +184,8 @@ extension RecordPatch {
     if result.shortGUID == nil { result.shortGUID = shortGUID }
     let byteCount = result.fields.byteCount
     guard byteCount <= Limit.recordByteCount else {
-      throw RecordError(.quotaExceeded, "record '\(record.recordName)' has \(byteCount) bytes, the limit is \(Limit.recordByteCount)")
+      throw RecordError(
+        .quotaExceeded, "record '\(record.recordName)' has \(byteCount) bytes, the limit is \(Limit.recordByteCount)")
     }
     return result
   }

@@ -71,7 +71,9 @@ extension JSONValue {
     _ key: String, limit: Int, read: (JSONValue) throws(RecordError) -> Element
   ) throws(RecordError) -> [Element] {
     guard let items = try optionalArray(key) else { throw RecordError(.badRequest, "\(key) is missing") }
-    guard items.count <= limit else { throw RecordError(.badRequest, "\(key) has \(items.count) items, the limit is \(limit)") }
+    guard items.count <= limit else {
+      throw RecordError(.badRequest, "\(key) has \(items.count) items, the limit is \(limit)")
+    }
     var elements: [Element] = []
     elements.reserveCapacity(items.count)
     for (index, item) in items.enumerated() {

@@ -25,7 +25,9 @@ public struct SchemaIndex: Sendable {
     var fieldsByType: [String: [String: FieldDeclaration]] = [:]
     for recordType in schema.recordTypes {
       var fields: [String: FieldDeclaration] = [:]
-      for field in recordType.fields { fields[field.name] = FieldDeclaration(type: field.type, isEncrypted: field.isEncrypted, indexes: field.indexes) }
+      for field in recordType.fields {
+        fields[field.name] = FieldDeclaration(type: field.type, isEncrypted: field.isEncrypted, indexes: field.indexes)
+      }
       fieldsByType[recordType.name] = fields
     }
     self.fieldsByType = fieldsByType

@@ -48,7 +48,9 @@ enum ShareReader {
     var request = ShareRequest()
     if let root = try record.optionalObject("forRecord") {
       let name = try root.requiredString("recordName")
-      if let problem = RecordName.problem(name, kind: "forRecord.recordName") { throw RecordError(.badRequest, problem) }
+      if let problem = RecordName.problem(name, kind: "forRecord.recordName") {
+        throw RecordError(.badRequest, problem)
+      }
       request.root = ShareRequest.Root(
         recordName: name, recordChangeTag: try root.optionalString("recordChangeTag").flatMap { RecordChangeTag($0) })
     }
@@ -56,19 +58,23 @@ enum ShareReader {
     request.patch.allowsAccessRequests = try record.optionalBool("allowsAccessRequests")
     if record.member("participants") != nil {
       // The list may include the owner and participants to remove.
-      request.patch.participants = try record.requiredList("participants", limit: 2 * Limit.participantsPerShare + 1, read: entry)
+      request.patch.participants = try record.requiredList(
+        "participants", limit: 2 * Limit.participantsPerShare + 1, read: entry)
     }
     if record.member("requesters") != nil {
       request.patch.requesters = try record.requiredList("requesters", limit: Limit.requestersPerShare, read: person)
     }
-    if record.member("blocked") != nil { request.patch.blocked = try record.requiredList("blocked", limit: Limit.blockedPerShare, read: person) }
+    if record.member("blocked") != nil {
+      request.patch.blocked = try record.requiredList("blocked", limit: Limit.blockedPerShare, read: person)
+    }
     return request
   }
 
   private static func entry(_ json: JSONValue) throws(RecordError) -> SharePatch.Entry {
     let acceptance = try json.optionalString("acceptanceStatus")
     return SharePatch.Entry(
-      participantID: try json.optionalString("participantId"), identity: try identity(try json.optionalObject("userIdentity")), role: try role(json),
+      participantID: try json.optionalString("participantId"),
+      identity: try identity(try json.optionalObject("userIdentity")), role: try role(json),
       permission: try permission(json, "permission"), isRemoved: acceptance == "REMOVED")
   }
 
@@ -96,7 +102,9 @@ enum ShareReader {
   /// Reads an element of `requesters` or `blocked`: an identity, or an object that has one.
   private static func person(_ json: JSONValue) throws(RecordError) -> UserIdentity {
     let identity = try identity(try json.optionalObject("userIdentity") ?? json)
-    guard !identity.isNobody else { throw RecordError(.badRequest, "a userIdentity must have a userRecordName or lookupInfo") }
+    guard !identity.isNobody else {
+      throw RecordError(.badRequest, "a userIdentity must have a userRecordName or lookupInfo")
+    }
     return identity
   }
 
@@ -106,10 +114,14 @@ enum ShareReader {
     var identity = UserIdentity(userRecordName: try json.optionalString("userRecordName"))
     guard let lookup = try json.optionalObject("lookupInfo") else { return identity }
     if let address = try lookup.optionalString("emailAddress") {
-      guard let info = LookupInfo(emailAddress: address) else { throw RecordError(.badRequest, "lookupInfo.emailAddress is not an e-mail address") }
+      guard let info = LookupInfo(emailAddress: address) else {
+        throw RecordError(.badRequest, "lookupInfo.emailAddress is not an e-mail address")
+      }
       identity.lookupInfo = info
     } else if let number = try lookup.optionalString("phoneNumber") {
-      guard let info = LookupInfo(phoneNumber: number) else { throw RecordError(.badRequest, "lookupInfo.phoneNumber is not a telephone number") }
+      guard let info = LookupInfo(phoneNumber: number) else {
+        throw RecordError(.badRequest, "lookupInfo.phoneNumber is not a telephone number")
+      }
       identity.lookupInfo = info
     } else if let name = try lookup.optionalString("userRecordName") {
       identity.lookupInfo = .recordName(name)

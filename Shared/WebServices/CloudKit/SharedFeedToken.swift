@@ -21,7 +21,9 @@ public struct SharedFeedToken: Hashable, Sendable {
     if let empty = try? SyncToken(text, as: .database), empty.positions.isEmpty { return }
     let token = try SyncToken(text, as: .sharedDatabase)
     guard token.positions.count % 2 == 0 else { throw .invalidFormat }
-    for index in stride(from: 0, to: token.positions.count, by: 2) { parts[token.positions[index].incarnation] = token.positions[index + 1] }
+    for index in stride(from: 0, to: token.positions.count, by: 2) {
+      parts[token.positions[index].incarnation] = token.positions[index + 1]
+    }
   }
 
   /// The position in an owner's database; nil if the feed has reported nothing of it.
@@ -34,7 +36,9 @@ public struct SharedFeedToken: Hashable, Sendable {
   public mutating func forget(butOf owners: [String]) {
     guard parts.count > Self.partLimit else { return }
     let known = Set(owners.map(Self.digest))
-    for digest in parts.keys.filter({ !known.contains($0) }).sorted().prefix(parts.count - Self.partLimit) { parts[digest] = nil }
+    for digest in parts.keys.filter({ !known.contains($0) }).sorted().prefix(parts.count - Self.partLimit) {
+      parts[digest] = nil
+    }
   }
 
   public var text: String {
@@ -46,5 +50,7 @@ public struct SharedFeedToken: Hashable, Sendable {
     return SyncToken(.sharedDatabase, positions).text
   }
 
-  private static func digest(_ owner: String) -> UInt64 { SHA256.hash(owner).prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }
+  private static func digest(_ owner: String) -> UInt64 {
+    SHA256.hash(owner).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+  }
 }

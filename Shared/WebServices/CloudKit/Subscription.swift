@@ -55,13 +55,16 @@ public struct Subscription: Hashable, Sendable {
     switch type.lowercased() {
     case "database": subject = .database
     case "zone":
-      guard let zone else { throw RecordError(.badRequest, "zoneID is missing: a zone subscription must name its zone") }
+      guard let zone else {
+        throw RecordError(.badRequest, "zoneID is missing: a zone subscription must name its zone")
+      }
       subject = .zone(zone)
     case "query":
       // Like records/query: without a zone the default zone counts, unless `zoneWide` selects all.
       let isZoneWide = try json.optionalBool("zoneWide") ?? false && zone == nil
       subject = try Self.query(json, owner: owner, zone: isZoneWide ? nil : zone ?? .defaultZone, schema)
-    default: throw RecordError(.badRequest, "subscriptionType must be zone, query or database, not '\(type.prefix(40))'")
+    default:
+      throw RecordError(.badRequest, "subscriptionType must be zone, query or database, not '\(type.prefix(40))'")
     }
     firesOnce = try json.optionalBool("firesOnce") ?? false
     notificationInfo = try json.optionalObject("notificationInfo").map { value throws(RecordError) in
@@ -77,13 +80,16 @@ public struct Subscription: Hashable, Sendable {
   /// - Throws: `BAD_REQUEST` for an invalid identifier.
   public static func identifier(of json: JSONValue) throws(RecordError) -> String? {
     guard let text = try json.optionalString("subscriptionID") else { return nil }
-    guard (1...Limit.nameByteCount).contains(text.utf8.count), text.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
+    guard (1...Limit.nameByteCount).contains(text.utf8.count), text.utf8.allSatisfy({ (0x20...0x7e).contains($0) })
+    else {
       throw RecordError(.badRequest, "subscriptionID has 1 to \(Limit.nameByteCount) printable ASCII characters")
     }
     return text
   }
 
-  private static func query(_ json: JSONValue, owner: String, zone: ZoneReference?, _ schema: SchemaIndex) throws(RecordError) -> Subject {
+  private static func query(_ json: JSONValue, owner: String, zone: ZoneReference?, _ schema: SchemaIndex)
+    throws(RecordError) -> Subject
+  {
     let dictionary = try json.requiredObject("query")
     let id = Zone.ID(zoneName: zone?.zoneName ?? ReservedName.defaultZone, ownerName: zone?.ownerRecordName ?? owner)
     let query: RecordQuery
@@ -96,17 +102,21 @@ public struct Subscription: Hashable, Sendable {
       throw RecordError(.badRequest, "query: subscriptions don't take the comparator \(filter.comparator.rawValue)")
     }
     guard let words = try json.optionalStrings("firesOn"), !words.isEmpty else {
-      throw RecordError(.badRequest, "firesOn is missing: a query subscription must name create, update or delete, or several of them")
+      throw RecordError(
+        .badRequest, "firesOn is missing: a query subscription must name create, update or delete, or several of them")
     }
     var events: Set<Event> = []
     for word in words {
-      guard let event = Event(rawValue: word.lowercased()) else { throw RecordError(.badRequest, "firesOn has '\(word.prefix(40))': it takes create, update, delete") }
+      guard let event = Event(rawValue: word.lowercased()) else {
+        throw RecordError(.badRequest, "firesOn has '\(word.prefix(40))': it takes create, update, delete")
+      }
       events.insert(event)
     }
     var writer = JSONWriter()
     writer.value(dictionary)
     // An order has no meaning for a single record.
-    return .query(RecordQuery(recordType: query.recordType, filters: query.filters), json: writer.bytes, in: zone, on: events)
+    return .query(
+      RecordQuery(recordType: query.recordType, filters: query.filters), json: writer.bytes, in: zone, on: events)
   }
 }
 
@@ -154,7 +164,9 @@ public struct NotificationInfo: Hashable, Sendable {
 
   private static func fieldNames(_ json: JSONValue, _ key: String) throws(RecordError) -> [String] {
     let names = try json.optionalStrings(key) ?? []
-    guard names.count <= fieldLimit else { throw RecordError(.badRequest, "\(key) has \(names.count) items, the limit is \(fieldLimit)") }
+    guard names.count <= fieldLimit else {
+      throw RecordError(.badRequest, "\(key) has \(names.count) items, the limit is \(fieldLimit)")
+    }
     return names
   }
 }

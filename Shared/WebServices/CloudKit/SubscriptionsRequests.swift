@@ -23,20 +23,25 @@ public struct SubscriptionOperation: Sendable {
     of request: JSONValue, owner: String, schema: SchemaIndex, makeIdentifier: (_ index: Int) -> String
   ) throws(RecordError) -> [SubscriptionOperation] {
     var index = 0
-    let operations = try request.requiredList("operations", limit: Limit.operationsPerRequest) { json throws(RecordError) in
+    let operations = try request.requiredList("operations", limit: Limit.operationsPerRequest) {
+      json throws(RecordError) in
       defer { index += 1 }
       return try SubscriptionOperation(json, owner: owner, schema: schema) { makeIdentifier(index) }
     }
     var identifiers: Set<String> = []
     for operation in operations where !identifiers.insert(operation.subscriptionID).inserted {
-      throw RecordError(.badRequest, "You can't modify the subscription '\(operation.subscriptionID)' twice in one request")
+      throw RecordError(
+        .badRequest, "You can't modify the subscription '\(operation.subscriptionID)' twice in one request")
     }
     return operations
   }
 
-  private init(_ json: JSONValue, owner: String, schema: SchemaIndex, makeIdentifier: () -> String) throws(RecordError) {
+  private init(_ json: JSONValue, owner: String, schema: SchemaIndex, makeIdentifier: () -> String) throws(RecordError)
+  {
     let text = try json.requiredString("operationType")
-    guard let kind = Kind(rawValue: text) else { throw RecordError(.badRequest, "unknown operationType '\(text.prefix(40))'") }
+    guard let kind = Kind(rawValue: text) else {
+      throw RecordError(.badRequest, "unknown operationType '\(text.prefix(40))'")
+    }
     let dictionary = try json.requiredObject("subscription")
     let named = try Subscription.identifier(of: dictionary)
     if kind != .create, named == nil { throw RecordError(.badRequest, "subscription.subscriptionID is missing") }
@@ -50,7 +55,8 @@ public struct SubscriptionOperation: Sendable {
         let subscription = try Subscription(dictionary, owner: owner, schema: schema) { subscriptionID }
         let byteCount = subscription.json(owner: owner).count
         guard byteCount <= Limit.subscriptionByteCount else {
-          throw RecordError(.badRequest, "the subscription has \(byteCount) bytes, the limit is \(Limit.subscriptionByteCount)")
+          throw RecordError(
+            .badRequest, "the subscription has \(byteCount) bytes, the limit is \(Limit.subscriptionByteCount)")
         }
         return subscription
       }
@@ -62,7 +68,9 @@ public enum LookupSubscriptionsRequest {
   /// The identifiers, in the order of the answer.
   public static func identifiers(of request: JSONValue) throws(RecordError) -> [String] {
     try request.requiredList("subscriptions", limit: Limit.recordsPerResponse) { json throws(RecordError) in
-      guard let identifier = try Subscription.identifier(of: json) else { throw RecordError(.badRequest, "subscriptionID is missing") }
+      guard let identifier = try Subscription.identifier(of: json) else {
+        throw RecordError(.badRequest, "subscriptionID is missing")
+      }
       return identifier
     }
   }

@@ -23,7 +23,9 @@ public struct ZoneReference: Hashable, Sendable {
       return
     }
     guard value.kind == .object else { throw RecordError(.badRequest, "zoneID must be an object") }
-    let owner = try value.optionalString("ownerRecordName").flatMap { ReservedName.callerOwners.contains($0) ? nil : $0 }
+    let owner = try value.optionalString("ownerRecordName").flatMap {
+      ReservedName.callerOwners.contains($0) ? nil : $0
+    }
     self.init(zoneName: try value.optionalString("zoneName") ?? ReservedName.defaultZone, ownerRecordName: owner)
   }
 
@@ -66,7 +68,9 @@ public enum ZoneDictionary {
   /// - Parameters:
   ///   - syncToken: nil for the default zone, which has no feed.
   ///   - statesAtomicity: whether to write if the zone accepts atomic batches.
-  public static func write(_ zone: Zone.ID, syncToken: String?, statesAtomicity: Bool = true, to writer: inout JSONWriter) {
+  public static func write(
+    _ zone: Zone.ID, syncToken: String?, statesAtomicity: Bool = true, to writer: inout JSONWriter
+  ) {
     writer.beginObject()
     writer.key("zoneID")
     zone.write(to: &writer)
@@ -86,7 +90,9 @@ public enum ZoneDictionary {
   }
 
   /// Writes an item that failed.
-  public static func writeError(_ error: RecordError, of zone: ZoneReference, defaultOwner: String, to writer: inout JSONWriter) {
+  public static func writeError(
+    _ error: RecordError, of zone: ZoneReference, defaultOwner: String, to writer: inout JSONWriter
+  ) {
     writer.beginObject()
     writer.key("zoneID")
     zone.write(to: &writer, defaultOwner: defaultOwner)

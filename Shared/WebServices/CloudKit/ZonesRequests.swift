@@ -19,23 +19,30 @@ public struct ZoneOperation: Hashable, Sendable {
   }
 
   public static func operations(of request: JSONValue) throws(RecordError) -> [ZoneOperation] {
-    let operations = try request.requiredList("operations", limit: Limit.operationsPerRequest) { json throws(RecordError) in
+    let operations = try request.requiredList("operations", limit: Limit.operationsPerRequest) {
+      json throws(RecordError) in
       let text = try json.requiredString("operationType")
-      guard let kind = Kind(rawValue: text) else { throw RecordError(.badRequest, "unknown operationType '\(text.prefix(40))'") }
+      guard let kind = Kind(rawValue: text) else {
+        throw RecordError(.badRequest, "unknown operationType '\(text.prefix(40))'")
+      }
       let zone = try json.requiredObject("zone")
       guard zone.member("zoneID") != nil else { throw RecordError(.badRequest, "zone.zoneID is missing") }
       return ZoneOperation(kind: kind, zone: try ZoneReference(of: zone))
     }
     var zones: Set<ZoneReference> = []
     for operation in operations where !zones.insert(operation.zone).inserted {
-      throw RecordError(.badRequest, "You can't modify the zone '\(operation.zone.zoneName.prefix(Limit.nameByteCount))' twice in one request")
+      throw RecordError(
+        .badRequest,
+        "You can't modify the zone '\(operation.zone.zoneName.prefix(Limit.nameByteCount))' twice in one request")
     }
     return operations
   }
 
   /// The error for which the operation fails whatever zones exist; nil if there is none.
   public var problem: RecordError? {
-    if zone.zoneName == ReservedName.defaultZone { return RecordError(.badRequest, "the default zone can't be created or deleted") }
+    if zone.zoneName == ReservedName.defaultZone {
+      return RecordError(.badRequest, "the default zone can't be created or deleted")
+    }
     guard kind == .create else { return nil }
     return RecordName.problem(zone.zoneName, kind: "zoneName").map { RecordError(.badRequest, $0) }
   }

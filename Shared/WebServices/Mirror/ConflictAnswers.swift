@@ -43,9 +43,13 @@ public struct ConflictEntry: Sendable {
       writer.endObject()
       switch loss.kind {
       case .undecided:
-        for (name, change) in [("client", loss.lost.first), ("server", loss.kept), ("ancestor", loss.ancestor)] { values.write(name, change, to: &writer) }
+        for (name, change) in [("client", loss.lost.first), ("server", loss.kept), ("ancestor", loss.ancestor)] {
+          values.write(name, change, to: &writer)
+        }
       case .lostValue:
-        for (name, change) in [("lost", loss.lost.first), ("kept", loss.kept), ("ancestor", loss.ancestor)] { values.write(name, change, to: &writer) }
+        for (name, change) in [("lost", loss.lost.first), ("kept", loss.kept), ("ancestor", loss.ancestor)] {
+          values.write(name, change, to: &writer)
+        }
       case .lostObject, .unexported, .reverted:
         writer.key("changes")
         writer.beginArray()
@@ -115,7 +119,9 @@ public struct ResolveConflictRequest: Sendable {
       decision = .value(value)
       return
     }
-    guard let pick = Pick(rawValue: try body.requiredString("pick")) else { throw RecordError(.badRequest, "pick must be client, server or ancestor") }
+    guard let pick = Pick(rawValue: try body.requiredString("pick")) else {
+      throw RecordError(.badRequest, "pick must be client, server or ancestor")
+    }
     decision = .pick(pick)
   }
 }

@@ -9,7 +9,9 @@ public struct RegisterConsumerRequest: Hashable, Sendable {
   public let position: HistoryPosition?
 
   public init(_ body: JSONValue) throws(RecordError) {
-    position = try body.optionalString("historyToken").map { text throws(RecordError) in .token(try HistoryPosition.token(text)) }
+    position = try body.optionalString("historyToken").map { text throws(RecordError) in
+      .token(try HistoryPosition.token(text))
+    }
   }
 }
 

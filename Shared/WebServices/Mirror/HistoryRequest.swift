@@ -22,19 +22,25 @@ public enum HistoryPosition: Hashable, Sendable {
   public init?(_ side: Side, in query: [String: String]) throws(RecordError) {
     let names = [side.rawValue, side.rawValue + "Date", side.rawValue + "Transaction"]
     let given = names.filter { query[$0]?.isEmpty == false }
-    guard given.count <= 1 else { throw RecordError(.badRequest, "\(given.joined(separator: " and ")): send only one of them") }
+    guard given.count <= 1 else {
+      throw RecordError(.badRequest, "\(given.joined(separator: " and ")): send only one of them")
+    }
     guard let name = given.first, let text = query[name] else { return nil }
     switch name {
     case names[0]: self = .token(try Self.token(text))
     case names[1]:
-      guard let milliseconds = MirrorDate.milliseconds(text) else { throw RecordError(.badRequest, "\(name) must be a date like 2026-11-20T07:33:24.123Z") }
+      guard let milliseconds = MirrorDate.milliseconds(text) else {
+        throw RecordError(.badRequest, "\(name) must be a date like 2026-11-20T07:33:24.123Z")
+      }
       self = .date(milliseconds)
     default:
       guard let number = Int64(text) else {
         self = .transactionID(text)
         return
       }
-      guard number >= 0 else { throw RecordError(.badRequest, "\(name) must be a transaction's number, from 1 on, or its identifier") }
+      guard number >= 0 else {
+        throw RecordError(.badRequest, "\(name) must be a transaction's number, from 1 on, or its identifier")
+      }
       self = .transactionNumber(number)
     }
   }
@@ -74,7 +80,9 @@ public enum HistoryResultType: Int, Hashable, Sendable, CaseIterable {
   /// Reads a name or number.
   public init(_ text: String) throws(RecordError) {
     guard let type = Self.allCases.first(where: { $0.wireName == text || String($0.rawValue) == text }) else {
-      throw RecordError(.badRequest, "resultType must be one of \(Self.allCases.map(\.wireName).joined(separator: ", ")), or its number")
+      throw RecordError(
+        .badRequest, "resultType must be one of \(Self.allCases.map(\.wireName).joined(separator: ", ")), or its number"
+      )
     }
     self = type
   }
@@ -127,7 +135,9 @@ public struct HistoryFilter: Hashable, Sendable {
     objectID = query["objectID"]
     updatedProperty = query["updatedProperty"]
     guard let text = query["changeType"] else { return }
-    guard let type = HistoryChange.ChangeType(wireName: text) ?? Int(text).flatMap(HistoryChange.ChangeType.init(rawValue:)) else {
+    guard
+      let type = HistoryChange.ChangeType(wireName: text) ?? Int(text).flatMap(HistoryChange.ChangeType.init(rawValue:))
+    else {
       throw RecordError(.badRequest, "changeType must be insert, update or delete, or its number")
     }
     changeType = type
@@ -136,7 +146,8 @@ public struct HistoryFilter: Hashable, Sendable {
   /// The transaction with the changes that are wanted; nil when nothing of it is. A token advances past it all the same (T-H10).
   public func apply(to transaction: HistoryTransaction) -> FoundTransaction? {
     for (wanted, found) in [
-      (author, transaction.author), (contextName, transaction.contextName), (bundleID, transaction.bundleID), (processID, transaction.processID),
+      (author, transaction.author), (contextName, transaction.contextName), (bundleID, transaction.bundleID),
+      (processID, transaction.processID),
     ] where wanted != nil && wanted != found { return nil }
     if let excludedAuthor, transaction.author == excludedAuthor { return nil }
     guard asksForChanges else { return FoundTransaction(transaction) }
@@ -169,14 +180,17 @@ public struct HistoryRequest: Hashable, Sendable {
   public init(_ query: [String: String]) throws(RecordError) {
     after = try HistoryPosition(.after, in: query)
     filter = try HistoryFilter(query)
-    resultType = try query["resultType"].map { text throws(RecordError) in try HistoryResultType(text) } ?? .transactionsAndChanges
+    resultType =
+      try query["resultType"].map { text throws(RecordError) in try HistoryResultType(text) } ?? .transactionsAndChanges
     consumer = query["consumer"]
     let maximum = resultType.hasValues ? Self.pageLimit : Self.scanLimit
     guard let text = query["limit"] else {
       limit = maximum
       return
     }
-    guard let number = Int(text), number >= 1 else { throw RecordError(.badRequest, "limit must be an integer of at least 1") }
+    guard let number = Int(text), number >= 1 else {
+      throw RecordError(.badRequest, "limit must be an integer of at least 1")
+    }
     limit = min(number, maximum)
   }
 

@@ -15,7 +15,9 @@ public struct HistoryWriter {
   /// Objects that the answer lists already.
   private var objectIDs: Set<String> = []
 
-  public init(values: MirrorValueWriter, storeIdentifier: String, resultType: HistoryResultType = .transactionsAndChanges) {
+  public init(
+    values: MirrorValueWriter, storeIdentifier: String, resultType: HistoryResultType = .transactionsAndChanges
+  ) {
     self.values = values
     self.storeIdentifier = storeIdentifier
     self.resultType = resultType
@@ -37,7 +39,9 @@ public struct HistoryWriter {
     case .objectIDs: Array(newObjectIDs(found).map { Self.text($0) }.joined(separator: Self.comma))
     case .transactionsOnly, .transactionsAndChanges: transaction(found, number: number, token: token)
     case .changesOnly:
-      Array(zip(found.transaction.changes, found.places).map { self.change($0, number: number, place: $1) }.joined(separator: Self.comma))
+      Array(
+        zip(found.transaction.changes, found.places).map { self.change($0, number: number, place: $1) }.joined(
+          separator: Self.comma))
     }
   }
 

@@ -16,7 +16,9 @@ public enum MirrorDate {
       text.append(year < 0 ? UInt8(ascii: "-") : UInt8(ascii: "+"))
       append(Int64(year.magnitude), width: 6, to: &text)
     }
-    for (separator, value) in [("-", month), ("-", day), ("T", rest / 3_600_000), (":", rest / 60_000 % 60), (":", rest / 1000 % 60)] {
+    for (separator, value) in [
+      ("-", month), ("-", day), ("T", rest / 3_600_000), (":", rest / 60_000 % 60), (":", rest / 1000 % 60),
+    ] {
       text.append(contentsOf: separator.utf8)
       append(value, width: 2, to: &text)
     }
@@ -29,9 +31,11 @@ public enum MirrorDate {
   /// Reads a date with any offset and any number of decimals, rounded to the millisecond; nil for other text.
   public static func milliseconds(_ text: String) -> Int64? {
     var digits = Digits(text.utf8[...])
-    guard let year = digits.year(), digits.take("-"), let month = digits.number(2), digits.take("-"), let day = digits.number(2),
+    guard let year = digits.year(), digits.take("-"), let month = digits.number(2), digits.take("-"),
+      let day = digits.number(2),
       digits.take("T") || digits.take("t") || digits.take(" "),
-      let hour = digits.number(2), digits.take(":"), let minute = digits.number(2), digits.take(":"), let second = digits.number(2),
+      let hour = digits.number(2), digits.take(":"), let minute = digits.number(2), digits.take(":"),
+      let second = digits.number(2),
       let fraction = digits.fraction(), let offset = digits.offset(), digits.rest.isEmpty,
       (1...12).contains(month), (1...daysInMonth(year, month)).contains(day), hour < 24, minute < 60, second < 60
     else { return nil }
@@ -140,7 +144,8 @@ private struct Digits {
   mutating func offset() -> Int64? {
     if take("Z") || take("z") { return 0 }
     let isWest = take("-")
-    guard isWest || take("+"), let hours = number(2), take(":"), let minutes = number(2), hours < 24, minutes < 60 else { return nil }
+    guard isWest || take("+"), let hours = number(2), take(":"), let minutes = number(2), hours < 24, minutes < 60
+    else { return nil }
     return (hours * 60 + minutes) * (isWest ? -1 : 1)
   }
 }

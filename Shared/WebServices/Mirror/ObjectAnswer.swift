@@ -85,7 +85,8 @@ public enum MirrorErrors {
     else { return nil }
     return MirroringProblem(
       recordName: objectID, entity: entity, code: code,
-      cocoaErrorCode: (entry["cocoaErrorCode"]?.int64).flatMap { CocoaErrorCode(rawValue: Int($0)) }, reason: entry["reason"]?.string ?? "")
+      cocoaErrorCode: (entry["cocoaErrorCode"]?.int64).flatMap { CocoaErrorCode(rawValue: Int($0)) },
+      reason: entry["reason"]?.string ?? "")
   }
 
   static func entries(_ errorJSON: [UInt8]?) -> [JSONValue] {
@@ -112,7 +113,8 @@ extension RecordError {
 
   /// The client's steps, where the recovery table has some (P6).
   private var recovery: RecoveryAction? {
-    guard specialCKErrorCode == 21, case .recover(let action) = RecoveryTable.step(for: .databaseTokenExpired, in: .own) else { return nil }
+    guard specialCKErrorCode == 21, case .recover(let action) = RecoveryTable.step(for: .databaseTokenExpired, in: .own)
+    else { return nil }
     return action
   }
 }

@@ -15,7 +15,9 @@ public struct QuarantinedObject: Sendable {
   /// The zone of a record that an import left out; nil for an object that an export left out.
   public let zoneID: Zone.ID?
 
-  public init(problem: MirroringProblem, firstAt: Int64, lastAt: Int64, attempts: Int, dueAt: Int64?, zoneID: Zone.ID? = nil) {
+  public init(
+    problem: MirroringProblem, firstAt: Int64, lastAt: Int64, attempts: Int, dueAt: Int64?, zoneID: Zone.ID? = nil
+  ) {
     self.problem = problem
     self.firstAt = firstAt
     self.lastAt = lastAt

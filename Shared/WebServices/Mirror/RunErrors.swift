@@ -21,5 +21,7 @@ extension MirrorErrors {
   }
 
   /// For a run that stored nothing and is repeated.
-  public static func failure(_ error: RecordError) -> [UInt8] { StoreAnswer.object { error.writeMirrorMembers(to: &$0) } }
+  public static func failure(_ error: RecordError) -> [UInt8] {
+    StoreAnswer.object { error.writeMirrorMembers(to: &$0) }
+  }
 }

@@ -19,7 +19,9 @@ public struct ShareObjectsRequest: Hashable, Sendable {
     objectIDs = try MoveObjectsRequest.objectIDs(of: body)
     zone = try body.member("to").map { value throws(RecordError) in try ZoneReference(value) }
     title = try body.optionalString("title")
-    if let title, title.utf8.count > Self.titleByteCount { throw RecordError(.badRequest, "title has more than \(Self.titleByteCount) bytes") }
+    if let title, title.utf8.count > Self.titleByteCount {
+      throw RecordError(.badRequest, "title has more than \(Self.titleByteCount) bytes")
+    }
     patch = try ShareReader.request(body).patch
   }
 
@@ -37,7 +39,9 @@ public struct ShareObjectsRequest: Hashable, Sendable {
   }
 
   /// `GET shares`
-  public static func answer(_ shares: [(record: Record, tag: RecordChangeTag, writer: RecordDictionaryWriter)]) -> [UInt8] {
+  public static func answer(_ shares: [(record: Record, tag: RecordChangeTag, writer: RecordDictionaryWriter)])
+    -> [UInt8]
+  {
     StoreAnswer.object { writer in
       writer.key("shares")
       writer.beginArray()

@@ -22,7 +22,8 @@ public struct MirrorEvent: Sendable {
   public let deletedCount: Int
 
   public init(
-    identifier: String, type: String, storeIdentifier: String, startDate: Int64, endDate: Int64?, succeeded: Bool, errorJSON: [UInt8]?, savedCount: Int,
+    identifier: String, type: String, storeIdentifier: String, startDate: Int64, endDate: Int64?, succeeded: Bool,
+    errorJSON: [UInt8]?, savedCount: Int,
     deletedCount: Int
   ) {
     self.identifier = identifier
@@ -62,7 +63,8 @@ public enum StoreAnswer {
   ///   - lease: the lease's token and its end (milliseconds since 1970), if the client asked for one.
   ///   - accountChange: why the client's store is not the caller's (P2).
   public static func setup(
-    storeIdentifier: String, historyToken: String, lease: (token: String, until: Int64)? = nil, accountChange: ResetReason? = nil
+    storeIdentifier: String, historyToken: String, lease: (token: String, until: Int64)? = nil,
+    accountChange: ResetReason? = nil
   ) -> [UInt8] {
     object { writer in
       writer.member("storeIdentifier", storeIdentifier)
@@ -77,7 +79,8 @@ public enum StoreAnswer {
       writer.beginObject()
       writer.member("reason", accountChange.name)
       // Objects made without an account go to the user who signs in; objects of another account do not.
-      writer.member("action", accountChange == .accountLogin ? ZonePolicy.keepAndReupload.action : ZonePolicy.delete.action)
+      writer.member(
+        "action", accountChange == .accountLogin ? ZonePolicy.keepAndReupload.action : ZonePolicy.delete.action)
       if accountChange != .accountLogin { writer.member("cocoaErrorCode", CocoaErrorCode.accountChanged.rawValue) }
       writer.endObject()
     }
@@ -103,10 +106,13 @@ public enum StoreAnswer {
 
   /// The refusal of a save that would make duplicates of unique objects.
   /// - Parameter conflicts: at least one; `winner` is the object to use instead, nil if the caller may not know it.
-  public static func uniquenessRefusal(_ conflicts: [(objectID: String, entity: String, reason: String, winner: String?)], uuid: String) -> [UInt8] {
+  public static func uniquenessRefusal(
+    _ conflicts: [(objectID: String, entity: String, reason: String, winner: String?)], uuid: String
+  ) -> [UInt8] {
     object { writer in
       writer.member("uuid", uuid)
-      let error = RecordError(.uniqueFieldError, conflicts.map { "\($0.entity) \($0.objectID): \($0.reason)" }.joined(separator: "; "))
+      let error = RecordError(
+        .uniqueFieldError, conflicts.map { "\($0.entity) \($0.objectID): \($0.reason)" }.joined(separator: "; "))
       error.writeMirrorMembers(to: &writer)
       writer.key("conflicts")
       writer.beginArray()
@@ -124,7 +130,8 @@ public enum StoreAnswer {
   /// `POST transactions`
   /// - Parameter syncToken: with `wait=export`, a token that covers the export, for other stores' `caughtUp`.
   public static func saved(
-    _ transactions: [(transactionID: String, number: Int64)], historyToken: String, event: MirrorEvent?, syncToken: String? = nil
+    _ transactions: [(transactionID: String, number: Int64)], historyToken: String, event: MirrorEvent?,
+    syncToken: String? = nil
   ) -> [UInt8] {
     object { writer in
       writer.member("historyToken", historyToken)

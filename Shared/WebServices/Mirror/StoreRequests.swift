@@ -41,7 +41,9 @@ public struct SetUpStoreRequest: Hashable, Sendable {
     configuration = try body.optionalString("configuration")
     deviceName = try body.optionalObject("device")?.optionalString("name")
     zonePolicies = try Self.zonePolicies(of: body)
-    account = body["account"].map { $0.isNull } == true ? Account.none : try body.optionalString("account").map { .user(recordName: $0) }
+    account =
+      body["account"].map { $0.isNull } == true
+      ? Account.none : try body.optionalString("account").map { .user(recordName: $0) }
     lease = try Self.lease(of: body)
     for (key, value) in [("configuration", configuration), ("device.name", deviceName)] {
       guard let value, value.utf8.count > Limit.nameByteCount else { continue }
@@ -54,9 +56,12 @@ public struct SetUpStoreRequest: Hashable, Sendable {
     guard let object = try body.optionalObject("zonePolicy") else { return nil }
     var policies: [ZoneEnd: ZonePolicy] = [:]
     for (name, value) in object.members {
-      guard let end = ZoneEnd(name: name) else { throw RecordError(.badRequest, "zonePolicy: '\(name.prefix(40))' is not a way in which a zone ends") }
+      guard let end = ZoneEnd(name: name) else {
+        throw RecordError(.badRequest, "zonePolicy: '\(name.prefix(40))' is not a way in which a zone ends")
+      }
       guard let policy = value.string.flatMap(ZonePolicy.init(name:)) else {
-        throw RecordError(.badRequest, "zonePolicy.\(name) must be one of \(ZonePolicy.allCases.map(\.name).joined(separator: ", "))")
+        throw RecordError(
+          .badRequest, "zonePolicy.\(name) must be one of \(ZonePolicy.allCases.map(\.name).joined(separator: ", "))")
       }
       policies[end] = policy
     }
@@ -66,10 +71,16 @@ public struct SetUpStoreRequest: Hashable, Sendable {
   /// Reads `"lease": true`, or a number of seconds.
   private static func lease(of body: JSONValue) throws(RecordError) -> Lease? {
     guard let value = body["lease"], !value.isNull, value.bool != false else { return nil }
-    guard let seconds = value.bool == true ? Lease.standardSeconds : value.int64, Lease.secondsRange.contains(seconds) else {
-      throw RecordError(.badRequest, "lease must be true, or a number of seconds from \(Lease.secondsRange.lowerBound) to \(Lease.secondsRange.upperBound)")
+    guard let seconds = value.bool == true ? Lease.standardSeconds : value.int64, Lease.secondsRange.contains(seconds)
+    else {
+      throw RecordError(
+        .badRequest,
+        "lease must be true, or a number of seconds from \(Lease.secondsRange.lowerBound) to \(Lease.secondsRange.upperBound)"
+      )
     }
-    return Lease(seconds: seconds, token: try body.optionalString("leaseToken"), takesOver: try body.optionalBool("takeOver") ?? false)
+    return Lease(
+      seconds: seconds, token: try body.optionalString("leaseToken"),
+      takesOver: try body.optionalBool("takeOver") ?? false)
   }
 }
 
@@ -116,9 +127,12 @@ public struct ObjectIDsRequest: Hashable, Sendable {
   public let objectIDs: [String]
 
   public init(_ body: JSONValue) throws(RecordError) {
-    guard let objectIDs = try body.optionalStrings("objectIDs") else { throw RecordError(.badRequest, "objectIDs is missing") }
+    guard let objectIDs = try body.optionalStrings("objectIDs") else {
+      throw RecordError(.badRequest, "objectIDs is missing")
+    }
     guard objectIDs.count <= Limit.operationsPerRequest else {
-      throw RecordError(.badRequest, "objectIDs has \(objectIDs.count) items, the limit is \(Limit.operationsPerRequest)")
+      throw RecordError(
+        .badRequest, "objectIDs has \(objectIDs.count) items, the limit is \(Limit.operationsPerRequest)")
     }
     self.objectIDs = objectIDs
   }
@@ -151,7 +165,9 @@ public struct MoveObjectsRequest: Hashable, Sendable {
   }
 
   static func objectIDs(of body: JSONValue) throws(RecordError) -> [String] {
-    guard let sent = try body.optionalStrings("objectIDs"), !sent.isEmpty else { throw RecordError(.badRequest, "objectIDs is missing") }
+    guard let sent = try body.optionalStrings("objectIDs"), !sent.isEmpty else {
+      throw RecordError(.badRequest, "objectIDs is missing")
+    }
     guard sent.count <= Limit.moveCount else {
       throw RecordError(.badRequest, "objectIDs has \(sent.count) items, the limit is \(Limit.moveCount)")
     }

@@ -25,7 +25,10 @@ public struct StoreStatus: Sendable {
     /// True if `objects`, `downloads` and `bytes` cover only a part, because there is too much.
     public var isPartial: Bool
 
-    public init(uploads: Int64, objects: Int, downloads: Int, quarantined: Int, notImported: Int = 0, conflicts: Int = 0, bytes: Int, isPartial: Bool) {
+    public init(
+      uploads: Int64, objects: Int, downloads: Int, quarantined: Int, notImported: Int = 0, conflicts: Int = 0,
+      bytes: Int, isPartial: Bool
+    ) {
       self.uploads = uploads
       self.objects = objects
       self.downloads = downloads
@@ -83,7 +86,10 @@ public struct StoreStatus: Sendable {
   /// passed.
   public var caughtUp: Bool
 
-  public init(pending: Pending, activity: StoreFacts.Activity, throttledUntil: Int64?, lastExport: MirrorEvent?, lastImport: MirrorEvent?, caughtUp: Bool) {
+  public init(
+    pending: Pending, activity: StoreFacts.Activity, throttledUntil: Int64?, lastExport: MirrorEvent?,
+    lastImport: MirrorEvent?, caughtUp: Bool
+  ) {
     self.pending = pending
     self.activity = activity
     self.throttledUntil = throttledUntil

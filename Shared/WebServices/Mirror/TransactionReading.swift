@@ -24,7 +24,9 @@ public struct TransactionReader: Sendable {
 
   /// - Throws: `BAD_REQUEST` with the place, and for a property with `Entity.property`.
   public func transactions(_ body: JSONValue) throws(RecordError) -> [HistoryTransaction] {
-    guard let items = body.member("transactions"), items.kind == .array else { throw RecordError(.badRequest, "transactions must be an array") }
+    guard let items = body.member("transactions"), items.kind == .array else {
+      throw RecordError(.badRequest, "transactions must be an array")
+    }
     guard items.count <= Self.transactionLimit else {
       throw RecordError(.badRequest, "transactions has \(items.count) items, the limit is \(Self.transactionLimit)")
     }
@@ -50,10 +52,14 @@ public struct TransactionReader: Sendable {
     }
     var timestamp = now
     if let text = try json.optionalString("timestamp") {
-      guard let milliseconds = MirrorDate.milliseconds(text) else { throw RecordError(.badRequest, "timestamp must be a date like 2026-11-20T07:33:24.123Z") }
+      guard let milliseconds = MirrorDate.milliseconds(text) else {
+        throw RecordError(.badRequest, "timestamp must be a date like 2026-11-20T07:33:24.123Z")
+      }
       timestamp = milliseconds
     }
-    guard let items = json.member("changes"), items.kind == .array else { throw RecordError(.badRequest, "changes must be an array") }
+    guard let items = json.member("changes"), items.kind == .array else {
+      throw RecordError(.badRequest, "changes must be an array")
+    }
     var changes: [HistoryChange] = []
     changes.reserveCapacity(items.count)
     try items.forEachElement { item throws(RecordError) in
@@ -64,13 +70,16 @@ public struct TransactionReader: Sendable {
       }
     }
     return HistoryTransaction(
-      transactionID: transactionID, timestamp: timestamp, author: try json.optionalString("author"), contextName: try json.optionalString("contextName"),
+      transactionID: transactionID, timestamp: timestamp, author: try json.optionalString("author"),
+      contextName: try json.optionalString("contextName"),
       bundleID: try json.optionalString("bundleID"), processID: try json.optionalString("processID"), changes: changes)
   }
 
   /// Reads one attribute's value, as in an insert or update of its entity.
   /// - Throws: `BAD_REQUEST` with `Entity.attribute`.
-  public func value(_ json: JSONValue, ofAttribute name: String, of entity: EntityDescription) throws(RecordError) -> AttributeValue {
+  public func value(_ json: JSONValue, ofAttribute name: String, of entity: EntityDescription) throws(RecordError)
+    -> AttributeValue
+  {
     try AttributeReader(entity: entity, assets: assets).read(name, json)
   }
 
@@ -100,28 +109,38 @@ public struct TransactionReader: Sendable {
     let objectID = try json.requiredString("objectID")
     if let problem = Self.problem(ofObjectID: objectID) { throw RecordError(.badRequest, problem) }
     if changeType == .delete {
-      return HistoryChange(changeType: .delete, entity: entity.name, objectID: objectID, tombstone: try preserved(json, entity))
+      return HistoryChange(
+        changeType: .delete, entity: entity.name, objectID: objectID, tombstone: try preserved(json, entity))
     }
     return HistoryChange(
-      changeType: changeType, entity: entity.name, objectID: objectID, attributes: try attributes(json, "attributes", entity),
+      changeType: changeType, entity: entity.name, objectID: objectID,
+      attributes: try attributes(json, "attributes", entity),
       relationships: try relationships(json, entity, objectID: objectID))
   }
 
   private func entity(_ name: String) throws(RecordError) -> EntityDescription {
-    guard let entity = model.entity(named: name) else { throw RecordError(.badRequest, "\(name): the store's model has no such entity") }
+    guard let entity = model.entity(named: name) else {
+      throw RecordError(.badRequest, "\(name): the store's model has no such entity")
+    }
     if entity.isAbstract { throw RecordError(.badRequest, "\(name): the entity is abstract") }
-    guard entityNames?.contains(name) ?? true else { throw RecordError(.badRequest, "\(name): the entity is not in the store's configuration") }
+    guard entityNames?.contains(name) ?? true else {
+      throw RecordError(.badRequest, "\(name): the entity is not in the store's configuration")
+    }
     return entity
   }
 
   /// The problem with an object's name; nil if it is valid.
   static func problem(ofObjectID objectID: String) -> String? {
     if let problem = RecordName.problem(objectID, kind: "objectID") { return problem }
-    if objectID.hasPrefix(ReservedName.fakeRecordPrefix) || objectID == ReservedName.zoneShareRecordName { return "objectID is a reserved name" }
+    if objectID.hasPrefix(ReservedName.fakeRecordPrefix) || objectID == ReservedName.zoneShareRecordName {
+      return "objectID is a reserved name"
+    }
     return nil
   }
 
-  private func attributes(_ json: JSONValue, _ key: String, _ entity: EntityDescription) throws(RecordError) -> [NamedValue<AttributeValue>] {
+  private func attributes(_ json: JSONValue, _ key: String, _ entity: EntityDescription) throws(RecordError)
+    -> [NamedValue<AttributeValue>]
+  {
     guard let object = try json.optionalObject(key) else { return [] }
     let reader = AttributeReader(entity: entity, assets: assets)
     var values: [NamedValue<AttributeValue>] = []
@@ -134,7 +153,9 @@ public struct TransactionReader: Sendable {
   }
 
   /// T-H05: of a deletion only the attributes that the model preserves, and of those no external binaries (H1).
-  private func preserved(_ json: JSONValue, _ entity: EntityDescription) throws(RecordError) -> [NamedValue<AttributeValue>] {
+  private func preserved(_ json: JSONValue, _ entity: EntityDescription) throws(RecordError) -> [NamedValue<
+    AttributeValue
+  >] {
     let kept = entity.preservedAttributeNames
     return try attributes(json, "tombstone", entity).filter { kept.contains($0.name) }
   }
@@ -152,7 +173,10 @@ public struct TransactionReader: Sendable {
       guard let relationship = entity.relationship(named: name) else {
         throw RecordError(.badRequest, "\(entity.name).\(name): the model has no such relationship")
       }
-      values.append(NamedValue(name: name, value: try self.value(value, of: relationship, path: "\(entity.name).\(name)", objectID: objectID)))
+      values.append(
+        NamedValue(
+          name: name, value: try self.value(value, of: relationship, path: "\(entity.name).\(name)", objectID: objectID)
+        ))
     }
     return values.sorted { $0.name < $1.name }
   }
@@ -162,7 +186,9 @@ public struct TransactionReader: Sendable {
   ) throws(RecordError) -> RelationshipValue {
     guard relationship.isToMany else {
       if json.isNull { return .toOne(nil) }
-      guard let target = json.string else { throw RecordError(.badRequest, "\(path): a to-one relationship is an objectID or null") }
+      guard let target = json.string else {
+        throw RecordError(.badRequest, "\(path): a to-one relationship is an objectID or null")
+      }
       return .toOne(try checked(target, path, relationship))
     }
     if relationship.link != nil { _ = try checked(objectID, path, relationship) }
@@ -171,12 +197,17 @@ public struct TransactionReader: Sendable {
     case .object where json["add"] != nil || json["remove"] != nil:
       return .toManyDelta(
         add: try json.member("add").map { list throws(RecordError) in try targets(list, path, relationship) } ?? [],
-        remove: try json.member("remove").map { list throws(RecordError) in try targets(list, path, relationship) } ?? [])
-    default: throw RecordError(.badRequest, "\(path): a to-many relationship is an array of objectIDs, or an object with add and remove")
+        remove: try json.member("remove").map { list throws(RecordError) in try targets(list, path, relationship) }
+          ?? [])
+    default:
+      throw RecordError(
+        .badRequest, "\(path): a to-many relationship is an array of objectIDs, or an object with add and remove")
     }
   }
 
-  private func targets(_ json: JSONValue, _ path: String, _ relationship: RelationshipDescription) throws(RecordError) -> [String] {
+  private func targets(_ json: JSONValue, _ path: String, _ relationship: RelationshipDescription) throws(RecordError)
+    -> [String]
+  {
     guard json.kind == .array else { throw RecordError(.badRequest, "\(path): expected an array of objectIDs") }
     var targets: [String] = []
     targets.reserveCapacity(json.count)
@@ -188,10 +219,14 @@ public struct TransactionReader: Sendable {
   }
 
   /// Names both ends of a link record can be written with are without its separator (R13).
-  private func checked(_ objectID: String, _ path: String, _ relationship: RelationshipDescription) throws(RecordError) -> String {
+  private func checked(_ objectID: String, _ path: String, _ relationship: RelationshipDescription) throws(RecordError)
+    -> String
+  {
     if let problem = Self.problem(ofObjectID: objectID) { throw RecordError(.badRequest, "\(path): \(problem)") }
     if relationship.link != nil, objectID.contains(ReservedName.linkSeparator) {
-      throw RecordError(.badRequest, "\(path): an objectID with '\(ReservedName.linkSeparator)' can't take part in a many-to-many relationship")
+      throw RecordError(
+        .badRequest,
+        "\(path): an objectID with '\(ReservedName.linkSeparator)' can't take part in a many-to-many relationship")
     }
     return objectID
   }

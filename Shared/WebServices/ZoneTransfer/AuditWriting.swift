@@ -51,7 +51,8 @@ public struct AuditWriter {
     writer.beginObject()
     writer.member("sequence", state.sequence)
     writer.member("recordChangeTag", RecordChangeTag(sequence: state.sequence).text)
-    writer.member("changeType", isEarliest ? "earliest" : state.fields == nil ? "delete" : earlier == nil ? "insert" : "update")
+    writer.member(
+      "changeType", isEarliest ? "earliest" : state.fields == nil ? "delete" : earlier == nil ? "insert" : "update")
     writer.member("timestamp", MirrorDate.text(state.modified.timestamp))
     writer.member("author", state.modified.userRecordName)
     writer.member("device", state.modified.deviceID)

@@ -25,11 +25,16 @@ public struct ZoneLines: Hashable, Sendable {
   public init(_ body: [UInt8], receipts: AssetReader, takesHashes: Bool) throws(RecordError) {
     let reader = RecordLineReader(receipts: receipts, takesHashes: takesHashes)
     var names: Set<String> = []
-    for (index, text) in body.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() where !text.isEmpty {
+    for (index, text) in body.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated()
+    where !text.isEmpty {
       do throws(RecordError) {
         guard let record = try reader.record(Array(text)) else { continue }
-        guard records.count < Self.recordLimit else { throw RecordError(.badRequest, "more than \(Self.recordLimit) records: send fewer at a time") }
-        guard names.insert(record.recordName).inserted else { throw RecordError(.badRequest, "the record '\(record.recordName)' appears twice") }
+        guard records.count < Self.recordLimit else {
+          throw RecordError(.badRequest, "more than \(Self.recordLimit) records: send fewer at a time")
+        }
+        guard names.insert(record.recordName).inserted else {
+          throw RecordError(.badRequest, "the record '\(record.recordName)' appears twice")
+        }
         records.append(NumberedRecord(line: index + 1, record: record))
       } catch {
         throw error.within("line \(index + 1)")
@@ -46,11 +51,15 @@ private struct RecordLineReader {
   func record(_ text: [UInt8]) throws(RecordError) -> Record? {
     let line = try JSONValue.request(text)
     if let format = try line.optionalString("format") {
-      guard format == ZoneLineWriter.format else { throw RecordError(.badRequest, "the format is '\(format.prefix(40))', not \(ZoneLineWriter.format)") }
+      guard format == ZoneLineWriter.format else {
+        throw RecordError(.badRequest, "the format is '\(format.prefix(40))', not \(ZoneLineWriter.format)")
+      }
       return nil
     }
     guard let json = try line.optionalObject("record") else {
-      guard line["asset"] != nil || line["more"] != nil || line["end"] != nil else { throw RecordError(.badRequest, "the line is not of an export") }
+      guard line["asset"] != nil || line["more"] != nil || line["end"] != nil else {
+        throw RecordError(.badRequest, "the line is not of an export")
+      }
       return nil
     }
     let name = try json.requiredString("recordName")
@@ -67,10 +76,12 @@ private struct RecordLineReader {
       }
     }
     let record = Record(
-      recordName: name, recordType: type, fields: fields, created: try stamp(json, "created"), modified: try stamp(json, "modified"),
+      recordName: name, recordType: type, fields: fields, created: try stamp(json, "created"),
+      modified: try stamp(json, "modified"),
       parent: try json.optionalString("parent"))
     guard fields.byteCount <= Limit.recordByteCount else {
-      throw RecordError(.quotaExceeded, "record '\(name)' has \(fields.byteCount) bytes, the limit is \(Limit.recordByteCount)")
+      throw RecordError(
+        .quotaExceeded, "record '\(name)' has \(fields.byteCount) bytes, the limit is \(Limit.recordByteCount)")
     }
     return record
   }
@@ -78,8 +89,12 @@ private struct RecordLineReader {
   private func stamp(_ json: JSONValue, _ key: String) throws(RecordError) -> Stamp {
     let stamp = try json.requiredObject(key)
     do throws(RecordError) {
-      guard let timestamp = try stamp.optionalInteger("timestamp") else { throw RecordError(.badRequest, "timestamp is missing") }
-      return Stamp(timestamp: timestamp, userRecordName: try stamp.requiredString("userRecordName"), deviceID: try stamp.optionalString("deviceID") ?? "")
+      guard let timestamp = try stamp.optionalInteger("timestamp") else {
+        throw RecordError(.badRequest, "timestamp is missing")
+      }
+      return Stamp(
+        timestamp: timestamp, userRecordName: try stamp.requiredString("userRecordName"),
+        deviceID: try stamp.optionalString("deviceID") ?? "")
     } catch {
       throw error.within(key)
     }
@@ -87,7 +102,9 @@ private struct RecordLineReader {
 
   private func field(_ json: JSONValue) throws(RecordError) -> Field {
     let name = try json.requiredString("type")
-    guard let type = FieldType.allCases.first(where: { $0.wireName == name }) else { throw RecordError(.badRequest, "unknown type '\(name.prefix(40))'") }
+    guard let type = FieldType.allCases.first(where: { $0.wireName == name }) else {
+      throw RecordError(.badRequest, "unknown type '\(name.prefix(40))'")
+    }
     guard let value = json["value"] else { throw RecordError(.badRequest, "value is missing") }
     return Field(try self.value(value, as: type), isEncrypted: try json.optionalBool("isEncrypted") ?? false)
   }
@@ -104,7 +121,8 @@ private struct RecordLineReader {
       guard let number = json.int64 else { throw expected(type) }
       return type == .int64 ? .int64(number) : .timestamp(number)
     case .double:
-      guard let number = json.double ?? ["nan": Double.nan, "inf": .infinity, "-inf": -.infinity][json.string ?? ""] else { throw expected(type) }
+      guard let number = json.double ?? ["nan": Double.nan, "inf": .infinity, "-inf": -.infinity][json.string ?? ""]
+      else { throw expected(type) }
       return .double(number)
     case .string:
       guard let text = json.string else { throw expected(type) }
@@ -119,19 +137,26 @@ private struct RecordLineReader {
   }
 
   private func reference(_ json: JSONValue) throws(RecordError) -> Reference {
-    guard json.kind == .object, let action = Reference.Action(rawValue: try json.optionalString("action") ?? "") else { throw expected(.reference) }
+    guard json.kind == .object, let action = Reference.Action(rawValue: try json.optionalString("action") ?? "") else {
+      throw expected(.reference)
+    }
     let zone = try json.optionalString("zoneName").map { name throws(RecordError) in
       Zone.ID(zoneName: name, ownerName: try json.requiredString("ownerName"))
     }
-    guard zone == nil || action == .none else { throw RecordError(.badRequest, "a reference with the action \(action.rawValue) can't leave its zone") }
+    guard zone == nil || action == .none else {
+      throw RecordError(.badRequest, "a reference with the action \(action.rawValue) can't leave its zone")
+    }
     return Reference(recordName: try json.requiredString("recordName"), action: action, zoneID: zone)
   }
 
   private func location(_ json: JSONValue) throws(RecordError) -> Location {
-    guard json.kind == .object, let latitude = json["latitude"]?.double, let longitude = json["longitude"]?.double else { throw expected(.location) }
+    guard json.kind == .object, let latitude = json["latitude"]?.double, let longitude = json["longitude"]?.double
+    else { throw expected(.location) }
     return Location(
-      latitude: latitude, longitude: longitude, horizontalAccuracy: json["horizontalAccuracy"]?.double, verticalAccuracy: json["verticalAccuracy"]?.double,
-      altitude: json["altitude"]?.double, speed: json["speed"]?.double, course: json["course"]?.double, timestamp: try json.optionalInteger("timestamp"))
+      latitude: latitude, longitude: longitude, horizontalAccuracy: json["horizontalAccuracy"]?.double,
+      verticalAccuracy: json["verticalAccuracy"]?.double,
+      altitude: json["altitude"]?.double, speed: json["speed"]?.double, course: json["course"]?.double,
+      timestamp: try json.optionalInteger("timestamp"))
   }
 
   private func asset(_ json: JSONValue) throws(RecordError) -> Asset {
@@ -141,13 +166,17 @@ private struct RecordLineReader {
     return try Asset(exported: json)
   }
 
-  private func expected(_ type: FieldType) -> RecordError { RecordError(.badRequest, "the value is not of type \(type.wireName)") }
+  private func expected(_ type: FieldType) -> RecordError {
+    RecordError(.badRequest, "the value is not of type \(type.wireName)")
+  }
 }
 
 extension Asset {
   /// Reads `{"sha256","size"}`.
   fileprivate init(exported json: JSONValue) throws(RecordError) {
-    guard let hash = Hex.decode(try json.requiredString("sha256")), hash.count == SHA256.byteCount, let size = try json.optionalInteger("size"), size >= 0 else {
+    guard let hash = Hex.decode(try json.requiredString("sha256")), hash.count == SHA256.byteCount,
+      let size = try json.optionalInteger("size"), size >= 0
+    else {
       throw RecordError(.badRequest, "an asset has a sha256 of 64 hexadecimal digits and a size")
     }
     self.init(hash: hash, byteCount: size)

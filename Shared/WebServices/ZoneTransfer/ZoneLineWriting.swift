@@ -142,7 +142,8 @@ extension Location {
   /// The location's numbers by their names in a line; numbers that are not finite count as absent.
   fileprivate var numbers: [(String, Double?)] {
     [
-      ("latitude", latitude), ("longitude", longitude), ("horizontalAccuracy", horizontalAccuracy), ("verticalAccuracy", verticalAccuracy),
+      ("latitude", latitude), ("longitude", longitude), ("horizontalAccuracy", horizontalAccuracy),
+      ("verticalAccuracy", verticalAccuracy),
       ("altitude", altitude), ("speed", speed), ("course", course),
     ].map { ($0, $1.flatMap { $0.isFinite ? $0 : nil }) }
   }

@@ -23,14 +23,18 @@ public struct ZoneRestoreRequest: Hashable, Sendable {
     switch (sequence, text) {
     case (let sequence?, nil): target = .sequence(sequence)
     case (nil, let text?):
-      guard let milliseconds = MirrorDate.milliseconds(text) else { throw RecordError(.badRequest, "date must be a date like 2026-11-20T07:33:24.123Z") }
+      guard let milliseconds = MirrorDate.milliseconds(text) else {
+        throw RecordError(.badRequest, "date must be a date like 2026-11-20T07:33:24.123Z")
+      }
       target = .date(milliseconds)
     default: throw RecordError(.badRequest, "the time is missing: send either a sequence or a date")
     }
     through = try body.optionalInteger("through")
     after = try body.optionalInteger("after")
     // A date could mean another sequence number on the second page than on the first.
-    if after != nil, through == nil || sequence == nil { throw RecordError(.badRequest, "after needs the sequence and through of the answer before") }
+    if after != nil, through == nil || sequence == nil {
+      throw RecordError(.badRequest, "after needs the sequence and through of the answer before")
+    }
   }
 }
 

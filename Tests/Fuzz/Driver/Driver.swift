@@ -4,7 +4,10 @@
 import Foundation
 
 @_cdecl("LLVMFuzzerInitialize")
-func initialize(_ count: UnsafeMutablePointer<CInt>, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>>) -> CInt {
+func initialize(
+  _ count: UnsafeMutablePointer<CInt>,
+  _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>>
+) -> CInt {
   if let folder = ProcessInfo.processInfo.environment["AQUIFER_FUZZ_SEEDS"] {
     do {
       try Seeds.write(below: folder)

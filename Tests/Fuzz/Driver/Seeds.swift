@@ -9,7 +9,9 @@ enum Seeds {
     for target in FuzzTarget.all {
       let own = folder.appending(path: target.name)
       try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
-      for (number, seed) in try target.seeds().enumerated() { try Data(seed).write(to: own.appending(path: "seed-\(number)")) }
+      for (number, seed) in try target.seeds().enumerated() {
+        try Data(seed).write(to: own.appending(path: "seed-\(number)"))
+      }
     }
   }
 }

@@ -6,7 +6,8 @@ import Testing
 extension FuzzTarget: CustomTestStringConvertible {
   var testDescription: String { name }
 
-  private static let corpus = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().appending(path: "Corpus")
+  private static let corpus = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    .appending(path: "Corpus")
 
   /// Inputs by name: files written by hand or kept after a failure, the archive of the fuzzer's finds, and the target's
   /// own seeds.
@@ -40,10 +41,14 @@ struct CorpusTests {
     }
   }
 
-  @Test(arguments: FuzzTarget.all) func `inputs that are cut short or have a byte changed break nothing`(_ target: FuzzTarget) throws {
+  @Test(arguments: FuzzTarget.all) func `inputs that are cut short or have a byte changed break nothing`(
+    _ target: FuzzTarget
+  ) throws {
     for input in try target.inputs() where input.bytes.count < 2_000 {
       for place in stride(from: 0, to: input.bytes.count, by: max(1, input.bytes.count / 8)) {
-        #expect(throws: Never.self, "\(target.name)/\(input.name), its first \(place) bytes") { try target.run(Array(input.bytes[..<place])) }
+        #expect(throws: Never.self, "\(target.name)/\(input.name), its first \(place) bytes") {
+          try target.run(Array(input.bytes[..<place]))
+        }
         var changed = input.bytes
         changed[place] ^= UInt8(truncatingIfNeeded: 1 &<< (place % 8))
         #expect(throws: Never.self, "\(target.name)/\(input.name), byte \(place) changed") { try target.run(changed) }

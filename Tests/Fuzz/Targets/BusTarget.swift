@@ -17,8 +17,12 @@ extension FuzzTarget {
     let arguments = Array(bytes[end...])
     switch frame.kind {
     case .announce, .superseded:
-      guard let news = try taken({ try MessagePackDecoder().decode(Announcement.self, from: arguments) }) else { return }
-      try holdEqual(try MessagePackDecoder().decode(Announcement.self, from: MessagePackEncoder().encode(news)), news, "an announcement is read as another")
+      guard let news = try taken({ try MessagePackDecoder().decode(Announcement.self, from: arguments) }) else {
+        return
+      }
+      try holdEqual(
+        try MessagePackDecoder().decode(Announcement.self, from: MessagePackEncoder().encode(news)), news,
+        "an announcement is read as another")
     case .request: try contracts.first { $0.name == frame.name }?.readRequest(arguments)
     case .reply: try contracts.first { $0.name == frame.name }?.readReply(arguments)
     case .failure: _ = String(decoding: arguments, as: UTF8.self)
@@ -41,12 +45,16 @@ extension FuzzTarget {
         guard let message = try taken({ try Request.decoded(from: bytes) }) else { return }
         _ = (message.orderingKey, message.party)
         let encoded = try message.encoded()
-        try holdEqual(try tree(try Request.decoded(from: encoded).encoded()), try tree(encoded), "\(Request.name) is sent on as another")
+        try holdEqual(
+          try tree(try Request.decoded(from: encoded).encoded()), try tree(encoded),
+          "\(Request.name) is sent on as another")
       }
       readReply = { bytes in
         guard let reply = try taken({ try Request.decodedReply(from: bytes) }) else { return }
         let encoded = try Request.encoded(reply)
-        try holdEqual(try tree(try Request.encoded(try Request.decodedReply(from: encoded))), try tree(encoded), "the reply of \(Request.name) is sent on as another")
+        try holdEqual(
+          try tree(try Request.encoded(try Request.decodedReply(from: encoded))), try tree(encoded),
+          "the reply of \(Request.name) is sent on as another")
       }
       request = { try Sampler.sample(Request.self).encoded() }
       reply = { try Request.encoded(try Sampler.sample(Request.Reply.self)) }
@@ -54,13 +62,20 @@ extension FuzzTarget {
   }
 
   private static let contracts: [Contract] = [
-    Contract(DatabaseRequest.self), Contract(WorkerReport.self), Contract(WorkerCommand.self), Contract(Authenticate.self), Contract(LookUpUser.self),
-    Contract(FetchSchema.self), Contract(ExtendSchema.self), Contract(OperatorRequest.self), Contract(FetchSecrets.self), Contract(DirectoryChanged.self),
-    Contract(PublishDirectoryVersion.self), Contract(NoteSharedZones.self), Contract(BeginComparison.self), Contract(CompareSharedZones.self),
-    Contract(FetchSharedZones.self), Contract(IdentifyUsers.self), Contract(SignIn.self), Contract(CheckPassword.self), Contract(RotateSession.self),
-    Contract(VerifyGrant.self), Contract(ClaimSignature.self), Contract(DiscoverUsers.self), Contract(LocateShortGUID.self), Contract(ResolveShortGUIDs.self),
-    Contract(GuestRequest.self), Contract(GuestResolve.self), Contract(OpenCourier.self), Contract(NotificationsDelivered.self), Contract(PushStoreChanges.self),
-    Contract(PushZoneChanges.self), Contract(PushNotifications.self), Contract(CopyShard.self), Contract(ScrubShard.self), Contract(PublishClusterMap.self),
+    Contract(DatabaseRequest.self), Contract(WorkerReport.self), Contract(WorkerCommand.self),
+    Contract(Authenticate.self), Contract(LookUpUser.self),
+    Contract(FetchSchema.self), Contract(ExtendSchema.self), Contract(OperatorRequest.self),
+    Contract(FetchSecrets.self), Contract(DirectoryChanged.self),
+    Contract(PublishDirectoryVersion.self), Contract(NoteSharedZones.self), Contract(BeginComparison.self),
+    Contract(CompareSharedZones.self),
+    Contract(FetchSharedZones.self), Contract(IdentifyUsers.self), Contract(SignIn.self), Contract(CheckPassword.self),
+    Contract(RotateSession.self),
+    Contract(VerifyGrant.self), Contract(ClaimSignature.self), Contract(DiscoverUsers.self),
+    Contract(LocateShortGUID.self), Contract(ResolveShortGUIDs.self),
+    Contract(GuestRequest.self), Contract(GuestResolve.self), Contract(OpenCourier.self),
+    Contract(NotificationsDelivered.self), Contract(PushStoreChanges.self),
+    Contract(PushZoneChanges.self), Contract(PushNotifications.self), Contract(CopyShard.self),
+    Contract(ScrubShard.self), Contract(PublishClusterMap.self),
     Contract(FetchStanding.self),
   ]
 
@@ -72,7 +87,10 @@ extension FuzzTarget {
       return header + arguments
     }
     let news = Announcement(peer: try Sampler.sample(Peer.self), isDraining: true)
-    return [frame(.announce, "", try MessagePackEncoder().encode(news)), frame(.failure, "timedOut", Array("late".utf8)), frame(.cancel, "", [])]
+    return [
+      frame(.announce, "", try MessagePackEncoder().encode(news)), frame(.failure, "timedOut", Array("late".utf8)),
+      frame(.cancel, "", []),
+    ]
       + (try contracts.flatMap { [frame(.request, $0.name, try $0.request()), frame(.reply, $0.name, try $0.reply())] })
   }
 

@@ -18,7 +18,8 @@ enum Fixture {
   static let container = make(ContainerID(rawValue: "iCloud.org.example.notes"), "container")
   static let database = DatabaseID(container: container, environment: .development, owner: user)
   static let assetUser = AssetUser(container: container, environment: .development, userRecordName: user)
-  static let links = RecordDictionaryWriter.AssetLinks(baseURL: "https://sync.example.org", signingKey: key, expiry: now / 1000 + 900, shard: 3)
+  static let links = RecordDictionaryWriter.AssetLinks(
+    baseURL: "https://sync.example.org", signingKey: key, expiry: now / 1000 + 900, shard: 3)
   static let assets = AssetReader(user: assetUser, key: key, now: now)
   static let asset = Asset(hash: key, byteCount: 1200)
   static let receipt = AssetReceipt(asset: asset, expiry: .max).text(for: assetUser, signedWith: key)
@@ -28,7 +29,9 @@ enum Fixture {
     Schema.RecordType(
       name: "Note",
       fields: FieldType.allCases.enumerated().map { place, type in
-        Schema.Field(name: "f\(place)", type: type, indexes: type == .bytes || type == .asset ? [] : [.queryable, .sortable, .searchable])
+        Schema.Field(
+          name: "f\(place)", type: type,
+          indexes: type == .bytes || type == .asset ? [] : [.queryable, .sortable, .searchable])
       } + [Schema.Field(name: "secret", type: .string, isEncrypted: true)],
       grants: [], systemIndexes: ["___recordID": .queryable, "___modTime": [.queryable, .sortable]])
   ])
@@ -53,20 +56,28 @@ enum Fixture {
     var fields = Fields()
     for (place, type) in FieldType.allCases.enumerated() { fields["f\(place)"] = Field(value(type)) }
     fields["secret"] = Field(.string("nobody's business"), isEncrypted: true)
-    return Record(recordName: name, recordType: "Note", fields: fields, created: stamp, modified: stamp, parent: "folder", shortGUID: nil)
+    return Record(
+      recordName: name, recordType: "Note", fields: fields, created: stamp, modified: stamp, parent: "folder",
+      shortGUID: nil)
   }()
 
   private static let types: [AttributeType] = [
-    .integer16, .integer32, .integer64, .decimal, .double, .float, .string, .boolean, .date, .binary, .uuid, .uri, .transformable,
+    .integer16, .integer32, .integer64, .decimal, .double, .float, .string, .boolean, .date, .binary, .uuid, .uri,
+    .transformable,
   ]
 
   static let attributes =
-    types.map { Attribute(name: $0.rawValue.lowercased().replacing(" ", with: ""), type: $0, preservesValueOnDeletion: $0 == .string) }
+    types.map {
+      Attribute(
+        name: $0.rawValue.lowercased().replacing(" ", with: ""), type: $0, preservesValueOnDeletion: $0 == .string)
+    }
     + [
       Attribute(name: "exact", type: .decimal, userInfo: [ReservedName.exactDecimalKey: "YES"]),
       Attribute(name: "secret", type: .string, allowsCloudEncryption: true),
       Attribute(name: "set", type: .string, userInfo: [ReservedName.conflictPolicyKey: "set-union"]),
-      Attribute(name: "place", type: .composite, elements: elements + [Attribute(name: "inner", type: .composite, elements: elements)]),
+      Attribute(
+        name: "place", type: .composite,
+        elements: elements + [Attribute(name: "inner", type: .composite, elements: elements)]),
     ]
   static let elements = types.map { Attribute(name: $0.rawValue.lowercased().replacing(" ", with: ""), type: $0) }
 
@@ -75,15 +86,24 @@ enum Fixture {
       Entity(
         name: "Note", attributes: attributes,
         relationships: [
-          Relationship(name: "folder", destinationName: "Folder", inverseName: "notes", inverseEntityName: "Folder", isToMany: false),
-          Relationship(name: "tags", destinationName: "Tag", inverseName: "notes", inverseEntityName: "Tag", isToMany: true),
+          Relationship(
+            name: "folder", destinationName: "Folder", inverseName: "notes", inverseEntityName: "Folder",
+            isToMany: false),
+          Relationship(
+            name: "tags", destinationName: "Tag", inverseName: "notes", inverseEntityName: "Tag", isToMany: true),
         ]),
       Entity(
         name: "Folder", attributes: [Attribute(name: "name", type: .string)],
-        relationships: [Relationship(name: "notes", destinationName: "Note", inverseName: "folder", inverseEntityName: "Note", isToMany: true)]),
+        relationships: [
+          Relationship(
+            name: "notes", destinationName: "Note", inverseName: "folder", inverseEntityName: "Note", isToMany: true)
+        ]),
       Entity(
         name: "Tag",
-        relationships: [Relationship(name: "notes", destinationName: "Note", inverseName: "tags", inverseEntityName: "Note", isToMany: true)]),
+        relationships: [
+          Relationship(
+            name: "notes", destinationName: "Note", inverseName: "tags", inverseEntityName: "Note", isToMany: true)
+        ]),
     ]))
 
   static func make<Value>(_ value: Value?, _ what: String) -> Value {

@@ -10,7 +10,8 @@ struct FuzzTarget: Sendable {
   let run: @Sendable ([UInt8]) throws -> Void
 
   static let all: [FuzzTarget] = [
-    .json, .messagePack, .http, .recordPlane, .objectPlane, .zoneLines, .tokens, .values, .model, .schema, .bus, .storedRows, .composites, .operatorFiles,
+    .json, .messagePack, .http, .recordPlane, .objectPlane, .zoneLines, .tokens, .values, .model, .schema, .bus,
+    .storedRows, .composites, .operatorFiles,
   ]
 }
 

@@ -21,7 +21,8 @@ extension FuzzTarget {
     guard let parts = try taken({ try RequestTarget(target) }, orRefused: checkHeadRefusal) else { return }
     try checkSpelling(parts)
     let request = HTTPRequest(
-      method: method, target: target, pathSegments: parts.pathSegments, query: parts.query, headers: headers, body: Array(body), remoteAddress: "127.0.0.1")
+      method: method, target: target, pathSegments: parts.pathSegments, query: parts.query, headers: headers,
+      body: Array(body), remoteAddress: "127.0.0.1")
     try checkRoute(of: request)
     try checkCredentials(of: request)
     try checkForwarding(headers)
@@ -47,13 +48,22 @@ extension FuzzTarget {
       headers.append((name, String(decoding: value, as: UTF8.self)))
     }
     for isHTTP10 in [false, true] {
-      guard let framing = try taken({ try policy.framing(isHTTP10: isHTTP10) }, orRefused: checkHeadRefusal) else { continue }
+      guard let framing = try taken({ try policy.framing(isHTTP10: isHTTP10) }, orRefused: checkHeadRefusal) else {
+        continue
+      }
       let lengths = headers.filter { $0.name == "content-length" }
       let codings = headers.filter { $0.name == "transfer-encoding" }
       switch framing {
-      case .none: try hold(codings.isEmpty && (lengths.isEmpty || lengths.count == 1 && UInt64(lengths[0].value) == 0), "a body is overlooked")
-      case .length(let count): try hold(codings.isEmpty && lengths.count == 1 && UInt64(lengths[0].value) == count, "a body of \(count) bytes that nobody announced")
-      case .chunked: try hold(codings.count == 1 && lengths.isEmpty && !isHTTP10, "a chunked body that nobody announced")
+      case .none:
+        try hold(
+          codings.isEmpty && (lengths.isEmpty || lengths.count == 1 && UInt64(lengths[0].value) == 0),
+          "a body is overlooked")
+      case .length(let count):
+        try hold(
+          codings.isEmpty && lengths.count == 1 && UInt64(lengths[0].value) == count,
+          "a body of \(count) bytes that nobody announced")
+      case .chunked:
+        try hold(codings.count == 1 && lengths.isEmpty && !isHTTP10, "a chunked body that nobody announced")
       }
     }
     return headers
@@ -64,7 +74,9 @@ extension FuzzTarget {
     let path = "/" + parts.pathSegments.map(escaped).joined(separator: "/")
     let query = parts.query.map { escaped($0.name) + "=" + escaped($0.value) }.joined(separator: "&")
     for spelling in [path + (query.isEmpty ? "" : "?" + query), "http://host" + path + "?" + query] {
-      guard let again = try taken({ try RequestTarget(spelling) }) else { throw Broken(description: "refuses its own target \(spelling)") }
+      guard let again = try taken({ try RequestTarget(spelling) }) else {
+        throw Broken(description: "refuses its own target \(spelling)")
+      }
       try holdEqual(again.pathSegments, parts.pathSegments, "\(spelling) has another path")
       try hold(again.query.elementsEqual(parts.query) { $0 == $1 }, "\(spelling) has another query")
     }
@@ -79,7 +91,9 @@ extension FuzzTarget {
       switch routes.outcome(of: method, request.pathSegments) {
       case .match(let match):
         if let route = match.databaseRoute {
-          try hold(DatabaseRoute(route.plane, method: route.method, path: route.path) == route, "a call is spelled as another one")
+          try hold(
+            DatabaseRoute(route.plane, method: route.method, path: route.path) == route,
+            "a call is spelled as another one")
         }
         for capture in [match.container, match.environment, match.database].compactMap({ $0 }) + match.names {
           try hold(request.pathSegments.contains(capture), "captured what is not in the path")
@@ -96,7 +110,9 @@ extension FuzzTarget {
 
   private static func checkCredentials(of request: HTTPRequest) throws {
     let credentials = Credentials(of: request)
-    for text in [credentials.apiToken, credentials.userToken] { try hold(text?.isEmpty != true, "an empty text became a credential") }
+    for text in [credentials.apiToken, credentials.userToken] {
+      try hold(text?.isEmpty != true, "an empty text became a credential")
+    }
     guard let signature = credentials.signature else { return }
     // No signature can be valid for a key that is invalid.
     try hold(signature.proof(for: request, by: key, now: 1_795_160_004_123) == nil, "a key that is none has signed")
@@ -105,15 +121,21 @@ extension FuzzTarget {
 
   private static func checkForwarding(_ headers: [(name: String, value: String)]) throws {
     var configuration = HTTPServer.Configuration()
-    guard let proxies = NetworkList("127.0.0.1,10.0.0.0/8") else { throw Broken(description: "the list of proxies is none") }
+    guard let proxies = NetworkList("127.0.0.1,10.0.0.0/8") else {
+      throw Broken(description: "the list of proxies is none")
+    }
     try hold(configuration.forwarding(of: headers, from: "127.0.0.1") == nil, "somebody is believed who is not trusted")
     configuration.trustedProxies = proxies
     try hold(configuration.forwarding(of: headers, from: "192.0.2.1") == nil, "somebody is believed who is not trusted")
     let forwarding = configuration.forwarding(of: headers, from: "127.0.0.1")
-    if let address = forwarding?.clientAddress { try hold(NetworkList.bytes(address) != nil, "\(address) is no address") }
+    if let address = forwarding?.clientAddress {
+      try hold(NetworkList.bytes(address) != nil, "\(address) is no address")
+    }
     if let origin = forwarding?.origin {
       try hold(origin.hasPrefix("http://") || origin.hasPrefix("https://"), "\(origin) is no origin")
-      try hold(!origin.utf8.contains { $0 <= 0x20 || $0 >= 0x7f || "\"'<>\\".utf8.contains($0) }, "\(origin) could end a quotation")
+      try hold(
+        !origin.utf8.contains { $0 <= 0x20 || $0 >= 0x7f || "\"'<>\\".utf8.contains($0) },
+        "\(origin) could end a quotation")
     }
   }
 
@@ -126,8 +148,11 @@ extension FuzzTarget {
 
   private static func checkForm(_ body: [UInt8]) throws {
     guard let form = FormBody(body) else { return }
-    let spelling = ["user", "a b", ""].compactMap { name in form[name].map { escaped(name) + "=" + escaped($0) } }.joined(separator: "&")
+    let spelling = ["user", "a b", ""].compactMap { name in form[name].map { escaped(name) + "=" + escaped($0) } }
+      .joined(separator: "&")
     let again = FormBody(Array(spelling.utf8))
-    for name in ["user", "a b", ""] { try holdEqual(again?[name], form[name], "the form's field '\(name)' depends on how it is spelled") }
+    for name in ["user", "a b", ""] {
+      try holdEqual(again?[name], form[name], "the form's field '\(name)' depends on how it is spelled")
+    }
   }
 }

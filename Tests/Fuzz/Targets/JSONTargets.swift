@@ -10,7 +10,9 @@ extension FuzzTarget {
     let read = try taken({ try JSONValue(parsing: bytes, maximumDepth: Limit.jsonDepth) }) { error in
       guard let error = error as? JSONError else { throw Broken(description: "refused with \(error)") }
       try hold(!error.reason.isEmpty, "a refusal says nothing")
-      try hold(error.offset.map { (0...bytes.count).contains($0) } ?? true, "a refusal points to byte \(error.offset ?? 0) of \(bytes.count)")
+      try hold(
+        error.offset.map { (0...bytes.count).contains($0) } ?? true,
+        "a refusal points to byte \(error.offset ?? 0) of \(bytes.count)")
     }
     guard let read else { return }
     let written = written(read)
@@ -52,7 +54,9 @@ extension FuzzTarget {
     guard let value = try taken({ try MessagePackValue(parsing: bytes) }) else { return }
     var writer = MessagePackWriter()
     guard write(value, to: &writer) else { return }
-    guard let again = try taken({ try MessagePackValue(parsing: writer.bytes) }) else { throw Broken(description: "refuses what it wrote") }
+    guard let again = try taken({ try MessagePackValue(parsing: writer.bytes) }) else {
+      throw Broken(description: "refuses what it wrote")
+    }
     var second = MessagePackWriter()
     try hold(write(again, to: &second), "what was written holds something else")
     try holdEqual(second.bytes, writer.bytes, "what was read again is written differently")

@@ -22,15 +22,20 @@ extension FuzzTarget {
     guard let body = try taken({ try JSONValue.request(bytes) }, orRefused: checkRefusal) else { return }
     try save(body)
     let readers: [(JSONValue) throws -> Any] = [
-      { try SetUpStoreRequest($0) }, { try PurgeZoneRequest($0) }, { try EndZoneRequest($0) }, { try ResumeZoneRequest($0) }, { try ObjectIDsRequest($0) },
-      { try ResetStoreRequest($0) }, { try MoveObjectsRequest($0) }, { try ShareObjectsRequest($0) }, { try ResolveConflictRequest($0) },
+      { try SetUpStoreRequest($0) }, { try PurgeZoneRequest($0) }, { try EndZoneRequest($0) },
+      { try ResumeZoneRequest($0) }, { try ObjectIDsRequest($0) },
+      { try ResetStoreRequest($0) }, { try MoveObjectsRequest($0) }, { try ShareObjectsRequest($0) },
+      { try ResolveConflictRequest($0) },
       { try SettleConflictRequest($0) },
-      { try RegisterConsumerRequest($0) }, { try RetryQuarantineRequest($0) }, { try ZoneRestoreRequest($0) }, { try ZoneAssetsRequest($0) },
+      { try RegisterConsumerRequest($0) }, { try RetryQuarantineRequest($0) }, { try ZoneRestoreRequest($0) },
+      { try ZoneAssetsRequest($0) },
       { try TransactionReader.importTokens($0) },
     ]
     for read in readers { _ = try taken({ try read(body) }, orRefused: checkRefusal) }
     if let rules = try taken({ try RulesDocument.rules(body) }, orRefused: checkRefusal) {
-      try holdEqual(try RulesDocument.rules(try JSONValue.request(RulesDocument.json(rules))), rules, "stored rules are read as others")
+      try holdEqual(
+        try RulesDocument.rules(try JSONValue.request(RulesDocument.json(rules))), rules,
+        "stored rules are read as others")
       _ = rules.problems(in: [NamedModel(name: "model", index: Fixture.model)])
     }
   }
@@ -41,17 +46,22 @@ extension FuzzTarget {
     let reader = TransactionReader(model: Fixture.model, entityNames: nil, now: Fixture.now, assets: Fixture.assets)
     guard let transactions = try taken({ try reader.transactions(body) }, orRefused: checkRefusal) else { return }
     var exporter = Exporter(
-      model: Fixture.model, links: LinkResolver(Fixture.model), source: EmptyZone(), serializer: Serializer(contents: Contents()), stamp: Fixture.stamp,
+      model: Fixture.model, links: LinkResolver(Fixture.model), source: EmptyZone(),
+      serializer: Serializer(contents: Contents()), stamp: Fixture.stamp,
       makeRecordName: { "drawn" })
     for transaction in transactions {
-      try holdEqual(try HistoryTransaction(decoding: transaction.encoded()), transaction, "a transaction is stored as another")
+      try holdEqual(
+        try HistoryTransaction(decoding: transaction.encoded()), transaction, "a transaction is stored as another")
       try exporter.apply(transaction)
     }
     for case .save(let record, _) in exporter.plan().writes.map(\.item) {
       try holdEqual(
-        try Record(decoding: record.encoded(), recordName: record.recordName, recordType: record.recordType), record, "an exported record is stored as another")
+        try Record(decoding: record.encoded(), recordName: record.recordName, recordType: record.recordType), record,
+        "an exported record is stored as another")
       let importer = Importer(model: Fixture.model, links: LinkResolver(Fixture.model))
-      if case .problem(let problem) = try importer.outcome(of: SourceRecord(record: record, isDeleted: false), in: EmptyZone()) {
+      if case .problem(let problem) = try importer.outcome(
+        of: SourceRecord(record: record, isDeleted: false), in: EmptyZone())
+      {
         throw Broken(description: "what was exported can't be imported: \(problem)")
       }
     }
@@ -73,13 +83,19 @@ extension FuzzTarget {
   /// `name=value` pairs joined by `&`, decoded.
   private static func readQuery(_ text: String) throws {
     guard !text.hasPrefix("{") else { return }
-    let pairs = text.split(separator: "&").map { $0.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init) }
+    let pairs = text.split(separator: "&").map {
+      $0.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    }
     let query = Dictionary(pairs.map { ($0[0], $0.count == 2 ? $0[1] : "") }, uniquingKeysWith: { first, _ in first })
     guard let request = try taken({ try HistoryRequest(query) }, orRefused: checkRefusal) else { return }
     try hold(request.limit >= 1, "a page of \(request.limit) transactions")
     let change = HistoryChange(changeType: .delete, entity: "Note", objectID: Fixture.name, tombstone: [])
-    let transaction = HistoryTransaction(transactionID: "a", timestamp: Fixture.now, author: "load", contextName: nil, bundleID: nil, processID: nil, changes: [change])
-    if let found = request.filter.apply(to: transaction) { try holdEqual(found.places.count, found.transaction.changes.count, "changes lost their places") }
+    let transaction = HistoryTransaction(
+      transactionID: "a", timestamp: Fixture.now, author: "load", contextName: nil, bundleID: nil, processID: nil,
+      changes: [change])
+    if let found = request.filter.apply(to: transaction) {
+      try holdEqual(found.places.count, found.transaction.changes.count, "changes lost their places")
+    }
   }
 }
 
@@ -89,12 +105,16 @@ extension FuzzTarget {
     name: "zone-lines", seeds: { [page(of: [Fixture.record])] }
   ) { bytes in
     for takesHashes in [false, true] {
-      guard let lines = try taken({ try ZoneLines(bytes, receipts: Fixture.assets, takesHashes: takesHashes) }, orRefused: checkRefusal) else { continue }
+      guard
+        let lines = try taken(
+          { try ZoneLines(bytes, receipts: Fixture.assets, takesHashes: takesHashes) }, orRefused: checkRefusal)
+      else { continue }
       try hold(lines.records.count <= ZoneLines.recordLimit, "a page of \(lines.records.count) records")
       let records = lines.records.map(\.record)
       for record in records where record.fields.allSatisfy({ !$0.field.value.holdsNaN }) {
         try holdEqual(
-          try Record(decoding: record.encoded(), recordName: record.recordName, recordType: record.recordType), record, "an imported record is stored as another")
+          try Record(decoding: record.encoded(), recordName: record.recordName, recordType: record.recordType), record,
+          "an imported record is stored as another")
       }
       guard takesHashes else { continue }
       let again = try ZoneLines(page(of: records), receipts: Fixture.assets, takesHashes: true)

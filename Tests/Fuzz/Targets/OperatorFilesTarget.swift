@@ -12,9 +12,12 @@ extension FuzzTarget {
   ) { bytes in
     let text = String(decoding: bytes, as: UTF8.self)
     try readPeers(text)
-    if let pair = try taken({ try BusKeyPair(parsing: text) }, orRefused: { try checkFileRefusal($0, neverSays: text) }) {
+    if let pair = try taken({ try BusKeyPair(parsing: text) }, orRefused: { try checkFileRefusal($0, neverSays: text) })
+    {
       try holdEqual(try BusKeyPair(parsing: pair.fileText), pair, "a key is read as another")
-      try hold(!"\(pair) \(String(reflecting: pair))".contains(pair.secretKey) || pair.publicKey == pair.secretKey, "a key's description shows its secret half")
+      try hold(
+        !"\(pair) \(String(reflecting: pair))".contains(pair.secretKey) || pair.publicKey == pair.secretKey,
+        "a key's description shows its secret half")
     }
     if let ring = try taken(
       { try KeyRing(parsing: text) },
@@ -24,7 +27,9 @@ extension FuzzTarget {
       })
     {
       let sealed = ring.seal([1, 2, 3], for: .share)
-      try holdEqual(try sealed.withUnsafeBytes { try ring.open($0, for: .share) }, [1, 2, 3], "what was sealed opens as something else")
+      try holdEqual(
+        try sealed.withUnsafeBytes { try ring.open($0, for: .share) }, [1, 2, 3],
+        "what was sealed opens as something else")
     }
     if let manifest = BackupManifest(decoding: bytes) {
       try holdEqual(BackupManifest(decoding: manifest.encoded()), manifest, "a manifest is read as another")
@@ -35,7 +40,9 @@ extension FuzzTarget {
   }
 
   private static func readPeers(_ text: String) throws {
-    guard let peers = try taken({ try KnownPeers(parsing: text) }, orRefused: { try checkFileRefusal($0) }) else { return }
+    guard let peers = try taken({ try KnownPeers(parsing: text) }, orRefused: { try checkFileRefusal($0) }) else {
+      return
+    }
     let written = peers.all.map(\.description).joined(separator: "\n")
     try holdEqual(try KnownPeers(parsing: written), peers, "the list of peers is read as another")
     for peer in peers.all { try holdEqual(peers[peer.publicKey], peer, "a peer is not found by its key") }
@@ -51,9 +58,12 @@ extension FuzzTarget {
   // MARK: Options
 
   private static let options: [Option] = [
-    Option("text", .text, help: ""), Option("flag", .flag, help: ""), Option("integer", .integer(-3...1000), default: "7", help: ""),
-    Option("seconds", .seconds(0.1...3600), help: ""), Option("choice", .choice(["one", "two"]), help: ""), Option("path", .path, help: ""),
-    Option("address", .address, help: ""), Option("url", .url, help: ""), Option("networks", .networks, help: ""), Option("endpoint", .endpoint, help: ""),
+    Option("text", .text, help: ""), Option("flag", .flag, help: ""),
+    Option("integer", .integer(-3...1000), default: "7", help: ""),
+    Option("seconds", .seconds(0.1...3600), help: ""), Option("choice", .choice(["one", "two"]), help: ""),
+    Option("path", .path, help: ""),
+    Option("address", .address, help: ""), Option("url", .url, help: ""), Option("networks", .networks, help: ""),
+    Option("endpoint", .endpoint, help: ""),
     Option("secret", .secret, help: ""),
   ]
 
@@ -67,7 +77,9 @@ extension FuzzTarget {
     }
     guard let read else { return }
     try hold((-3...1000).contains(read.integer("integer") ?? 0), "an integer out of its range")
-    if let span = read.duration("seconds") { try hold((.milliseconds(100)...(.seconds(3600))).contains(span), "\(span) is out of its range") }
+    if let span = read.duration("seconds") {
+      try hold((.milliseconds(100)...(.seconds(3600))).contains(span), "\(span) is out of its range")
+    }
     if read.text("address") != nil { try hold(read.address("address") != nil, "an address was taken that is none") }
     _ = (read.flag("flag"), read.url("url"))
   }
@@ -79,24 +91,40 @@ extension FuzzTarget {
         try hold(!refusal.isEmpty, "a refusal says nothing")
       }
     }
-    if let address = SocketAddress(text) { try hold(!address.host.isEmpty && !SocketAddress.url(address.host, address.port).isEmpty, "an address without a host") }
-    if let networks = NetworkList(text) { try hold(networks.isEmpty || !networks.contains("no address"), "a network holds what is no address") }
+    if let address = SocketAddress(text) {
+      try hold(
+        !address.host.isEmpty && !SocketAddress.url(address.host, address.port).isEmpty, "an address without a host")
+    }
+    if let networks = NetworkList(text) {
+      try hold(networks.isEmpty || !networks.contains("no address"), "a network holds what is no address")
+    }
   }
 
   private static func seeds() throws -> [[UInt8]] {
-    let pairs = [try BusKeyPair(parsing: String(repeating: "a", count: 40)), try BusKeyPair(parsing: String(repeating: "b", count: 40))]
-    let peers = zip([Role.gateway, .worker], pairs).map { KnownPeer(role: $0, name: "\($0)-1", publicKey: $1.publicKey).description }
+    let pairs = [
+      try BusKeyPair(parsing: String(repeating: "a", count: 40)),
+      try BusKeyPair(parsing: String(repeating: "b", count: 40)),
+    ]
+    let peers = zip([Role.gateway, .worker], pairs).map {
+      KnownPeer(role: $0, name: "\($0)-1", publicKey: $1.publicKey).description
+    }
     let copy = ShardCopy(
-      shard: 0, epoch: 3, databaseCount: 1, recordCount: 2, fileCount: 1, byteCount: 4096, listDigest: String(repeating: "0f", count: 32),
+      shard: 0, epoch: 3, databaseCount: 1, recordCount: 2, fileCount: 1, byteCount: 4096,
+      listDigest: String(repeating: "0f", count: 32),
       neededKeys: ["0123456789abcdef"],
       problems: ["one"])
     let manifest = BackupManifest(
-      installation: "0123456789abcdef", startedAt: Fixture.now - 1000, createdAt: Fixture.now, shardCount: 2, directoryByteCount: 8192,
-      directoryDigest: String(repeating: "f0", count: 32), shards: [copy], missing: [BackupManifest.Missing(shard: 1, reason: "nobody holds it")])
+      installation: "0123456789abcdef", startedAt: Fixture.now - 1000, createdAt: Fixture.now, shardCount: 2,
+      directoryByteCount: 8192,
+      directoryDigest: String(repeating: "f0", count: 32), shards: [copy],
+      missing: [BackupManifest.Missing(shard: 1, reason: "nobody holds it")])
     return [
       Array(("# peers\n" + peers.joined(separator: "\n") + "\n").utf8), Array(pairs[0].fileText.utf8),
       Array(("# keys\n" + String(repeating: "0f", count: 32) + "\n").utf8),
-      manifest.encoded(), Array("--text=a\n--flag\n--seconds\n1.5\n--address=[::1]:80\n--endpoint\nipc:///run/a\n--networks=10.0.0.0/8,::1\n--url=http://a/".utf8),
+      manifest.encoded(),
+      Array(
+        "--text=a\n--flag\n--seconds\n1.5\n--address=[::1]:80\n--endpoint\nipc:///run/a\n--networks=10.0.0.0/8,::1\n--url=http://a/"
+          .utf8),
       Array("tcp://127.0.0.1:5550".utf8), Array("10.0.0.0/8,fd00::/8,192.0.2.1".utf8),
     ]
   }

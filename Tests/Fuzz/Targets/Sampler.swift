@@ -6,7 +6,8 @@ struct Sampler: Decoder {
 
   /// Sample texts: most types that accept only certain texts accept one of these.
   private static let words = [
-    "a", "iCloud.org.example.notes", "production", "private", "worker", "record", "accept", "share", "Note", "String", "Nullify", "READ", "stores", "password", "users",
+    "a", "iCloud.org.example.notes", "production", "private", "worker", "record", "accept", "share", "Note", "String",
+    "Nullify", "READ", "stores", "password", "users",
   ]
   private static let numbers: [Int64] = [1, 0, 2, 3, 10]
 
@@ -28,13 +29,17 @@ struct Sampler: Decoder {
     throw NoSample()
   }
 
-  func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedDecodingContainer<Key> { KeyedDecodingContainer(Keyed(sampler: self)) }
+  func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedDecodingContainer<Key> {
+    KeyedDecodingContainer(Keyed(sampler: self))
+  }
   func unkeyedContainer() -> any UnkeyedDecodingContainer { Unkeyed(sampler: self) }
   func singleValueContainer() -> any SingleValueDecodingContainer { Single(sampler: self) }
 
   fileprivate func value<Value: Decodable>(_ type: Value.Type) throws -> Value {
     if let value = word as? Value ?? true as? Value ?? 0.5 as? Value { return value }
-    if let type = Value.self as? any FixedWidthInteger.Type, let value = type.init(clamping: number) as? Value { return value }
+    if let type = Value.self as? any FixedWidthInteger.Type, let value = type.init(clamping: number) as? Value {
+      return value
+    }
     return try Self.sample(type, depth: depth + 1)
   }
 
@@ -58,7 +63,9 @@ struct Sampler: Decoder {
       currentIndex = 1
       return value
     }
-    mutating func nestedContainer<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedDecodingContainer<Key> { sampler.container(keyedBy: type) }
+    mutating func nestedContainer<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedDecodingContainer<Key> {
+      sampler.container(keyedBy: type)
+    }
     mutating func nestedUnkeyedContainer() -> any UnkeyedDecodingContainer { sampler.unkeyedContainer() }
     mutating func superDecoder() -> any Decoder { sampler }
   }
@@ -72,7 +79,9 @@ struct Sampler: Decoder {
     func decodeNil(forKey key: Key) -> Bool { false }
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value { try sampler.value(type) }
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) -> Value? { try? sampler.value(type) }
-    func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type, forKey key: Key) -> KeyedDecodingContainer<Nested> { sampler.container(keyedBy: type) }
+    func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type, forKey key: Key) -> KeyedDecodingContainer<
+      Nested
+    > { sampler.container(keyedBy: type) }
     func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedDecodingContainer { sampler.unkeyedContainer() }
     func superDecoder() -> any Decoder { sampler }
     func superDecoder(forKey key: Key) -> any Decoder { sampler }

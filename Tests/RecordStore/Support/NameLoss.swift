@@ -79,7 +79,8 @@ struct NameLoss {
   /// Undoes names that no sync has made durable; their files and folders are gone then.
   /// - Returns: the number of lost names.
   func cutPower(_ rig: CrashRig) throws -> Int {
-    let lines = String(decoding: FileManager.default.contents(atPath: rig.nameLog) ?? Data(), as: UTF8.self).split(separator: "\n")
+    let lines = String(decoding: FileManager.default.contents(atPath: rig.nameLog) ?? Data(), as: UTF8.self).split(
+      separator: "\n")
     var pending: [(folder: String, name: String)] = []
     var synced: Set<String> = []
     var torn: Set<String> = []
@@ -96,7 +97,9 @@ struct NameLoss {
       }
     }
     for path in torn where FileManager.default.fileExists(atPath: path) { #expect(truncate(path, 0) == 0) }
-    for (_, name) in pending.reversed() where FileManager.default.fileExists(atPath: name) { try FileManager.default.removeItem(atPath: name) }
+    for (_, name) in pending.reversed() where FileManager.default.fileExists(atPath: name) {
+      try FileManager.default.removeItem(atPath: name)
+    }
     // From here on the journal begins anew.
     if FileManager.default.fileExists(atPath: rig.nameLog) { try FileManager.default.removeItem(atPath: rig.nameLog) }
     return pending.count + torn.count

@@ -8,7 +8,9 @@ extension Script {
   private static let users = ["bob", "eve", "zoë"]
 
   static func runSharing(_ step: ScriptStep, in transaction: any ShardTransaction) throws -> String {
-    guard case .share(let owner, let zone, let number, let user, let choice) = step, let place = try place(owner, zone, in: transaction) else { return "none" }
+    guard case .share(let owner, let zone, let number, let user, let choice) = step,
+      let place = try place(owner, zone, in: transaction)
+    else { return "none" }
     let name = "share \(number)"
     var share =
       try transaction.share(named: name, in: place.zone)
@@ -21,7 +23,8 @@ extension Script {
     members.removeAll { $0.participantID == users[user] }
     switch choice {
     case 0:
-      for member in try transaction.members(after: nil, limit: 1000) where member.databaseKey == place.database && member.member.zoneName == zoneRow.zoneName {
+      for member in try transaction.members(after: nil, limit: 1000)
+      where member.databaseKey == place.database && member.member.zoneName == zoneRow.zoneName {
         guard member.member.shareName == name, member.member.isActive else { continue }
         var ended = member.member
         ended.until = sequence
@@ -30,18 +33,22 @@ extension Script {
       share.state = nil
     case 1:
       share.state = ShareState(rootRecordName: share.rootRecordName, participants: members)
-      if var member = try transaction.members(users[user], inZone: zoneRow.zoneName, of: place.database).first(where: { $0.shareName == name && $0.isActive }) {
+      if var member = try transaction.members(users[user], inZone: zoneRow.zoneName, of: place.database).first(where: {
+        $0.shareName == name && $0.isActive
+      }) {
         member.until = sequence
         try transaction.put(member, of: place.database)
       }
     case 2:
       try transaction.removeShareNews(through: try transaction.shareNews(after: 0, limit: 2).last?.number ?? 0)
-      try transaction.noteDeparture(of: names[user], from: names[number], in: place.zone, at: number == 1 ? nil : sequence)
+      try transaction.noteDeparture(
+        of: names[user], from: names[number], in: place.zone, at: number == 1 ? nil : sequence)
       return "\(try transaction.shareNews(after: 0, limit: 99))"
     default:
       members.append(
         Participant(
-          participantID: users[user], identity: UserIdentity(userRecordName: users[user]), role: .privateUser, permission: .readOnly, acceptance: .accepted,
+          participantID: users[user], identity: UserIdentity(userRecordName: users[user]), role: .privateUser,
+          permission: .readOnly, acceptance: .accepted,
           dateAdded: sequence, oneTimeGUID: choice == 3 ? "0\(place.zone)-\(number)-\(user)" : nil))
       share.state = ShareState(rootRecordName: share.rootRecordName, participants: members)
     }
@@ -49,7 +56,8 @@ extension Script {
     if choice > 2 {
       try transaction.put(
         ShareMember(
-          zoneName: zoneRow.zoneName, userRecordName: users[user], shareName: name, rootRecordName: share.rootRecordName, role: .privateUser,
+          zoneName: zoneRow.zoneName, userRecordName: users[user], shareName: name,
+          rootRecordName: share.rootRecordName, role: .privateUser,
           permission: .readOnly, since: sequence),
         of: place.database)
     }
@@ -57,14 +65,19 @@ extension Script {
   }
 
   static func dumpSharing(in zone: StoredZone, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
-    var lines = ["\(try snapshot.shares(in: zone.key, afterName: "share 0", limit: limit)) \(try snapshot.audience(ofZone: zone.zoneName, of: zone.databaseKey))"]
+    var lines = [
+      "\(try snapshot.shares(in: zone.key, afterName: "share 0", limit: limit)) \(try snapshot.audience(ofZone: zone.zoneName, of: zone.databaseKey))"
+    ]
     for number in 0..<3 {
       lines.append("\(String(describing: try snapshot.share(named: "share \(number)", in: zone.key)))")
       lines.append("\(String(describing: try snapshot.share(ofRoot: names[number], in: zone.key)))")
       for user in users.indices {
         lines.append("\(String(describing: try snapshot.share(withOneTimeGUID: "0\(zone.key)-\(number)-\(user)")))")
-        lines.append("\(String(describing: try snapshot.departure(of: names[user], from: names[number], in: zone.key)))")
-        lines.append("\(try snapshot.members(users[user], inZone: zone.zoneName, of: zone.databaseKey)) \(try snapshot.members(users[user], of: zone.databaseKey))")
+        lines.append(
+          "\(String(describing: try snapshot.departure(of: names[user], from: names[number], in: zone.key)))")
+        lines.append(
+          "\(try snapshot.members(users[user], inZone: zone.zoneName, of: zone.databaseKey)) \(try snapshot.members(users[user], of: zone.databaseKey))"
+        )
       }
     }
     var place: StoredMemberPlace?

@@ -5,56 +5,6 @@ import Records
 
 @testable import RecordStore
 
-/// SplitMix64: the same seed gives the same run.
-struct SeededGenerator: RandomNumberGenerator {
-  private var state: UInt64
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var value = state
-    value = (value ^ value >> 30) &* 0xbf58_476d_1ce4_e5b9
-    value = (value ^ value >> 27) &* 0x94d0_49bb_1331_11eb
-    return value ^ value >> 31
-  }
-}
-
-/// One step of a body. Places have names, not keys, so that a script means the same in both stores.
-enum ScriptStep: Sendable {
-  case makeDatabase(owner: Int)
-  case makeZone(owner: Int, zone: Int)
-  case deleteZone(owner: Int, zone: Int)
-  case save(owner: Int, zone: Int, name: Int, type: Int, targets: [Int], origin: Int64, looksFirst: Bool)
-  case delete(owner: Int, zone: Int, name: Int)
-  case saveAsNew(owner: Int, zone: Int, name: Int)
-  case subscribe(owner: Int, user: Int, identifier: Int, payload: Int)
-  case unsubscribe(owner: Int, position: Int)
-  case makeMirror(owner: Int, mirror: Int)
-  case deleteMirror(owner: Int, mirror: Int)
-  case append(owner: Int, mirror: Int, id: Int)
-  case exported(owner: Int, mirror: Int)
-  case purge(owner: Int, mirror: Int, keep: Int64)
-  case consume(owner: Int, mirror: Int, name: Int, number: Int64?)
-  case event(owner: Int, mirror: Int, kind: Int, ends: Int64)
-  case quarantine(owner: Int, mirror: Int, name: Int, at: Int64)
-  case release(owner: Int, mirror: Int, name: Int)
-  case retry(owner: Int, mirror: Int, which: Int, at: Int64)
-  case conflict(owner: Int, name: Int, state: Int, at: Int64)
-  case settle(owner: Int, position: Int, at: Int64)
-  case forgetConflicts(before: Int64, limit: Int)
-  case resetMirror(owner: Int, mirror: Int)
-  case redirect(owner: Int, zone: Int, loser: Int, survivor: Int, at: Int64)
-  case share(owner: Int, zone: Int, number: Int, user: Int, choice: Int)
-  case makeIndex(owner: Int, index: Int)
-  case dropIndex(owner: Int, index: Int)
-  case outcome(key: Int, at: Int64)
-  case forget(before: Int64, limit: Int)
-  case forgetPast(before: Int64)
-  case readZones(owner: Int)
-  case readCounts
-  case fail
-}
-
 struct Script: Sendable {
   var steps: [ScriptStep]
 
@@ -62,8 +12,10 @@ struct Script: Sendable {
   static let types = ["CD_Note", "CD_Tag", "CDMR"]
   static let fields = ["CD_parent", "CD_recordNames"]
   static let indexes = [
-    FieldIndex(recordsOfType: "CD_Note"), Sample.titles, FieldIndex(recordType: "CD_Tag", key: .field("CD_title"), kind: .words),
-    FieldIndex(recordType: "CD_Note", key: .system(.modifiedTimestamp), kind: .value), FieldIndex(recordType: "CDMR", key: .system(.recordName), kind: .value),
+    FieldIndex(recordsOfType: "CD_Note"), Sample.titles,
+    FieldIndex(recordType: "CD_Tag", key: .field("CD_title"), kind: .words),
+    FieldIndex(recordType: "CD_Note", key: .system(.modifiedTimestamp), kind: .value),
+    FieldIndex(recordType: "CDMR", key: .system(.recordName), kind: .value),
     FieldIndex(uniqueFields: ["CD_title"], ofRecordType: "CD_Note"),
   ]
   struct Stop: Error {}
@@ -80,7 +32,8 @@ struct Script: Sendable {
       case 17..<19: return .unsubscribe(owner: owner, position: name % 5)
       case 19..<50:
         return .save(
-          owner: owner, zone: zone, name: name, type: number(12) == 0 ? number(3) : name % 3, targets: (0..<number(4)).map { _ in number(Self.names.count) },
+          owner: owner, zone: zone, name: name, type: number(12) == 0 ? number(3) : name % 3,
+          targets: (0..<number(4)).map { _ in number(Self.names.count) },
           origin: Int64(number(3)), looksFirst: number(3) > 0)
       case 50..<58: return .delete(owner: owner, zone: zone, name: name)
       case 58..<60: return .saveAsNew(owner: owner, zone: zone, name: name)
@@ -89,22 +42,30 @@ struct Script: Sendable {
       case 65..<75: return .append(owner: owner, mirror: mirror, id: number(40))
       case 75..<79: return .exported(owner: owner, mirror: mirror)
       case 79..<80: return .purge(owner: owner, mirror: mirror, keep: Int64(number(4)))
-      case 80..<81: return .consume(owner: owner, mirror: mirror, name: name, number: number(3) == 0 ? nil : Int64(name))
+      case 80..<81:
+        return .consume(owner: owner, mirror: mirror, name: name, number: number(3) == 0 ? nil : Int64(name))
       case 81..<84: return .event(owner: owner, mirror: mirror, kind: number(3), ends: Int64(number(8)))
       case 84: return .quarantine(owner: owner, mirror: mirror, name: name, at: at)
       case 85:
         switch number(4) {
         case 0: return .release(owner: owner, mirror: mirror, name: name)
         case 1: return .retry(owner: owner, mirror: mirror, which: zone + name % 2, at: at)
-        case 2: return number(3) > 0 ? .quarantine(owner: owner, mirror: mirror, name: name, at: at) : .resetMirror(owner: owner, mirror: mirror)
+        case 2:
+          return number(3) > 0
+            ? .quarantine(owner: owner, mirror: mirror, name: name, at: at) : .resetMirror(owner: owner, mirror: mirror)
         default: return .quarantine(owner: owner, mirror: mirror, name: name, at: at)
         }
-      case 86..<88: return number(3) > 0 ? .makeIndex(owner: owner, index: number(Self.indexes.count)) : .dropIndex(owner: owner, index: number(Self.indexes.count))
+      case 86..<88:
+        return number(3) > 0
+          ? .makeIndex(owner: owner, index: number(Self.indexes.count))
+          : .dropIndex(owner: owner, index: number(Self.indexes.count))
       case 88..<90: return .outcome(key: number(60), at: at * 10 + Int64(number(10)))
       case 90..<91 where number(20) == 0: return .forgetPast(before: number(2) == 0 ? 1001 : 1000)
       case 90..<92: return .forget(before: at * 10 - Int64(number(40)), limit: 1 + number(8))
       case 92: return .conflict(owner: owner, name: name, state: number(3), at: at)
-      case 93 where number(3) == 0: return number(2) == 0 ? .settle(owner: owner, position: name, at: at) : .forgetConflicts(before: at, limit: zone)
+      case 93 where number(3) == 0:
+        return number(2) == 0
+          ? .settle(owner: owner, position: name, at: at) : .forgetConflicts(before: at, limit: zone)
       case 93: return .readZones(owner: owner)
       case 95: return .readCounts
       case 94: return .share(owner: owner, zone: zone, number: number(3), user: number(3), choice: number(6))
@@ -116,16 +77,20 @@ struct Script: Sendable {
 
   /// Runs the steps.
   /// - Returns: the results that the body saw, as text.
-  func run(in transaction: any ShardTransaction) throws -> [String] { try steps.map { try Self.run($0, in: transaction) } }
+  func run(in transaction: any ShardTransaction) throws -> [String] {
+    try steps.map { try Self.run($0, in: transaction) }
+  }
 
   static func place(_ owner: Int, _ zone: Int, in transaction: any ShardTransaction) throws -> Place? {
-    guard let database = try transaction.database(Sample.database("\(owner)")), let zone = try transaction.zone(named: "zone \(zone)", in: database.key),
+    guard let database = try transaction.database(Sample.database("\(owner)")),
+      let zone = try transaction.zone(named: "zone \(zone)", in: database.key),
       !zone.isDeleted
     else { return nil }
     return Place(database: database.key, zone: zone.key)
   }
 
-  private static func mirror(_ owner: Int, _ mirror: Int, in transaction: any ShardTransaction) throws -> StoredMirror? {
+  private static func mirror(_ owner: Int, _ mirror: Int, in transaction: any ShardTransaction) throws -> StoredMirror?
+  {
     guard let database = try transaction.database(Sample.database("\(owner)")) else { return nil }
     return try transaction.mirror("mirror \(mirror)", in: database.key)
   }
@@ -146,7 +111,8 @@ struct Script: Sendable {
     case .deleteZone(let owner, let zone):
       guard let place = try place(owner, zone, in: transaction) else { return "none" }
       try transaction.deleteZone(place.zone)
-      return "\(String(describing: try transaction.zone(key: place.zone))) \(try transaction.changes(in: place.zone, after: 0, limit: 9))"
+      return
+        "\(String(describing: try transaction.zone(key: place.zone))) \(try transaction.changes(in: place.zone, after: 0, limit: 9))"
     case .save(let owner, let zone, let name, let type, let targets, let origin, let looksFirst):
       guard let place = try place(owner, zone, in: transaction) else { return "none" }
       return "\(try save(name, type, targets, origin, looksFirst: looksFirst, in: place, transaction))"
@@ -156,7 +122,8 @@ struct Script: Sendable {
     case .saveAsNew(let owner, let zone, let name):
       guard let place = try place(owner, zone, in: transaction) else { return "none" }
       let stored = StoredRecord(
-        record: Sample.note(names[name]), isDeleted: false, sequence: try transaction.nextSequence(in: place.database), origin: 0, sequenceOfOthers: 0)
+        record: Sample.note(names[name]), isDeleted: false, sequence: try transaction.nextSequence(in: place.database),
+        origin: 0, sequenceOfOthers: 0)
       try transaction.put(stored, in: place.zone, references: [], isNew: true)
       return "new"
     case .subscribe(let owner, let user, let identifier, let payload):
@@ -167,7 +134,8 @@ struct Script: Sendable {
       guard let database = try transaction.database(Sample.database("\(owner)")) else { return "none" }
       let all = try transaction.subscriptions(in: database.key, afterKey: 0, limit: 99)
       try transaction.deleteSubscription(all.indices.contains(position) ? all[position].key : 999_999, in: database.key)
-      return "\(all.count) \(try transaction.subscriptionCount(in: database.key)) \(comparable(try transaction.database(key: database.key)))"
+      return
+        "\(all.count) \(try transaction.subscriptionCount(in: database.key)) \(comparable(try transaction.database(key: database.key)))"
     case .readZones(let owner):
       guard let database = try transaction.database(Sample.database("\(owner)")) else { return "none" }
       return "\(try transaction.zones(in: database.key, after: 0, limit: 9))"
@@ -178,7 +146,8 @@ struct Script: Sendable {
   }
 
   private static func save(
-    _ name: Int, _ type: Int, _ targets: [Int], _ origin: Int64, looksFirst: Bool, in place: Place, _ transaction: any ShardTransaction
+    _ name: Int, _ type: Int, _ targets: [Int], _ origin: Int64, looksFirst: Bool, in place: Place,
+    _ transaction: any ShardTransaction
   ) throws -> StoredRecord {
     let existing = looksFirst ? try transaction.record(named: names[name], in: place.zone) : nil
     let sequence = try transaction.nextSequence(in: place.database)
@@ -188,7 +157,10 @@ struct Script: Sendable {
       record: record, isDeleted: false, sequence: sequence, origin: origin,
       sequenceOfOthers: existing?.sequence ?? 0)
     try transaction.put(
-      stored, in: place.zone, references: targets.map { OutgoingReference(field: fields[$0 % 2], target: names[$0], action: Reference.Action.allCases[$0 % 3]) },
+      stored, in: place.zone,
+      references: targets.map {
+        OutgoingReference(field: fields[$0 % 2], target: names[$0], action: Reference.Action.allCases[$0 % 3])
+      },
       isNew: looksFirst && existing == nil)
     return stored
   }
@@ -205,11 +177,14 @@ struct Script: Sendable {
     case .deleteMirror(let owner, let mirror):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       try transaction.deleteMirror(row.key)
-      return "deleted, \(try transaction.forgetFormerMirrors(removedBefore: owner == 0 ? 1001 : 1000, limit: 2)) forgotten"
+      return
+        "deleted, \(try transaction.forgetFormerMirrors(removedBefore: owner == 0 ? 1001 : 1000, limit: 2)) forgotten"
     case .append(let owner, let mirror, let id):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       try transaction.append(
-        HistoryConformanceTests.transaction(row.lastTransactionNumber + 1, id: id % 2 == 0 ? Sample.uuid(id) : "id \(id)", payload: [UInt8(id)]), to: row.key)
+        HistoryConformanceTests.transaction(
+          row.lastTransactionNumber + 1, id: id % 2 == 0 ? Sample.uuid(id) : "id \(id)", payload: [UInt8(id)]),
+        to: row.key)
       return "\(try transaction.mirrorsAwaitingExport(afterKey: 0, limit: 99))"
     case .exported(let owner, let mirror):
       guard var row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
@@ -221,21 +196,25 @@ struct Script: Sendable {
     case .purge(let owner, let mirror, let keep):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       let purged = try transaction.purgeTransactions(of: row.key, through: row.lastTransactionNumber - keep)
-      return "\(purged) \(try transaction.forgetTransactions(of: row.key, appendedBefore: 996 + row.lastTransactionNumber, limit: 3))"
+      return
+        "\(purged) \(try transaction.forgetTransactions(of: row.key, appendedBefore: 996 + row.lastTransactionNumber, limit: 3))"
     case .consume(let owner, let mirror, let name, let number):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       if let number {
-        try transaction.put(StoredConsumer(name: names[name], transactionNumber: number, seenAt: row.lastTransactionNumber), of: row.key)
+        try transaction.put(
+          StoredConsumer(name: names[name], transactionNumber: number, seenAt: row.lastTransactionNumber), of: row.key)
       } else {
         try transaction.deleteConsumer(named: names[name], of: row.key)
       }
-      return "\(try transaction.consumers(of: row.key)) \(String(describing: try transaction.firstTransaction(of: row.key, appendedAtOrAfter: 1003)))"
+      return
+        "\(try transaction.consumers(of: row.key)) \(String(describing: try transaction.firstTransaction(of: row.key, appendedAtOrAfter: 1003)))"
     case .event(let owner, let mirror, let kind, let ends):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       let earlier = try transaction.events(of: row.key, after: 0, kind: nil, limit: 99)
       let number = earlier.indices.contains(Int(ends)) ? earlier[Int(ends)].number : 0
       let event = StoredEvent(
-        number: number, identifier: "\(ends)", kind: StoredEvent.Kind(rawValue: kind) ?? .setup, startedAt: ends, endedAt: number == 0 ? nil : 9,
+        number: number, identifier: "\(ends)", kind: StoredEvent.Kind(rawValue: kind) ?? .setup, startedAt: ends,
+        endedAt: number == 0 ? nil : 9,
         errorJSON: ends == 1 ? [1] : nil, savedCount: kind)
       return "\(try transaction.put(event, of: row.key))"
     case .quarantine, .release, .retry, .resetMirror: return try runQuarantine(step, in: transaction)
@@ -269,18 +248,24 @@ struct Script: Sendable {
     case .quarantine(let owner, let mirror, let name, let at):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       let object = StoredQuarantine(
-        mirror: row.key, name: names[name], entity: "Note", cause: name % 3, code: "BAD_REQUEST", cocoaErrorCode: name % 2 == 0 ? nil : 134060, reason: "r",
-        firstAt: at, lastAt: at, attempts: name, dueAt: name == 0 ? StoredQuarantine.never : at + Int64(name % 4), schemaVersion: at % 3)
+        mirror: row.key, name: names[name], entity: "Note", cause: name % 3, code: "BAD_REQUEST",
+        cocoaErrorCode: name % 2 == 0 ? nil : 134060, reason: "r",
+        firstAt: at, lastAt: at, attempts: name, dueAt: name == 0 ? StoredQuarantine.never : at + Int64(name % 4),
+        schemaVersion: at % 3)
       try transaction.putQuarantined(object, changes: [UInt8(name), UInt8(truncatingIfNeeded: at)], assets: [])
-      return "\(String(describing: try transaction.mirror(key: row.key)?.quarantinedCount)) \(String(describing: try transaction.quarantined(names[name], of: row.key)))"
+      return
+        "\(String(describing: try transaction.mirror(key: row.key)?.quarantinedCount)) \(String(describing: try transaction.quarantined(names[name], of: row.key)))"
     case .release(let owner, let mirror, let name):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       try transaction.removeQuarantined(names[name], of: row.key)
       return "\(try transaction.mirrorsWithQuarantine(afterKey: 0, limit: 9))"
     case .retry(let owner, let mirror, let which, let at):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
-      let selections: [QuarantineSelection] = [.all, .cause(1), .otherSchema(than: at % 3), .names([names[1], names[2], names[1]])]
-      return "\(try transaction.retryQuarantined(selections[which], of: row.key, at: at)) \(String(describing: try transaction.nextQuarantineDue()))"
+      let selections: [QuarantineSelection] = [
+        .all, .cause(1), .otherSchema(than: at % 3), .names([names[1], names[2], names[1]]),
+      ]
+      return
+        "\(try transaction.retryQuarantined(selections[which], of: row.key, at: at)) \(String(describing: try transaction.nextQuarantineDue()))"
     case .resetMirror(let owner, let mirror):
       guard let row = try Self.mirror(owner, mirror, in: transaction) else { return "none" }
       return "\(try transaction.resetMirror(row.key))"
@@ -302,12 +287,17 @@ struct Script: Sendable {
         lines += try dumpRedirects(in: zone, snapshot, limit: limit)
         lines += try dumpSharing(in: zone, snapshot, limit: limit)
       }
-      for mirror in 0..<3 { lines.append("\(String(describing: try snapshot.mirror("mirror \(mirror)", in: database.key)))") }
+      for mirror in 0..<3 {
+        lines.append("\(String(describing: try snapshot.mirror("mirror \(mirror)", in: database.key)))")
+      }
       lines += try snapshot.subscriptions(in: database.key, afterKey: 0, limit: limit).map { "\($0)" }
       lines += try dumpJournal(of: database.key, snapshot, limit: limit)
       for user in 0..<3 {
-        lines.append("\(try snapshot.subscriptions(of: "user \(user)", scope: .private, in: database.key, limit: limit))")
-        lines.append("\(String(describing: try snapshot.subscription("subscription 1", of: "user \(user)", scope: .shared, in: database.key)))")
+        lines.append(
+          "\(try snapshot.subscriptions(of: "user \(user)", scope: .private, in: database.key, limit: limit))")
+        lines.append(
+          "\(String(describing: try snapshot.subscription("subscription 1", of: "user \(user)", scope: .shared, in: database.key)))"
+        )
       }
     }
     for mirror in try snapshot.mirrors(afterKey: 0, limit: 99) {
@@ -319,23 +309,35 @@ struct Script: Sendable {
         lines.append("\(String(describing: try snapshot.settledTransaction(withID: name, of: mirror.key)))")
         lines.append("\(String(describing: try snapshot.transactionNumber(of: name, in: mirror.key)))")
       }
-      lines.append("\(try snapshot.events(of: mirror.key, after: 1, kind: nil, limit: limit)) \(try snapshot.events(of: mirror.key, after: 0, kind: .export, limit: 99))")
+      lines.append(
+        "\(try snapshot.events(of: mirror.key, after: 1, kind: nil, limit: limit)) \(try snapshot.events(of: mirror.key, after: 0, kind: .export, limit: 99))"
+      )
     }
-    lines.append("\(try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: 99)) \(String(describing: try snapshot.nextQuarantineDue()))")
+    lines.append(
+      "\(try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: 99)) \(String(describing: try snapshot.nextQuarantineDue()))"
+    )
     for mirror in try snapshot.mirrorsWithQuarantine(afterKey: 0, limit: 99) {
       let held = try snapshot.quarantined(of: mirror, afterKey: 0, limit: 99)
-      lines.append("\(held) \(try snapshot.quarantined(of: mirror, dueBy: 99, limit: limit)) \(try held.map { try snapshot.quarantinedChanges($0.key) })")
+      lines.append(
+        "\(held) \(try snapshot.quarantined(of: mirror, dueBy: 99, limit: limit)) \(try held.map { try snapshot.quarantinedChanges($0.key) })"
+      )
     }
-    for key in 0..<60 { lines.append("\(String(describing: try snapshot.outcome(of: names[key % names.count] + "\(key)")))") }
+    for key in 0..<60 {
+      lines.append("\(String(describing: try snapshot.outcome(of: names[key % names.count] + "\(key)")))")
+    }
     return lines
   }
 
   /// The entries of every index in a zone, upwards and downwards; the indexes must be ready.
-  private static func dumpIndexes(of database: Int64, in zone: Int64, _ snapshot: any ShardSnapshot, limit: Int) throws -> [String] {
+  private static func dumpIndexes(of database: Int64, in zone: Int64, _ snapshot: any ShardSnapshot, limit: Int) throws
+    -> [String]
+  {
     var lines = ["\(try snapshot.recordCount(in: zone)) live"]
     for index in try snapshot.indexes(in: database) {
       lines.append("\(index)")
-      for range in [IndexRange(lower: [], upper: [0xff]), IndexRange(lower: [], upper: Array("title".utf8)), IndexKey.everything] {
+      for range in [
+        IndexRange(lower: [], upper: [0xff]), IndexRange(lower: [], upper: Array("title".utf8)), IndexKey.everything,
+      ] {
         lines.append("\(try snapshot.entryCount(of: index.key, in: zone, range: range, limit: 5))")
         for isDescending in [false, true] {
           var scan = IndexScan(index: index.key, zone: zone, range: range, isDescending: isDescending)
@@ -358,7 +360,9 @@ struct Script: Sendable {
     }
     var end = Int64.max
     while let last = try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit).last {
-      lines += try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit).map { "\($0.sequence)" }
+      lines += try snapshot.changesBackwards(in: zone, after: sequence / 2, before: end, limit: limit).map {
+        "\($0.sequence)"
+      }
       end = last.sequence
     }
     for type in types {
@@ -368,20 +372,28 @@ struct Script: Sendable {
         name = last.record.recordName
       }
     }
-    lines.append("horizon \(String(describing: try snapshot.horizon(of: zone))), \(String(describing: try snapshot.firstReplacement(in: zone, after: 999)))")
+    lines.append(
+      "horizon \(String(describing: try snapshot.horizon(of: zone))), \(String(describing: try snapshot.firstReplacement(in: zone, after: 999)))"
+    )
     var name: String?
     while let last = try snapshot.records(in: zone, afterName: name, limit: limit).last {
-      lines += try snapshot.records(in: zone, afterName: name, limit: limit).map { "\($0.record.recordName) \($0.sequence)" }
+      lines += try snapshot.records(in: zone, afterName: name, limit: limit).map {
+        "\($0.record.recordName) \($0.sequence)"
+      }
       name = last.record.recordName
     }
     for (index, name) in names.enumerated() {
       lines += try snapshot.pastStates(of: name, in: zone, after: sequence / 3, limit: limit).map { "\($0)" }
       lines.append("\(String(describing: try snapshot.state(of: name, in: zone, at: sequence / 2)))")
       for action in Reference.Action.allCases {
-        lines.append("\(try snapshot.sources(boundTo: name, by: action, in: zone, limit: 99)) \(try snapshot.sourceCount(boundTo: name, by: action, in: zone))")
+        lines.append(
+          "\(try snapshot.sources(boundTo: name, by: action, in: zone, limit: 99)) \(try snapshot.sourceCount(boundTo: name, by: action, in: zone))"
+        )
       }
       lines.append("\(String(describing: try snapshot.record(withShortGUID: shortGUID(index, in: zone))))")
-      lines.append("\(try snapshot.references(to: name, in: zone)) \(String(describing: try snapshot.record(named: name, in: zone)))")
+      lines.append(
+        "\(try snapshot.references(to: name, in: zone)) \(String(describing: try snapshot.record(named: name, in: zone)))"
+      )
     }
     return lines
   }

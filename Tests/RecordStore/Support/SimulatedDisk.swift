@@ -47,7 +47,9 @@ final class SimulatedDisk: Sendable {
 
     mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
       let start = min(offset, seen.count)
-      if seen.count < offset + bytes.count { seen.append(contentsOf: repeatElement(0, count: offset + bytes.count - seen.count)) }
+      if seen.count < offset + bytes.count {
+        seen.append(contentsOf: repeatElement(0, count: offset + bytes.count - seen.count))
+      }
       guard let source = bytes.baseAddress, !bytes.isEmpty else { return }
       seen.withUnsafeMutableBytes { _ = memcpy($0.baseAddress! + offset, source, bytes.count) }
       dirty.formUnion(start / sectorSize...(offset + bytes.count - 1) / sectorSize)
@@ -69,7 +71,9 @@ final class SimulatedDisk: Sendable {
         let range = sector * sectorSize..<min((sector + 1) * sectorSize, min(seen.count, count))
         guard !range.isEmpty else { continue }
         content.withUnsafeMutableBytes { target in
-          seen.withUnsafeBytes { _ = memcpy(target.baseAddress! + range.lowerBound, $0.baseAddress! + range.lowerBound, range.count) }
+          seen.withUnsafeBytes {
+            _ = memcpy(target.baseAddress! + range.lowerBound, $0.baseAddress! + range.lowerBound, range.count)
+          }
         }
       }
       return content
@@ -94,7 +98,9 @@ final class SimulatedDisk: Sendable {
       guard let context, let path else { return 0 }
       let disk = Unmanaged<SimulatedDisk>.fromOpaque(context).takeUnretainedValue()
       var written: Int32 = 0
-      let code = disk.decide(UInt32(step), String(cString: path), UnsafeRawBufferPointer(start: bytes, count: Int(count)), Int(offset), &written)
+      let code = disk.decide(
+        UInt32(step), String(cString: path), UnsafeRawBufferPointer(start: bytes, count: Int(count)), Int(offset),
+        &written)
       done?.pointee = written
       return code
     }
@@ -129,7 +135,9 @@ final class SimulatedDisk: Sendable {
     state.problems.append("\(log) went while \(file.dirty.count) sectors of its file were not synced")
   }
 
-  private func decide(_ step: UInt32, _ path: String, _ bytes: UnsafeRawBufferPointer, _ offset: Int, _ written: inout Int32) -> Int32 {
+  private func decide(
+    _ step: UInt32, _ path: String, _ bytes: UnsafeRawBufferPointer, _ offset: Int, _ written: inout Int32
+  ) -> Int32 {
     state.withLock { state in
       var failure: Fault?
       if let fault = state.fault, fault.step == step {
@@ -146,7 +154,9 @@ final class SimulatedDisk: Sendable {
       case FAULTY_DISK_WRITE.rawValue:
         let count = failure == nil ? bytes.count : failure?.kind == .halfWrite ? bytes.count / 2 : 0
         // Writing the same header again loses nothing.
-        if offset == 0, count > 0, let file = state.files[path], !file.seen.prefix(32).elementsEqual(bytes.prefix(32)) { Self.noteLoss(of: path, in: &state) }
+        if offset == 0, count > 0, let file = state.files[path], !file.seen.prefix(32).elementsEqual(bytes.prefix(32)) {
+          Self.noteLoss(of: path, in: &state)
+        }
         state.files[path]?.write(UnsafeRawBufferPointer(rebasing: bytes[..<count]), at: offset)
         written = Int32(count)
       case FAULTY_DISK_SYNC.rawValue:

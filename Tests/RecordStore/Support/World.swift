@@ -24,19 +24,25 @@ struct World: Sendable {
     switch kind {
     case .inMemory:
       folder = nil
-      store = InMemoryRecordStore(shardCount: shardCount, makeIncarnation: { incarnations.next() }, now: { 1000 }, keepsPastStates: options.keepsPastStates)
+      store = InMemoryRecordStore(
+        shardCount: shardCount, makeIncarnation: { incarnations.next() }, now: { 1000 },
+        keepsPastStates: options.keepsPastStates)
     case .sqlite:
       let folder = try TemporaryFolder()
       self.folder = folder
       store = try SQLiteRecordStore(
-        SQLiteConfiguration(directory: folder.path, keys: try KeyRing(parsing: String(repeating: "a", count: 64)), options: options), shardCount: shardCount,
+        SQLiteConfiguration(
+          directory: folder.path, keys: try KeyRing(parsing: String(repeating: "a", count: 64)), options: options),
+        shardCount: shardCount,
         makeIncarnation: { incarnations.next() }, now: { 1000 })
     }
   }
 }
 
 /// Runs `body` with shard 0 of a new store, and closes it.
-func withShard(_ kind: StoreKind, options: SQLiteRecordStore.Options = .init(), _ body: (any ShardStore) async throws -> Void) async throws {
+func withShard(
+  _ kind: StoreKind, options: SQLiteRecordStore.Options = .init(), _ body: (any ShardStore) async throws -> Void
+) async throws {
   let world = try World(kind, options: options)
   let shard = try await world.store.open(shard: 0)
   do {
@@ -61,7 +67,8 @@ final class Counter: Sendable {
 
 extension ShardStore {
   /// Runs one body and waits until it is durable.
-  func write<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) async throws -> Value {
+  func write<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) async throws -> Value
+  {
     try await enqueue(body).value
   }
 
@@ -103,14 +110,19 @@ enum Sample {
   static let titles = FieldIndex(recordType: "CD_Note", key: .field("CD_title"), kind: .value)
 
   static func database(_ owner: String) -> DatabaseID {
-    guard let container = ContainerID(rawValue: "iCloud.org.example.notes") else { fatalError("the sample container's name is valid") }
+    guard let container = ContainerID(rawValue: "iCloud.org.example.notes") else {
+      fatalError("the sample container's name is valid")
+    }
     return DatabaseID(container: container, environment: .development, owner: owner)
   }
 
-  static func note(_ name: String, type: String = "CD_Note", title: String = "a title", at timestamp: Int64 = 1) -> Record {
+  static func note(_ name: String, type: String = "CD_Note", title: String = "a title", at timestamp: Int64 = 1)
+    -> Record
+  {
     Record(
       recordName: name, recordType: type, fields: ["CD_entityName": .string("Note"), "CD_title": .string(title)],
-      created: Stamp(timestamp: timestamp, userRecordName: "ada", deviceID: "phone"), modified: Stamp(timestamp: timestamp + 1, userRecordName: "bob"))
+      created: Stamp(timestamp: timestamp, userRecordName: "ada", deviceID: "phone"),
+      modified: Stamp(timestamp: timestamp + 1, userRecordName: "bob"))
   }
 
   static func uuid(_ number: Int) -> String {
@@ -125,8 +137,11 @@ extension ShardTransaction {
     _ record: Record, in place: Place, references: [OutgoingReference] = [], origin: Int64 = 0, others: Int64 = 0
   ) throws -> StoredRecord {
     let stored = StoredRecord(
-      record: record, isDeleted: false, sequence: try nextSequence(in: place.database), origin: origin, sequenceOfOthers: others)
-    try put(stored, in: place.zone, references: references, isNew: try self.record(named: record.recordName, in: place.zone) == nil)
+      record: record, isDeleted: false, sequence: try nextSequence(in: place.database), origin: origin,
+      sequenceOfOthers: others)
+    try put(
+      stored, in: place.zone, references: references,
+      isNew: try self.record(named: record.recordName, in: place.zone) == nil)
     return stored
   }
 

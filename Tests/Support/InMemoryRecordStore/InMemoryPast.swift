@@ -5,10 +5,14 @@ import RecordStore
 import Records
 
 extension InMemoryTransaction {
-  func horizon(of zone: Int64) throws -> Int64? { rows.zones[zone].flatMap { $0.isDeleted ? nil : rows.horizons[zone] ?? 0 } }
+  func horizon(of zone: Int64) throws -> Int64? {
+    rows.zones[zone].flatMap { $0.isDeleted ? nil : rows.horizons[zone] ?? 0 }
+  }
 
   func pastStates(of recordName: String, in zone: Int64, after sequence: Int64, limit: Int) throws -> [PastState] {
-    let states = rows.past.filter { $0.zone == zone && $0.state.stored.record.recordName == recordName && $0.state.until > sequence }.map(\.state)
+    let states = rows.past.filter {
+      $0.zone == zone && $0.state.stored.record.recordName == recordName && $0.state.until > sequence
+    }.map(\.state)
     return states.sorted { $0.until < $1.until }.first(limit)
   }
 

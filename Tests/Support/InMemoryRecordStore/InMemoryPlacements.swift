@@ -5,14 +5,18 @@ import Records
 
 extension InMemoryTransaction {
   func placements(of objectID: String, in database: Int64) throws -> [StoredPlacement] {
-    (rows.placements[database]?[objectID] ?? [:]).sorted { $0.key < $1.key }.map { StoredPlacement(zone: $0.key, isAssigned: $0.value) }
+    (rows.placements[database]?[objectID] ?? [:]).sorted { $0.key < $1.key }.map {
+      StoredPlacement(zone: $0.key, isAssigned: $0.value)
+    }
   }
 
   func place(_ objectID: String, in zone: Int64) throws {
     try write {
       guard let row = rows.zones[zone], !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
       trackPlacements(of: row.databaseKey)
-      for other in rows.placements[row.databaseKey]?[objectID]?.keys.sorted() ?? [] { rows.placements[row.databaseKey]?[objectID]?[other] = false }
+      for other in rows.placements[row.databaseKey]?[objectID]?.keys.sorted() ?? [] {
+        rows.placements[row.databaseKey]?[objectID]?[other] = false
+      }
       notePlacement(of: objectID, in: row, isAssigned: true)
     }
   }
@@ -20,7 +24,8 @@ extension InMemoryTransaction {
   func settlePlacement(of objectID: String, in database: Int64) throws {
     try write {
       for placement in try placements(of: objectID, in: database) where placement.isAssigned {
-        let isNeeded = rows.zones[placement.zone]?.isLookedInFirst == false && rows.records[placement.zone]?[objectID] != nil
+        let isNeeded =
+          rows.zones[placement.zone]?.isLookedInFirst == false && rows.records[placement.zone]?[objectID] != nil
         rows.placements[database]?[objectID]?[placement.zone] = isNeeded ? false : nil
       }
     }
@@ -36,7 +41,9 @@ extension InMemoryTransaction {
     guard rows.databases[database]?.placementState == .untracked else { return }
     rows.databases[database]?.placementState = .empty
     for zone in rows.zones.values where zone.databaseKey == database && !zone.isDeleted {
-      for (name, row) in rows.records[zone.key] ?? [:] where zone.places(recordType: row.stored.record.recordType) { notePlacement(of: name, in: zone) }
+      for (name, row) in rows.records[zone.key] ?? [:] where zone.places(recordType: row.stored.record.recordType) {
+        notePlacement(of: name, in: zone)
+      }
     }
   }
 

@@ -29,7 +29,9 @@ extension InMemoryTransaction {
     try write {
       guard rows.mirrors[object.mirror] != nil else { throw ContradictingWrite("no mirror \(object.mirror)") }
       var stored = object
-      if let index = rows.quarantine.firstIndex(where: { $0.object.mirror == object.mirror && $0.object.name == object.name }) {
+      if let index = rows.quarantine.firstIndex(where: {
+        $0.object.mirror == object.mirror && $0.object.name == object.name
+      }) {
         stored.key = rows.quarantine[index].object.key
         rows.quarantine[index] = InMemoryRows.QuarantineRow(object: stored, changes: changes, assets: Set(assets))
       } else {
@@ -52,7 +54,8 @@ extension InMemoryTransaction {
     try write {
       guard rows.mirrors[mirror] != nil else { throw ContradictingWrite("no mirror \(mirror)") }
       var count = 0
-      for index in rows.quarantine.indices where rows.quarantine[index].object.mirror == mirror && selection.contains(rows.quarantine[index].object) {
+      for index in rows.quarantine.indices
+      where rows.quarantine[index].object.mirror == mirror && selection.contains(rows.quarantine[index].object) {
         rows.quarantine[index].object.dueAt = time
         count += 1
       }

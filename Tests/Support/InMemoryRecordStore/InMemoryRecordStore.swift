@@ -28,13 +28,15 @@ public final class InMemoryRecordStore: RecordStore {
   ///   - commitFailure: called at each commit of a shard. An error that it returns fails the commit, and nothing is
   ///     stored.
   public init(
-    shardCount: Int, makeIncarnation: @escaping @Sendable () -> UInt64 = { .random(in: 1...UInt64.max) }, now: @escaping @Sendable () -> Int64 = { 0 },
+    shardCount: Int, makeIncarnation: @escaping @Sendable () -> UInt64 = { .random(in: 1...UInt64.max) },
+    now: @escaping @Sendable () -> Int64 = { 0 },
     hasUpload: @escaping @Sendable (Asset) -> Bool = { _ in true }, keepsPastStates: Bool = false,
     commitFailure: @escaping @Sendable (_ shard: Int) -> StoreError? = { _ in nil }
   ) {
     precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
     self.shardCount = shardCount
-    let world = World(makeIncarnation: makeIncarnation, now: now, hasUpload: hasUpload, keepsPastStates: keepsPastStates)
+    let world = World(
+      makeIncarnation: makeIncarnation, now: now, hasUpload: hasUpload, keepsPastStates: keepsPastStates)
     shards = (0..<shardCount).map { InMemoryShard(number: $0, world, commitFailure: commitFailure) }
   }
 
@@ -67,13 +69,19 @@ private final class InMemoryShardStore: ShardStore {
     self.epoch = epoch
   }
 
-  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<Value> {
-    guard !isClosed.load(ordering: .acquiring) else { return SettledCommit<Value>(result: .failure(StoreError.closed(shard: shard))) }
+  func enqueue<Value: Sendable>(_ body: @escaping @Sendable (any ShardTransaction) throws -> Value) -> PendingCommit<
+    Value
+  > {
+    guard !isClosed.load(ordering: .acquiring) else {
+      return SettledCommit<Value>(result: .failure(StoreError.closed(shard: shard)))
+    }
     return SettledCommit(result: Result { try core.commit(epoch: epoch, body) })
   }
 
   func collectAssets(orphanedBefore cutoff: Int64, limit: Int) -> PendingCommit<Int> {
-    enqueue { transaction in (transaction as? InMemoryTransaction)?.collectAssets(orphanedBefore: cutoff, limit: limit) ?? 0 }
+    enqueue { transaction in
+      (transaction as? InMemoryTransaction)?.collectAssets(orphanedBefore: cutoff, limit: limit) ?? 0
+    }
   }
 
   func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws -> Value {
@@ -143,7 +151,9 @@ private final class InMemoryShard: Sendable {
       }
     } onCancel: {
       let waiting = state.withLock { state in
-        if let index = state.waiters.firstIndex(where: { $0.number == waiter }) { return Optional(state.waiters.remove(at: index)) }
+        if let index = state.waiters.firstIndex(where: { $0.number == waiter }) {
+          return Optional(state.waiters.remove(at: index))
+        }
         state.cancelledWaiters.insert(waiter)
         return nil
       }

@@ -10,7 +10,9 @@ extension InMemoryTransaction {
 
   func syncState(of mirror: Int64) throws -> StoredSyncState { rows.syncStates[mirror] ?? StoredSyncState() }
 
-  func zoneHolds(of mirror: Int64) throws -> [StoredZoneHold] { (rows.zoneHolds[mirror] ?? [:]).values.sorted { $0.zoneName.precedes($1.zoneName) } }
+  func zoneHolds(of mirror: Int64) throws -> [StoredZoneHold] {
+    (rows.zoneHolds[mirror] ?? [:]).values.sorted { $0.zoneName.precedes($1.zoneName) }
+  }
 
   func unimported(of mirror: Int64, afterKey key: Int64, limit: Int) throws -> [StoredUnimported] {
     rows.unimported.filter { $0.mirror == mirror && $0.key > key }.first(limit)
@@ -29,12 +31,16 @@ extension InMemoryTransaction {
     try writeRecovery(of: mirror) { rows.zoneHolds[mirror, default: [:]][hold.zoneName] = hold }
   }
 
-  func deleteZoneHold(of zoneName: String, _ mirror: Int64) throws { try write { rows.zoneHolds[mirror]?[zoneName] = nil } }
+  func deleteZoneHold(of zoneName: String, _ mirror: Int64) throws {
+    try write { rows.zoneHolds[mirror]?[zoneName] = nil }
+  }
 
   func putUnimported(_ record: StoredUnimported) throws {
     try writeRecovery(of: record.mirror) {
       var stored = record
-      if let index = rows.unimported.firstIndex(where: { $0.mirror == record.mirror && $0.zone == record.zone && $0.name == record.name }) {
+      if let index = rows.unimported.firstIndex(where: {
+        $0.mirror == record.mirror && $0.zone == record.zone && $0.name == record.name
+      }) {
         stored.key = rows.unimported[index].key
         rows.unimported[index] = stored
       } else {
@@ -45,13 +51,16 @@ extension InMemoryTransaction {
   }
 
   func removeUnimported(_ name: String, in zone: Int64, of mirror: Int64) throws {
-    try writeRecovery(of: mirror) { rows.unimported.removeAll { $0.mirror == mirror && $0.zone == zone && $0.name == name } }
+    try writeRecovery(of: mirror) {
+      rows.unimported.removeAll { $0.mirror == mirror && $0.zone == zone && $0.name == name }
+    }
   }
 
   func retryUnimported(_ names: [String]?, of mirror: Int64, at time: Int64) throws -> Int {
     var count = 0
     try writeRecovery(of: mirror) {
-      for index in rows.unimported.indices where rows.unimported[index].mirror == mirror && names?.contains(rows.unimported[index].name) ?? true {
+      for index in rows.unimported.indices
+      where rows.unimported[index].mirror == mirror && names?.contains(rows.unimported[index].name) ?? true {
         rows.unimported[index].dueAt = time
         count += 1
       }
@@ -62,7 +71,8 @@ extension InMemoryTransaction {
   func resetMirror(_ mirror: Int64) throws -> StoredMirror {
     try write {
       guard let row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
-      let fresh = settleTransactions(of: row, through: row.lastTransactionNumber).row.renewed(incarnation: makeIncarnation())
+      let fresh = settleTransactions(of: row, through: row.lastTransactionNumber).row.renewed(
+        incarnation: makeIncarnation())
       rows.mirrors[mirror] = fresh
       rows.consumers[mirror] = nil
       try countAssets()

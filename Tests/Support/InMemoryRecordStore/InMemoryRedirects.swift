@@ -32,7 +32,9 @@ extension InMemoryTransaction {
 
   func sharedKeys(of index: Int64, in zone: Int64, after key: [UInt8], limit: Int) throws -> [[UInt8]] {
     var counts: [[UInt8]: Int] = [:]
-    for entry in entries(of: index, in: zone, range: IndexRange(lower: key + [0], upper: Array(repeating: .max, count: 512))) { counts[entry.key, default: 0] += 1 }
+    for entry in entries(
+      of: index, in: zone, range: IndexRange(lower: key + [0], upper: Array(repeating: .max, count: 512)))
+    { counts[entry.key, default: 0] += 1 }
     return counts.filter { $0.value > 1 }.keys.sorted { $0.lexicographicallyPrecedes($1) }.first(limit)
   }
 
@@ -45,13 +47,19 @@ extension InMemoryTransaction {
       guard let row = rows.zones[zone], !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
       var redirect = redirect
       redirect.survivor = rows.redirects[zone]?[redirect.survivor]?.survivor ?? redirect.survivor
-      if redirect.survivor == redirect.loser { throw ContradictingWrite("a record of zone \(zone) would stand for itself") }
+      if redirect.survivor == redirect.loser {
+        throw ContradictingWrite("a record of zone \(zone) would stand for itself")
+      }
       rows.redirects[zone, default: [:]][redirect.loser] = redirect
-      for (name, other) in rows.redirects[zone] ?? [:] where other.survivor == redirect.loser { rows.redirects[zone]?[name]?.survivor = redirect.survivor }
+      for (name, other) in rows.redirects[zone] ?? [:] where other.survivor == redirect.loser {
+        rows.redirects[zone]?[name]?.survivor = redirect.survivor
+      }
     }
   }
 
-  func removeRedirect(of recordName: String, in zone: Int64) throws { try write { rows.redirects[zone]?[recordName] = nil } }
+  func removeRedirect(of recordName: String, in zone: Int64) throws {
+    try write { rows.redirects[zone]?[recordName] = nil }
+  }
 
   func note(_ progress: StoredRedirect.Progress, ofPendingRedirectsBefore time: Int64, in zone: Int64) throws {
     try write {

@@ -35,7 +35,8 @@ extension InMemoryTransaction {
 
   func takeFormerMirror(_ identifier: String, of userRecordName: String, in database: Int64) -> StoredMirror? {
     let former = rows.formerMirrors.values.first {
-      $0.mirror.identifier == identifier && $0.mirror.userRecordName == userRecordName && $0.mirror.databaseKey == database
+      $0.mirror.identifier == identifier && $0.mirror.userRecordName == userRecordName
+        && $0.mirror.databaseKey == database
     }
     guard let former else { return nil }
     rows.formerMirrors[former.mirror.lineage] = nil
@@ -45,7 +46,9 @@ extension InMemoryTransaction {
   func noteFormerMirror(_ row: StoredMirror) {
     guard row.lastTransactionNumber > row.forgottenTransactionNumber else { return }
     rows.formerMirrors[row.lineage] = InMemoryRows.FormerMirrorRow(mirror: row, removedAt: now(), order: row.lineage)
-    let others = rows.formerMirrors.values.filter { $0.mirror.databaseKey == row.databaseKey }.sorted { ($0.removedAt, $0.order) < ($1.removedAt, $1.order) }
+    let others = rows.formerMirrors.values.filter { $0.mirror.databaseKey == row.databaseKey }.sorted {
+      ($0.removedAt, $0.order) < ($1.removedAt, $1.order)
+    }
     if others.count > SettledTransaction.formerStoreCount, let oldest = others.first { forget(oldest) }
   }
 
@@ -56,7 +59,9 @@ extension InMemoryTransaction {
 
   func forgetFormerMirrors(removedBefore cutoff: Int64, limit: Int) throws -> Int {
     try write {
-      let old = rows.formerMirrors.values.filter { $0.removedAt < cutoff }.min { ($0.removedAt, $0.order) < ($1.removedAt, $1.order) }
+      let old = rows.formerMirrors.values.filter { $0.removedAt < cutoff }.min {
+        ($0.removedAt, $0.order) < ($1.removedAt, $1.order)
+      }
       guard limit > 0, let old else { return 0 }
       let (lineage, start) = (old.mirror.lineage, old.mirror.forgottenTransactionNumber)
       let end = min(old.mirror.lastTransactionNumber, start + Int64(limit))

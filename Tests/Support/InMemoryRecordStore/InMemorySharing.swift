@@ -12,7 +12,9 @@ extension InMemoryTransaction {
   }
 
   func shares(in zone: Int64, afterName name: String?, limit: Int) throws -> [StoredShare] {
-    let shares = (rows.shares[zone] ?? [:]).values.filter { share in share.state != nil && name.map { $0.precedes(share.name) } ?? true }
+    let shares = (rows.shares[zone] ?? [:]).values.filter { share in
+      share.state != nil && name.map { $0.precedes(share.name) } ?? true
+    }
     return shares.sorted { $0.name.precedes($1.name) }.first(limit)
   }
 
@@ -32,17 +34,23 @@ extension InMemoryTransaction {
   }
 
   func audience(ofZone zoneName: String, of database: Int64) throws -> [String] {
-    let members = rows.members.filter { $0.databaseKey == database && $0.member.zoneName == zoneName && $0.member.isActive }
+    let members = rows.members.filter {
+      $0.databaseKey == database && $0.member.zoneName == zoneName && $0.member.isActive
+    }
     return Set(members.map(\.member.userRecordName)).sorted { $0.precedes($1) }
   }
 
   func members(after place: StoredMemberPlace?, limit: Int) throws -> [(databaseKey: Int64, member: ShareMember)] {
-    let members = sortedMembers().filter { row in place.map { Self.precedes($0, StoredMemberPlace(row.member, in: row.databaseKey)) } ?? true }
+    let members = sortedMembers().filter { row in
+      place.map { Self.precedes($0, StoredMemberPlace(row.member, in: row.databaseKey)) } ?? true
+    }
     return members.first(limit).map { ($0.databaseKey, $0.member) }
   }
 
   private func sortedMembers() -> [InMemoryRows.MemberRow] {
-    rows.members.sorted { Self.precedes(StoredMemberPlace($0.member, in: $0.databaseKey), StoredMemberPlace($1.member, in: $1.databaseKey)) }
+    rows.members.sorted {
+      Self.precedes(StoredMemberPlace($0.member, in: $0.databaseKey), StoredMemberPlace($1.member, in: $1.databaseKey))
+    }
   }
 
   private static func precedes(_ one: StoredMemberPlace, _ other: StoredMemberPlace) -> Bool {
@@ -52,9 +60,13 @@ extension InMemoryTransaction {
     return one.shareName.precedes(other.shareName)
   }
 
-  func shareNews(after number: Int64, limit: Int) throws -> [StoredShareNews] { rows.shareNews.filter { $0.number > number }.first(limit) }
+  func shareNews(after number: Int64, limit: Int) throws -> [StoredShareNews] {
+    rows.shareNews.filter { $0.number > number }.first(limit)
+  }
 
-  func departure(of recordName: String, from root: String, in zone: Int64) throws -> Int64? { rows.departures[zone]?[recordName]?[root] }
+  func departure(of recordName: String, from root: String, in zone: Int64) throws -> Int64? {
+    rows.departures[zone]?[recordName]?[root]
+  }
 
   func put(_ share: StoredShare, in zone: Int64) throws {
     try write {
@@ -68,7 +80,9 @@ extension InMemoryTransaction {
     try write {
       guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
       let had = try audience(ofZone: member.zoneName, of: database).contains(member.userRecordName)
-      rows.members.removeAll { StoredMemberPlace($0.member, in: $0.databaseKey) == StoredMemberPlace(member, in: database) }
+      rows.members.removeAll {
+        StoredMemberPlace($0.member, in: $0.databaseKey) == StoredMemberPlace(member, in: database)
+      }
       rows.members.append(InMemoryRows.MemberRow(databaseKey: database, member: member))
       let has = try audience(ofZone: member.zoneName, of: database).contains(member.userRecordName)
       if had != has { tell(member, isActive: has, of: database) }
@@ -80,7 +94,8 @@ extension InMemoryTransaction {
     rows.lastKey += 1
     rows.shareNews.append(
       StoredShareNews(
-        number: rows.lastKey, database: id, zoneName: member.zoneName, userRecordName: member.userRecordName, isActive: isActive,
+        number: rows.lastKey, database: id, zoneName: member.zoneName, userRecordName: member.userRecordName,
+        isActive: isActive,
         sequence: member.until ?? member.since))
   }
 

@@ -155,9 +155,13 @@ extension InMemoryTransaction: ShardSnapshot {
       .sorted { $0.sequence < $1.sequence }.first(limit)
   }
 
-  func liveZoneCount(in database: Int64) throws -> Int { rows.zones.values.count { $0.databaseKey == database && !$0.isDeleted } }
+  func liveZoneCount(in database: Int64) throws -> Int {
+    rows.zones.values.count { $0.databaseKey == database && !$0.isDeleted }
+  }
 
-  func record(named recordName: String, in zone: Int64) throws -> StoredRecord? { rows.records[zone]?[recordName]?.stored }
+  func record(named recordName: String, in zone: Int64) throws -> StoredRecord? {
+    rows.records[zone]?[recordName]?.stored
+  }
 
   func changes(in zone: Int64, after sequence: Int64, limit: Int) throws -> [StoredRecord] {
     (rows.records[zone] ?? [:]).values.map(\.stored).filter { $0.sequence > sequence }
@@ -169,17 +173,22 @@ extension InMemoryTransaction: ShardSnapshot {
       .sorted { $0.sequence > $1.sequence }.first(limit)
   }
 
-  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws -> [StoredRecord] {
+  func records(ofType recordType: String, in zone: Int64, afterName recordName: String?, limit: Int) throws
+    -> [StoredRecord]
+  {
     (rows.records[zone] ?? [:]).values.map(\.stored)
       .filter { stored in
-        !stored.isDeleted && stored.record.recordType == recordType && recordName.map { RecordNameOrder.precedes($0, stored.record.recordName) } ?? true
+        !stored.isDeleted && stored.record.recordType == recordType
+          && recordName.map { RecordNameOrder.precedes($0, stored.record.recordName) } ?? true
       }
       .sorted { RecordNameOrder.precedes($0.record.recordName, $1.record.recordName) }.first(limit)
   }
 
   func recordCount(in zone: Int64) throws -> Int { (rows.records[zone] ?? [:]).values.count { !$0.stored.isDeleted } }
 
-  func indexes(in database: Int64) throws -> [StoredIndex] { rows.indexes.values.filter { $0.databaseKey == database }.sorted { $0.key < $1.key } }
+  func indexes(in database: Int64) throws -> [StoredIndex] {
+    rows.indexes.values.filter { $0.databaseKey == database }.sorted { $0.key < $1.key }
+  }
 
   func indexes(afterKey key: Int64, limit: Int) throws -> [StoredIndex] {
     rows.indexes.values.filter { $0.key > key }.sorted { $0.key < $1.key }.first(limit)
@@ -201,8 +210,12 @@ extension InMemoryTransaction: ShardSnapshot {
   /// The entries of an index in a range, computed from the records.
   func entries(of index: Int64, in zone: Int64, range: IndexRange) -> [IndexedRecord] {
     guard let index = rows.indexes[index]?.index else { return [] }
-    return (rows.records[zone] ?? [:]).values.map(\.stored).filter { !$0.isDeleted && $0.record.recordType == index.recordType }
-      .flatMap { stored in index.keys(of: stored.record).filter(range.contains).map { IndexedRecord(key: $0, stored: stored) } }
+    return (rows.records[zone] ?? [:]).values.map(\.stored).filter {
+      !$0.isDeleted && $0.record.recordType == index.recordType
+    }
+    .flatMap { stored in
+      index.keys(of: stored.record).filter(range.contains).map { IndexedRecord(key: $0, stored: stored) }
+    }
   }
 
   func references(to target: String, in zone: Int64, limit: Int) throws -> [IncomingReference] {
@@ -216,7 +229,8 @@ extension InMemoryTransaction: ShardSnapshot {
 
   func children(of recordName: String, in zone: Int64, limit: Int) throws -> [String] {
     let pointer = OutgoingReference(field: ReservedName.parentReference, target: recordName)
-    return (rows.records[zone] ?? [:]).filter { $0.value.references.contains(pointer) }.keys.sorted { $0.precedes($1) }.first(limit)
+    return (rows.records[zone] ?? [:]).filter { $0.value.references.contains(pointer) }.keys.sorted { $0.precedes($1) }
+      .first(limit)
   }
 
   func sources(boundTo target: String, by action: Reference.Action, in zone: Int64, limit: Int) throws -> [String] {
@@ -232,16 +246,22 @@ extension InMemoryTransaction: ShardSnapshot {
 
   func record(withShortGUID shortGUID: String) throws -> (zone: Int64, record: StoredRecord)? {
     for (zone, records) in rows.records {
-      for row in records.values where !row.stored.isDeleted && row.stored.record.shortGUID == shortGUID { return (zone, row.stored) }
+      for row in records.values where !row.stored.isDeleted && row.stored.record.shortGUID == shortGUID {
+        return (zone, row.stored)
+      }
     }
     return nil
   }
 
-  func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws -> StoredSubscription? {
+  func subscription(_ identifier: String, of userRecordName: String, scope: DatabaseScope, in database: Int64) throws
+    -> StoredSubscription?
+  {
     try subscriptions(of: userRecordName, scope: scope, in: database, limit: .max).first { $0.identifier == identifier }
   }
 
-  func subscriptions(of userRecordName: String, scope: DatabaseScope, in database: Int64, limit: Int) throws -> [StoredSubscription] {
+  func subscriptions(of userRecordName: String, scope: DatabaseScope, in database: Int64, limit: Int) throws
+    -> [StoredSubscription]
+  {
     rows.subscriptions.filter { $0.databaseKey == database && $0.userRecordName == userRecordName && $0.scope == scope }
       .sorted { $0.identifier.precedes($1.identifier) }.first(limit)
   }
@@ -267,14 +287,17 @@ extension InMemoryTransaction: ShardSnapshot {
   }
 
   func mirrorsAwaitingExport(afterKey key: Int64, limit: Int) throws -> [Int64] {
-    rows.mirrors.values.filter { $0.key > key && $0.exportedTransactionNumber < $0.lastTransactionNumber }.map(\.key).sorted().first(limit)
+    rows.mirrors.values.filter { $0.key > key && $0.exportedTransactionNumber < $0.lastTransactionNumber }.map(\.key)
+      .sorted().first(limit)
   }
 
   func transaction(withID transactionID: String, of mirror: Int64) throws -> StoredTransaction? {
     rows.history[mirror]?.first { $0.transactionID == transactionID }
   }
 
-  func keptTransactionNumber(of transactionID: String, in mirror: Int64) throws -> Int64? { try transaction(withID: transactionID, of: mirror)?.number }
+  func keptTransactionNumber(of transactionID: String, in mirror: Int64) throws -> Int64? {
+    try transaction(withID: transactionID, of: mirror)?.number
+  }
 
   func settledTransaction(withID transactionID: String, of mirror: Int64) throws -> SettledTransaction? {
     rows.mirrors[mirror].flatMap { rows.settled[$0.lineage]?.first { $0.transactionID == transactionID } }
@@ -291,14 +314,17 @@ extension InMemoryTransaction: ShardSnapshot {
     return found
   }
 
-  func consumers(of mirror: Int64) throws -> [StoredConsumer] { (rows.consumers[mirror] ?? [:]).values.sorted { $0.name.precedes($1.name) } }
+  func consumers(of mirror: Int64) throws -> [StoredConsumer] {
+    (rows.consumers[mirror] ?? [:]).values.sorted { $0.name.precedes($1.name) }
+  }
 
   func firstTransaction(of mirror: Int64, appendedAtOrAfter time: Int64) throws -> Int64? {
     rows.history[mirror]?.first { $0.appendedAt >= time }?.number
   }
 
   func events(of mirror: Int64, after number: Int64, kind: StoredEvent.Kind?, limit: Int) throws -> [StoredEvent] {
-    rows.events.filter { $0.mirror == mirror && $0.event.number > number && (kind == nil || $0.event.kind == kind) }.map(\.event).first(limit)
+    rows.events.filter { $0.mirror == mirror && $0.event.number > number && (kind == nil || $0.event.kind == kind) }
+      .map(\.event).first(limit)
   }
 
   func latestEvent(of mirror: Int64, kind: StoredEvent.Kind) throws -> StoredEvent? {
@@ -310,7 +336,8 @@ extension InMemoryTransaction: ShardSnapshot {
   func counts() throws -> ShardCounts {
     ShardCounts(
       databases: rows.databases.count, zones: rows.zones.values.count { !$0.isDeleted },
-      records: rows.records.values.reduce(0) { $0 + $1.values.count { !$0.stored.isDeleted } }, mirrors: rows.mirrors.count)
+      records: rows.records.values.reduce(0) { $0 + $1.values.count { !$0.stored.isDeleted } },
+      mirrors: rows.mirrors.count)
   }
 }
 
@@ -323,7 +350,8 @@ extension IndexedRecord {
   /// The order of an index's entries.
   fileprivate func precedes(_ other: IndexedRecord) -> Bool {
     key == other.key
-      ? RecordNameOrder.precedes(stored.record.recordName, other.stored.record.recordName) : key.lexicographicallyPrecedes(other.key)
+      ? RecordNameOrder.precedes(stored.record.recordName, other.stored.record.recordName)
+      : key.lexicographicallyPrecedes(other.key)
   }
 }
 

@@ -42,7 +42,8 @@ extension InMemoryTransaction: ShardTransaction {
         rows.zones[earlier.key] = nil
       }
       let zone = StoredZone(
-        key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: makeIncarnation(), sequence: try nextSequence(in: database), isDeleted: false,
+        key: nextKey(), databaseKey: database, zoneName: zoneName, incarnation: makeIncarnation(),
+        sequence: try nextSequence(in: database), isDeleted: false,
         end: earlier?.end ?? .deleted, endSequence: earlier?.endSequence ?? 0)
       rows.zones[zone.key] = zone
       rows.horizons[zone.key] = zone.sequence
@@ -77,17 +78,25 @@ extension InMemoryTransaction: ShardTransaction {
   func put(_ record: StoredRecord, in zone: Int64, references: [OutgoingReference], isNew: Bool) throws {
     try write {
       guard let row = rows.zones[zone], !row.isDeleted else { throw ContradictingWrite("no zone \(zone)") }
-      guard let database = rows.databases[row.databaseKey], (1...max(database.sequence, 1)).contains(record.sequence), database.sequence > 0 else {
+      guard let database = rows.databases[row.databaseKey], (1...max(database.sequence, 1)).contains(record.sequence),
+        database.sequence > 0
+      else {
         throw ContradictingWrite("sequence \(record.sequence) was not given out")
       }
       let name = record.record.recordName
-      guard rows.names[zone]?[record.sequence] ?? name == name else { throw ContradictingWrite("sequence \(record.sequence) is another record's") }
-      if isNew && rows.records[zone]?[name] != nil { throw ContradictingWrite("a record said to be new exists in zone \(zone)") }
+      guard rows.names[zone]?[record.sequence] ?? name == name else {
+        throw ContradictingWrite("sequence \(record.sequence) is another record's")
+      }
+      if isNew && rows.records[zone]?[name] != nil {
+        throw ContradictingWrite("a record said to be new exists in zone \(zone)")
+      }
       let earlier = rows.records[zone]?[name]
       if let earlier { rows.names[zone]?[earlier.stored.sequence] = nil }
       if let replaced = earlier?.stored {
         if keepsPastStates, replaced.sequence < record.sequence {
-          rows.past.append(InMemoryRows.PastRow(zone: zone, state: PastState(stored: replaced, until: record.sequence, replacedAt: now())))
+          rows.past.append(
+            InMemoryRows.PastRow(
+              zone: zone, state: PastState(stored: replaced, until: record.sequence, replacedAt: now())))
         } else {
           rows.horizons[zone] = max(rows.horizons[zone] ?? 0, record.sequence, replaced.sequence)
         }
@@ -97,12 +106,16 @@ extension InMemoryTransaction: ShardTransaction {
       rows.records[zone, default: [:]][name] = InMemoryRows.RecordRow(stored: record, references: Set(kept))
       rows.zones[zone] = row.advanced(to: record.sequence)
       let byteCount = record.isDeleted ? 0 : record.record.countedByteCount
-      if database.placementState != .untracked, earlier?.stored.record.recordType != record.record.recordType, row.places(recordType: record.record.recordType) {
+      if database.placementState != .untracked, earlier?.stored.record.recordType != record.record.recordType,
+        row.places(recordType: record.record.recordType)
+      {
         notePlacement(of: name, in: row)
       }
       grow(row.databaseKey, by: byteCount - (rows.byteCounts[zone]?[name] ?? 0))
       rows.byteCounts[zone, default: [:]][name] = byteCount
-      if earlier.map({ !$0.stored.record.assets.isEmpty }) ?? false || !record.record.assets.isEmpty { try countAssets() }
+      if earlier.map({ !$0.stored.record.assets.isEmpty }) ?? false || !record.record.assets.isEmpty {
+        try countAssets()
+      }
     }
   }
 
@@ -114,7 +127,8 @@ extension InMemoryTransaction: ShardTransaction {
       let earlier = try subscription(identifier, of: userRecordName, scope: scope, in: database)
       rows.subscriptions.removeAll { $0.key == earlier?.key }
       let stored = StoredSubscription(
-        key: nextKey(), databaseKey: database, userRecordName: userRecordName, scope: scope, identifier: identifier, payload: payload)
+        key: nextKey(), databaseKey: database, userRecordName: userRecordName, scope: scope, identifier: identifier,
+        payload: payload)
       rows.subscriptions.append(stored)
       renewEdition(of: database)
       return stored
@@ -135,7 +149,9 @@ extension InMemoryTransaction: ShardTransaction {
   func makeIndex(_ index: FieldIndex, in database: Int64) throws -> StoredIndex {
     try write {
       guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
-      if let known = rows.indexes.values.first(where: { $0.databaseKey == database && $0.index == index }) { return known }
+      if let known = rows.indexes.values.first(where: { $0.databaseKey == database && $0.index == index }) {
+        return known
+      }
       let made = StoredIndex(key: nextKey(), databaseKey: database, index: index, isReady: true)
       rows.indexes[made.key] = made
       return made
@@ -145,17 +161,22 @@ extension InMemoryTransaction: ShardTransaction {
   func dropIndex(_ index: Int64) throws { try write { rows.indexes[index] = nil } }
 
   func makeMirror(
-    _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String, configuration: String?,
+    _ identifier: String, in database: Int64, userRecordName: String, scope: DatabaseScope, modelHash: String,
+    configuration: String?,
     deviceName: String?, createdAt: Int64
   ) throws -> StoredMirror {
     try write {
       guard rows.databases[database] != nil else { throw ContradictingWrite("no database \(database)") }
-      guard try mirror(identifier, in: database) == nil else { throw ContradictingWrite("a mirror of database \(database) has this identifier") }
+      guard try mirror(identifier, in: database) == nil else {
+        throw ContradictingWrite("a mirror of database \(database) has this identifier")
+      }
       let former = takeFormerMirror(identifier, of: userRecordName, in: database)
       let (key, last) = (nextKey(), former?.lastTransactionNumber ?? 0)
       let mirror = StoredMirror(
-        key: key, identifier: identifier, databaseKey: database, incarnation: makeIncarnation(), userRecordName: userRecordName, scope: scope,
-        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt, lastTransactionNumber: last,
+        key: key, identifier: identifier, databaseKey: database, incarnation: makeIncarnation(),
+        userRecordName: userRecordName, scope: scope,
+        modelHash: modelHash, configuration: configuration, deviceName: deviceName, createdAt: createdAt,
+        lastTransactionNumber: last,
         exportedTransactionNumber: last, purgedTransactionNumber: last, lineage: former?.lineage ?? key,
         forgottenTransactionNumber: former?.forgottenTransactionNumber ?? 0, forgottenAt: former?.forgottenAt ?? 0)
       rows.mirrors[mirror.key] = mirror
@@ -188,7 +209,8 @@ extension InMemoryTransaction: ShardTransaction {
     try write {
       guard var row = rows.mirrors[mirror] else { throw ContradictingWrite("no mirror \(mirror)") }
       guard transaction.number == row.lastTransactionNumber + 1 else {
-        throw ContradictingWrite("transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
+        throw ContradictingWrite(
+          "transaction \(transaction.number) after \(row.lastTransactionNumber) of mirror \(mirror)")
       }
       guard try transactionNumber(of: transaction.transactionID, in: mirror) == nil else {
         throw ContradictingWrite("a transaction of mirror \(mirror) has this id")
@@ -226,7 +248,8 @@ extension InMemoryTransaction: ShardTransaction {
       guard let database = rows.mirrors[mirror]?.databaseKey else { throw ContradictingWrite("no mirror \(mirror)") }
       var order: Int64?
       if event.number != 0 {
-        guard let index = rows.events.firstIndex(where: { $0.mirror == mirror && $0.event.number == event.number }) else {
+        guard let index = rows.events.firstIndex(where: { $0.mirror == mirror && $0.event.number == event.number })
+        else {
           throw ContradictingWrite("no event \(event.number) of mirror \(mirror)")
         }
         order = rows.events.remove(at: index).order
@@ -243,20 +266,26 @@ extension InMemoryTransaction: ShardTransaction {
   }
 
   func abandonedEvents(limit: Int) throws -> [(mirror: Int64, event: StoredEvent)] {
-    rows.events.filter { $0.event.endedAt == nil && $0.order <= rows.inheritedEventOrder }.sorted { $0.order < $1.order }.first(limit)
+    rows.events.filter { $0.event.endedAt == nil && $0.order <= rows.inheritedEventOrder }.sorted {
+      $0.order < $1.order
+    }.first(limit)
       .map { ($0.mirror, $0.event) }
   }
 
   private func pruneEvents(of mirror: Int64) {
     let events = rows.events.filter { $0.mirror == mirror }.map(\.event)
     var kept = Set(events.suffix(StoredEvent.keptCount).map(\.number))
-    for kind in [StoredEvent.Kind.setup, .import, .export] { kept.formUnion(events.last { $0.kind == kind }.map { [$0.number] } ?? []) }
+    for kind in [StoredEvent.Kind.setup, .import, .export] {
+      kept.formUnion(events.last { $0.kind == kind }.map { [$0.number] } ?? [])
+    }
     rows.events.removeAll { $0.mirror == mirror && !kept.contains($0.event.number) }
   }
 
   func putOutcome(_ payload: [UInt8], of idempotencyKey: String, at: Int64) throws {
     try write {
-      guard rows.outcomes[idempotencyKey] == nil else { throw ContradictingWrite("this idempotency key has an outcome") }
+      guard rows.outcomes[idempotencyKey] == nil else {
+        throw ContradictingWrite("this idempotency key has an outcome")
+      }
       rows.lastOutcomeNumber += 1
       rows.outcomes[idempotencyKey] = InMemoryRows.OutcomeRow(payload: payload, at: at, number: rows.lastOutcomeNumber)
     }

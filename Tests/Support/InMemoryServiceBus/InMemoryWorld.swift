@@ -72,10 +72,13 @@ struct InMemoryWorld {
     lastNode += 1
     lastIncarnation = max(lastIncarnation, peer.incarnation)
     let id = NodeID(number: lastNode)
-    let exchange = MessageExchange(peer: peer, served: front.handlers.served, configuration: front.configuration, now: now)
+    let exchange = MessageExchange(
+      peer: peer, served: front.handlers.served, configuration: front.configuration, now: now)
     nodes[id] = Node(name: peer.name, endpoint: peer.endpoint, front: front, exchange: exchange)
     bound[peer.endpoint] = id
-    for caller in nodes.keys.sorted() where nodes[caller]?.wanted.contains(peer.endpoint) == true { plug(caller, peer.endpoint) }
+    for caller in nodes.keys.sorted() where nodes[caller]?.wanted.contains(peer.endpoint) == true {
+      plug(caller, peer.endpoint)
+    }
     return id
   }
 
@@ -83,7 +86,9 @@ struct InMemoryWorld {
     guard var node = nodes.removeValue(forKey: id) else { return }
     if bound[node.endpoint] == id { bound[node.endpoint] = nil }
     // The node says no goodbye: it has no wires any more.
-    for (link, wire) in wires.sorted(by: { $0.key < $1.key }) where wire.caller == id || wire.bound == id { unplug(link, wire) }
+    for (link, wire) in wires.sorted(by: { $0.key < $1.key }) where wire.caller == id || wire.bound == id {
+      unplug(link, wire)
+    }
     for input in node.held { refuse(input) }
     node.exchange.end()
     perform(node.exchange.takeActions(), of: id, node.front)
@@ -91,7 +96,8 @@ struct InMemoryWorld {
   }
 
   private mutating func plug(_ caller: NodeID, _ endpoint: String) {
-    guard let target = bound[endpoint], target != caller, let from = nodes[caller]?.name, let to = nodes[target]?.name, cuts[Pair(from, to)] == nil,
+    guard let target = bound[endpoint], target != caller, let from = nodes[caller]?.name, let to = nodes[target]?.name,
+      cuts[Pair(from, to)] == nil,
       !wires.values.contains(where: { $0.caller == caller && $0.bound == target })
     else { return }
     lastLink += 1
@@ -128,7 +134,8 @@ struct InMemoryWorld {
   private mutating func refuse(_ input: Input) {
     guard case .command(let command) = input else { return }
     switch command {
-    case .call(let request): effects.append(.settle(request.reply, .failure(BusError(.unreachable, "the bus is closed"))))
+    case .call(let request):
+      effects.append(.settle(request.reply, .failure(BusError(.unreachable, "the bus is closed"))))
     case .drain(_, let done): effects.append(.finish(done))
     case .statistics(let answer): effects.append(.finish { answer(BusStatistics()) })
     default: break
@@ -143,7 +150,8 @@ struct InMemoryWorld {
       plug(id, connection.endpoint)
     case .command(.disconnect(let endpoint)):
       nodes[id]?.wanted.remove(endpoint)
-      for (link, wire) in wires.sorted(by: { $0.key < $1.key }) where wire.caller == id && nodes[wire.bound]?.endpoint == endpoint { unplug(link, wire) }
+      for (link, wire) in wires.sorted(by: { $0.key < $1.key })
+      where wire.caller == id && nodes[wire.bound]?.endpoint == endpoint { unplug(link, wire) }
     case .command(.statistics(let answer)):
       let current = nodes[id]?.exchange.currentStatistics ?? BusStatistics()
       effects.append(.finish { answer(current) })
@@ -213,7 +221,9 @@ struct InMemoryWorld {
 
   private mutating func unplugAll(_ pair: Pair) {
     for (link, wire) in wires.sorted(by: { $0.key < $1.key }) {
-      if let from = nodes[wire.caller]?.name, let to = nodes[wire.bound]?.name, Pair(from, to) == pair { unplug(link, wire) }
+      if let from = nodes[wire.caller]?.name, let to = nodes[wire.bound]?.name, Pair(from, to) == pair {
+        unplug(link, wire)
+      }
     }
   }
 

@@ -23,7 +23,9 @@ enum Wire {
 
   static func json(_ text: String) throws -> JSONValue { try JSONValue.request(Array(text.utf8)) }
 
-  static func modify(_ text: String, schema: SchemaIndex = schema, recordTypes: [String: String] = [:]) throws -> ModifyRecordsRequest {
+  static func modify(_ text: String, schema: SchemaIndex = schema, recordTypes: [String: String] = [:]) throws
+    -> ModifyRecordsRequest
+  {
     var count = 0
     return try ModifyRecordsRequest(try json(text), zone: zone, schema: schema, recordTypes: recordTypes) {
       count += 1
@@ -33,7 +35,9 @@ enum Wire {
 
   /// The fields of one `create` of a `Note`, sent as the given JSON.
   static func fields(_ text: String, schema: SchemaIndex = schema) throws -> Fields {
-    let request = try modify(#"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a","fields":\#(text)}}]}"#, schema: schema)
+    let request = try modify(
+      #"{"operations":[{"operationType":"create","record":{"recordType":"Note","recordName":"a","fields":\#(text)}}]}"#,
+      schema: schema)
     let patch = try request.operations[0].patch.get()
     var fields = Fields()
     for change in patch.changes { fields[change.name] = change.field }
@@ -41,7 +45,9 @@ enum Wire {
   }
 
   static let writer = RecordDictionaryWriter(
-    zone: zone, assets: RecordDictionaryWriter.AssetLinks(baseURL: "https://host", signingKey: Array("key".utf8), expiry: 1_700_000_900, shard: 3))
+    zone: zone,
+    assets: RecordDictionaryWriter.AssetLinks(
+      baseURL: "https://host", signingKey: Array("key".utf8), expiry: 1_700_000_900, shard: 3))
 
   /// A record's `fields` as an answer shows them.
   static func text(of fields: Fields, as presentation: RecordPresentation = .complete) throws -> String {

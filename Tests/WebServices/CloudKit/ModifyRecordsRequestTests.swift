@@ -34,9 +34,18 @@ import Testing
     (#"{"operations":[{"operationType":"upsert","record":{}}]}"#, "operations[0]: unknown operationType 'upsert'"),
     (#"{"operations":[{"operationType":"create"}]}"#, "operations[0]: record is missing"),
     (#"{"operations":[{"operationType":"create","record":[]}]}"#, "operations[0]: record must be an object"),
-    (#"{"operations":[{"operationType":"update","record":{"recordType":"Note"}}]}"#, "operations[0]: record.recordName is missing"),
-    (#"{"operations":[{"operationType":"create","record":{"recordName":7}}]}"#, "operations[0]: recordName must be a string"),
-    (#"{"operations":[{"operationType":"update","record":{"recordName":"a","recordChangeTag":7}}]}"#, "operations[0]: recordChangeTag must be a string"),
+    (
+      #"{"operations":[{"operationType":"update","record":{"recordType":"Note"}}]}"#,
+      "operations[0]: record.recordName is missing"
+    ),
+    (
+      #"{"operations":[{"operationType":"create","record":{"recordName":7}}]}"#,
+      "operations[0]: recordName must be a string"
+    ),
+    (
+      #"{"operations":[{"operationType":"update","record":{"recordName":"a","recordChangeTag":7}}]}"#,
+      "operations[0]: recordChangeTag must be a string"
+    ),
     (#"{"operations":[],"atomic":"yes"}"#, "atomic must be true or false"),
     (#"{"operations":[],"desiredKeys":"title"}"#, "desiredKeys must be an array"),
     (#"{"operations":[],"desiredKeys":[1]}"#, "desiredKeys[0] must be a string"),
@@ -58,7 +67,8 @@ import Testing
   }
 
   @Test(arguments: [
-    #"{"a":1"#, #"{"a":1,"a":2}"#, #"{"a":NaN}"#, #"{"a":"\ud800"}"#, "{\"a\":\"\u{1}\"}", #"{"a":9223372036854775808}"#, #"{} {}"#,
+    #"{"a":1"#, #"{"a":1,"a":2}"#, #"{"a":NaN}"#, #"{"a":"\ud800"}"#, "{\"a\":\"\u{1}\"}",
+    #"{"a":9223372036854775808}"#, #"{} {}"#,
     String(repeating: #"{"a":"#, count: 65) + "1" + String(repeating: "}", count: 65),
   ])
   func `a body that is not strict JSON is refused`(text: String) throws {
@@ -66,7 +76,9 @@ import Testing
   }
 
   @Test func `bytes that are not UTF-8 are refused`() throws {
-    #expect(try Wire.reason { _ = try JSONValue.request([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]) }.hasPrefix("The body is not JSON: "))
+    #expect(
+      try Wire.reason { _ = try JSONValue.request([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]) }.hasPrefix(
+        "The body is not JSON: "))
   }
 
   @Test func `T-L01 200 operations pass and 201 are refused`() throws {
@@ -95,9 +107,15 @@ import Testing
 
   @Test(arguments: [
     (#"{"recordName":"a"}"#, "recordType is missing for the new record 'a'"),
-    (#"{"recordName":"a","recordType":"No te"}"#, "'No te' is not a record type: it takes up to 255 letters, digits and underscores after a letter"),
+    (
+      #"{"recordName":"a","recordType":"No te"}"#,
+      "'No te' is not a record type: it takes up to 255 letters, digits and underscores after a letter"
+    ),
     (#"{"recordName":"a","recordType":"Note","parent":"b"}"#, "parent must be an object with a recordName"),
-    (#"{"recordName":"a","recordType":"Note","parent":{"recordName":"_b"}}"#, "parent.recordName '_b' starts with '_', which is reserved"),
+    (
+      #"{"recordName":"a","recordType":"Note","parent":{"recordName":"_b"}}"#,
+      "parent.recordName '_b' starts with '_', which is reserved"
+    ),
     (#"{"recordName":"a","recordType":"Note","fields":[]}"#, "fields must be an object"),
   ])
   func `a record that can't be saved is its operation's error`(record: String, reason: String) throws {
@@ -108,10 +126,13 @@ import Testing
   @Test func `T-L01 256 fields pass and the 257th is refused`() throws {
     func body(_ count: Int) -> String {
       let fields = (0..<count).map { #""f\#($0)":{"value":1}"# }.joined(separator: ",")
-      return #"{"operations":[{"operationType":"create","record":{"recordType":"Wide","recordName":"a","fields":{\#(fields)}}}]}"#
+      return
+        #"{"operations":[{"operationType":"create","record":{"recordType":"Wide","recordName":"a","fields":{\#(fields)}}}]}"#
     }
     #expect(try Wire.modify(body(256)).operations[0].patch.get().changes.count == 256)
-    #expect(try Wire.modify(body(257)).operations[0].patch == .failure(RecordError(.badRequest, "Wide has 257 fields, the limit is 256")))
+    #expect(
+      try Wire.modify(body(257)).operations[0].patch
+        == .failure(RecordError(.badRequest, "Wide has 257 fields, the limit is 256")))
   }
 
   @Test func `operations that leave the type to the record are listed, and read with its type`() throws {

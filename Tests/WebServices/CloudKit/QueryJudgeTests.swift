@@ -24,7 +24,8 @@ extension RecordQuery {
   }
 
   private static func query(_ filters: [(RecordQuery.Comparator, FieldValue)]) -> RecordQuery {
-    RecordQuery(recordType: "Note", filters: filters.map { RecordQuery.Filter(key: .field("f"), comparator: $0.0, value: $0.1) })
+    RecordQuery(
+      recordType: "Note", filters: filters.map { RecordQuery.Filter(key: .field("f"), comparator: $0.0, value: $0.1) })
   }
 
   // MARK: The same result as pair by pair
@@ -38,10 +39,16 @@ extension RecordQuery {
     (.int64, [.int64(0), .int64(1), .int64(-1), .int64(.max)]),
     (.double, [.double(0), .double(-0.0), .double(.nan), .double(1), .double(.infinity)]),
     (.string, [.string(""), .string("\u{e9}"), .string("e\u{301}"), .string("a"), .string("ab"), .string("a\0")]),
-    (.reference, [reference("a", nil), reference("a", "Z"), reference("a", "Y"), reference("b", nil), reference("b", "Z")]),
+    (
+      .reference,
+      [reference("a", nil), reference("a", "Z"), reference("a", "Y"), reference("b", nil), reference("b", "Z")]
+    ),
     (
       .location,
-      [.location(Location(latitude: 0, longitude: 1)), .location(Location(latitude: -0.0, longitude: 1, speed: 3)), .location(Location(latitude: 1, longitude: 0))]
+      [
+        .location(Location(latitude: 0, longitude: 1)), .location(Location(latitude: -0.0, longitude: 1, speed: 3)),
+        .location(Location(latitude: 1, longitude: 0)),
+      ]
     ),
     (.bytes, [.bytes([]), .bytes([0]), .bytes([0, 0])]),
     (.timestamp, [.timestamp(0), .timestamp(1)]),
@@ -49,7 +56,8 @@ extension RecordQuery {
 
   private static func means(_ operand: FieldValue, _ value: FieldValue) -> Bool {
     switch (value, operand) {
-    case (.reference(let own), .reference(let other)): own.recordName == other.recordName && (other.zoneID == nil || own.zoneID == other.zoneID)
+    case (.reference(let own), .reference(let other)):
+      own.recordName == other.recordName && (other.zoneID == nil || own.zoneID == other.zoneID)
     case (.location(let own), .location(let other)): own.latitude == other.latitude && own.longitude == other.longitude
     case (.string(let own), .string(let other)): Array(own.utf8) == Array(other.utf8)
     default: value == operand
@@ -70,13 +78,18 @@ extension RecordQuery {
         let found = operands.map { operand in own.contains { Self.means(operand, $0) } }
         let cases: [(RecordQuery.Comparator, FieldValue, FieldValue, Bool)] = [
           (.listContains, list, operands[0], found[0]), (.notListContains, list, operands[0], !found[0]),
-          (.listContainsAny, list, operandList, found.contains(true)), (.notListContainsAny, list, operandList, !found.contains(true)),
-          (.listContainsAll, list, operandList, !found.contains(false)), (.notListContainsAll, list, operandList, found.contains(false)),
-          (.in, own[0], operandList, operands.contains { Self.means($0, own[0]) }), (.notIn, own[0], operandList, !operands.contains { Self.means($0, own[0]) }),
+          (.listContainsAny, list, operandList, found.contains(true)),
+          (.notListContainsAny, list, operandList, !found.contains(true)),
+          (.listContainsAll, list, operandList, !found.contains(false)),
+          (.notListContainsAll, list, operandList, found.contains(false)),
+          (.in, own[0], operandList, operands.contains { Self.means($0, own[0]) }),
+          (.notIn, own[0], operandList, !operands.contains { Self.means($0, own[0]) }),
           (.equals, own[0], operands[0], Self.means(operands[0], own[0])),
         ]
         for (comparator, value, operand, passes) in cases {
-          #expect(try Self.query([(comparator, operand)]).matches(Self.record(value)) == passes, "\(comparator) \(value) \(operand)")
+          #expect(
+            try Self.query([(comparator, operand)]).matches(Self.record(value)) == passes,
+            "\(comparator) \(value) \(operand)")
         }
       }
     }
@@ -85,7 +98,9 @@ extension RecordQuery {
   @Test func `members that begin with a text are found in long lists, too`() throws {
     let texts = (0..<100).map { "word\($0)" } + ["", "\u{e9}t\u{e9}", "z\0z", "zz"]
     let record = Self.record(.list(element: .string, texts.map(FieldValue.string)))
-    for prefix in ["", "word", "word9", "word99", "word990", "worc", "wore", "e\u{301}", "\u{e9}", "z", "z\0", "z\u{1}", "zzz"] {
+    for prefix in [
+      "", "word", "word9", "word99", "word990", "worc", "wore", "e\u{301}", "\u{e9}", "z", "z\0", "z\u{1}", "zzz",
+    ] {
       let passes = texts.contains { Array($0.utf8).starts(with: Array(prefix.utf8)) }
       #expect(try Self.query([(.listMemberBeginsWith, .string(prefix))]).matches(record) == passes, "\(prefix)")
       #expect(try Self.query([(.notListMemberBeginsWith, .string(prefix))]).matches(record) == !passes, "\(prefix)")
@@ -96,10 +111,14 @@ extension RecordQuery {
 
   /// A hundred filters with the most operands, none of which decides before the last filter.
   private static func worst(_ comparator: RecordQuery.Comparator, _ operand: (Int, Int) -> FieldValue) -> RecordQuery {
-    query((0..<100).map { filter in (comparator, .list(element: operand(0, 0).type, (0..<500).map { operand(filter, $0) })) })
+    query(
+      (0..<100).map { filter in (comparator, .list(element: operand(0, 0).type, (0..<500).map { operand(filter, $0) }))
+      })
   }
 
-  @Test func `a hundred filters of 500 operands cost what the list and the operands are long, not their product`() throws {
+  @Test func `a hundred filters of 500 operands cost what the list and the operands are long, not their product`()
+    throws
+  {
     let query = Self.worst(.notListContainsAny) { .int64(-Int64($0 * 1000 + $1) - 1) }
     func cost(_ count: Int) throws -> Int {
       let (passes, cost) = try query.judged(Self.record(.list(element: .int64, (0..<count).map { .int64(Int64($0)) })))
@@ -119,7 +138,9 @@ extension RecordQuery {
     #expect(try query.judged(record).cost <= 4 * 50_000 + 4 * 500_000 / min(length, CostBudget.bytesPerStep))
     // A text of 800 kB among operands is hashed for each filter, and not compared with each operand.
     let among = Self.worst(.notIn) { .string("\($0)/\($1)") }
-    #expect(try among.judged(Self.record(.string(String(repeating: "y", count: 800_000)))).cost <= 100 * (800_000 / CostBudget.bytesPerStep + 10))
+    #expect(
+      try among.judged(Self.record(.string(String(repeating: "y", count: 800_000)))).cost <= 100
+        * (800_000 / CostBudget.bytesPerStep + 10))
   }
 
   @Test func `a hundred filters for beginnings sort the list once`() throws {
@@ -140,7 +161,9 @@ extension RecordQuery {
     let record = Self.record(.list(element: .int64, (0..<100_000).map { .int64(Int64($0)) }))
     var (look, budget) = (RecordLook(record), CostBudget(limit: .max))
     for number in 0..<500 {
-      let judge = QueryJudge(Self.query([(.notListContainsAny, .list(element: .int64, (1...100).map { .int64(-Int64(number * 100 + $0)) }))]))
+      let judge = QueryJudge(
+        Self.query([(.notListContainsAny, .list(element: .int64, (1...100).map { .int64(-Int64(number * 100 + $0)) }))])
+      )
       #expect(try judge.passes(&look, spending: &budget))
     }
     #expect(budget.spent <= 4 * 100_000 + 4 * 500 * 100, "\(budget.spent)")

@@ -8,7 +8,9 @@ import Testing
 @testable import WebServices
 
 @Suite struct `Queries` {
-  static func request(_ text: String, schema: SchemaIndex = Wire.schema, environment: Environment = .development) throws -> QueryRecordsRequest {
+  static func request(_ text: String, schema: SchemaIndex = Wire.schema, environment: Environment = .development) throws
+    -> QueryRecordsRequest
+  {
     try QueryRecordsRequest(try Wire.json(text), owner: "_alice", schema: schema, environment: environment)
   }
 
@@ -20,39 +22,57 @@ import Testing
     recordName: "m", recordType: "Note",
     fields: [
       "double": .double(1.5), "int64": .int64(5), "int64List": .list(element: .int64, [.int64(1), .int64(2)]),
-      "location": .location(Location(latitude: 1, longitude: 2)), "reference": .reference(Reference(recordName: "b", action: .none)),
-      "string": .string("Milk"), "stringList": .list(element: .string, [.string("red"), .string("green")]), "timestamp": .timestamp(1000),
+      "location": .location(Location(latitude: 1, longitude: 2)),
+      "reference": .reference(Reference(recordName: "b", action: .none)),
+      "string": .string("Milk"), "stringList": .list(element: .string, [.string("red"), .string("green")]),
+      "timestamp": .timestamp(1000),
     ], created: Wire.stamp, modified: Wire.later, parent: "root")
 
   static func matches(_ key: String, _ comparator: String, _ value: String) throws -> Bool {
-    let filter = #"[{"\#(key.hasPrefix("system.") ? "systemFieldName" : "fieldName")":"\#(key.replacing("system.", with: ""))","#
-    return try query(filters: filter + #""comparator":"\#(comparator)","fieldValue":{"value":\#(value)}}]"#).matches(record)
+    let filter =
+      #"[{"\#(key.hasPrefix("system.") ? "systemFieldName" : "fieldName")":"\#(key.replacing("system.", with: ""))","#
+    return try query(filters: filter + #""comparator":"\#(comparator)","fieldValue":{"value":\#(value)}}]"#).matches(
+      record)
   }
 
   @Test(arguments: [
-    ("string", "EQUALS", #""Milk""#, true), ("string", "EQUALS", #""milk""#, false), ("string", "NOT_EQUALS", #""milk""#, true),
+    ("string", "EQUALS", #""Milk""#, true), ("string", "EQUALS", #""milk""#, false),
+    ("string", "NOT_EQUALS", #""milk""#, true),
     ("missing", "EQUALS", "1", false), ("missing", "NOT_EQUALS", "1", true),
     ("int64", "LESS_THAN", "6", true), ("int64", "LESS_THAN", "5", false), ("int64", "LESS_THAN_OR_EQUALS", "5", true),
-    ("int64", "GREATER_THAN", "4", true), ("int64", "GREATER_THAN", "5", false), ("int64", "GREATER_THAN_OR_EQUALS", "5", true),
-    ("double", "GREATER_THAN", "1", true), ("timestamp", "LESS_THAN", "1001", true), ("string", "GREATER_THAN", #""Mil""#, true),
+    ("int64", "GREATER_THAN", "4", true), ("int64", "GREATER_THAN", "5", false),
+    ("int64", "GREATER_THAN_OR_EQUALS", "5", true),
+    ("double", "GREATER_THAN", "1", true), ("timestamp", "LESS_THAN", "1001", true),
+    ("string", "GREATER_THAN", #""Mil""#, true),
     ("missing", "LESS_THAN", "1", false),
-    ("int64", "IN", "[1,5]", true), ("int64", "IN", "[]", false), ("int64", "NOT_IN", "[1,2]", true), ("missing", "NOT_IN", "[1]", true),
+    ("int64", "IN", "[1,5]", true), ("int64", "IN", "[]", false), ("int64", "NOT_IN", "[1,2]", true),
+    ("missing", "NOT_IN", "[1]", true),
     ("string", "IN", #"["a","Milk"]"#, true), ("reference", "IN", #"[{"recordName":"b"}]"#, true),
-    ("string", "BEGINS_WITH", #""Mi""#, true), ("string", "BEGINS_WITH", #""mi""#, false), ("string", "NOT_BEGINS_WITH", #""X""#, true),
-    ("stringList", "LIST_CONTAINS", #""red""#, true), ("stringList", "LIST_CONTAINS", #""blue""#, false), ("stringList", "NOT_LIST_CONTAINS", #""blue""#, true),
-    ("int64List", "LIST_CONTAINS_ANY", "[7,2]", true), ("int64List", "LIST_CONTAINS_ANY", "[7]", false), ("int64List", "NOT_LIST_CONTAINS_ANY", "[7]", true),
-    ("int64List", "LIST_CONTAINS_ALL", "[1,2]", true), ("int64List", "LIST_CONTAINS_ALL", "[1,7]", false), ("int64List", "NOT_LIST_CONTAINS_ALL", "[1,7]", true),
-    ("stringList", "LIST_MEMBER_BEGINS_WITH", #""gr""#, true), ("stringList", "NOT_LIST_MEMBER_BEGINS_WITH", #""gr""#, false),
+    ("string", "BEGINS_WITH", #""Mi""#, true), ("string", "BEGINS_WITH", #""mi""#, false),
+    ("string", "NOT_BEGINS_WITH", #""X""#, true),
+    ("stringList", "LIST_CONTAINS", #""red""#, true), ("stringList", "LIST_CONTAINS", #""blue""#, false),
+    ("stringList", "NOT_LIST_CONTAINS", #""blue""#, true),
+    ("int64List", "LIST_CONTAINS_ANY", "[7,2]", true), ("int64List", "LIST_CONTAINS_ANY", "[7]", false),
+    ("int64List", "NOT_LIST_CONTAINS_ANY", "[7]", true),
+    ("int64List", "LIST_CONTAINS_ALL", "[1,2]", true), ("int64List", "LIST_CONTAINS_ALL", "[1,7]", false),
+    ("int64List", "NOT_LIST_CONTAINS_ALL", "[1,7]", true),
+    ("stringList", "LIST_MEMBER_BEGINS_WITH", #""gr""#, true),
+    ("stringList", "NOT_LIST_MEMBER_BEGINS_WITH", #""gr""#, false),
     ("stringList", "EQUALS", #"["red","green"]"#, true), ("stringList", "EQUALS", #"["green","red"]"#, false),
-    ("reference", "EQUALS", #"{"recordName":"b"}"#, true), ("reference", "EQUALS", #"{"recordName":"b","zoneID":{"zoneName":"Other"}}"#, false),
+    ("reference", "EQUALS", #"{"recordName":"b"}"#, true),
+    ("reference", "EQUALS", #"{"recordName":"b","zoneID":{"zoneName":"Other"}}"#, false),
     ("location", "EQUALS", #"{"latitude":1,"longitude":2}"#, true),
-    ("___recordId", "EQUALS", #"{"recordName":"m"}"#, true), ("___recordID", "IN", #"["m","n"]"#, true), ("system.recordName", "BEGINS_WITH", #""m""#, true),
+    ("___recordId", "EQUALS", #"{"recordName":"m"}"#, true), ("___recordID", "IN", #"["m","n"]"#, true),
+    ("system.recordName", "BEGINS_WITH", #""m""#, true),
     ("___parent", "EQUALS", #"{"recordName":"root"}"#, true), ("___share", "EQUALS", #"{"recordName":"s"}"#, false),
     ("___createdBy", "EQUALS", #"{"recordName":"_alice"}"#, true), ("___modifiedBy", "EQUALS", #""_bob""#, true),
-    ("string", "CONTAINS_ALL_TOKENS", #""MILK""#, true), ("string", "CONTAINS_ALL_TOKENS", #""milk bread""#, false), ("string", "CONTAINS_ALL_TOKENS", #""""#, true),
-    ("string", "CONTAINS_ANY_TOKENS", #"["bread","milk"]"#, true), ("string", "CONTAINS_ANY", #""bread milk""#, true), ("string", "CONTAINS_ANY", #""""#, false),
+    ("string", "CONTAINS_ALL_TOKENS", #""MILK""#, true), ("string", "CONTAINS_ALL_TOKENS", #""milk bread""#, false),
+    ("string", "CONTAINS_ALL_TOKENS", #""""#, true),
+    ("string", "CONTAINS_ANY_TOKENS", #"["bread","milk"]"#, true), ("string", "CONTAINS_ANY", #""bread milk""#, true),
+    ("string", "CONTAINS_ANY", #""""#, false),
     ("stringList", "CONTAINS_ALL_TOKENS", #""Green red""#, true), ("missing", "CONTAINS_ALL_TOKENS", #""x""#, false),
-    ("___createTime", "LESS_THAN", "1700000000001", true), ("system.modifiedTimestamp", "GREATER_THAN", "1700000000000", true),
+    ("___createTime", "LESS_THAN", "1700000000001", true),
+    ("system.modifiedTimestamp", "GREATER_THAN", "1700000000000", true),
   ])
   func `a filter passes what it should`(key: String, comparator: String, value: String, passes: Bool) throws {
     #expect(try Self.matches(key, comparator, value) == passes)
@@ -61,7 +81,9 @@ import Testing
   @Test func `NEAR passes what is within the distance, and sorting by distance begins with the nearest`() throws {
     func near(_ distance: String) throws -> RecordQuery {
       try Self.query(
-        filters: #"[{"fieldName":"location","comparator":"NEAR","distance":\#(distance),"fieldValue":{"value":{"latitude":1,"longitude":2.001}}}]"#)
+        filters:
+          #"[{"fieldName":"location","comparator":"NEAR","distance":\#(distance),"fieldValue":{"value":{"latitude":1,"longitude":2.001}}}]"#
+      )
     }
     #expect(try near("112").matches(Self.record))
     #expect(try !near("111").matches(Self.record))
@@ -85,7 +107,8 @@ import Testing
       Schema.RecordType(
         name: "Note",
         fields: [
-          Schema.Field(name: "n", type: .int64, indexes: .queryable), Schema.Field(name: "s", type: .string, indexes: .sortable),
+          Schema.Field(name: "n", type: .int64, indexes: .queryable),
+          Schema.Field(name: "s", type: .string, indexes: .sortable),
           Schema.Field(name: "t", type: .string, indexes: .searchable),
         ], grants: [], systemIndexes: ["___createTime": [.queryable, .sortable]])
     ]))
@@ -96,10 +119,22 @@ import Testing
       (#"{"recordType":"Note"}"#, "Field 'recordName' is not marked queryable"),
       (#"{"recordType":"Note","sortBy":[{"fieldName":"s"}]}"#, "Field 'recordName' is not marked queryable"),
       (#"{"recordType":"Note","filterBy":[{"fieldName":"n","comparator":"EQUALS","fieldValue":{"value":1}}]}"#, nil),
-      (#"{"recordType":"Note","filterBy":[{"fieldName":"s","comparator":"EQUALS","fieldValue":{"value":"1"}}]}"#, "Field 's' is not marked queryable"),
-      (#"{"recordType":"Note","filterBy":[{"fieldName":"x","comparator":"EQUALS","fieldValue":{"value":"1"}}]}"#, "Field 'x' is not marked queryable"),
-      (#"{"recordType":"Note","filterBy":[{"fieldName":"t","comparator":"CONTAINS_ALL_TOKENS","fieldValue":{"value":"1"}}]}"#, nil),
-      (#"{"recordType":"Note","filterBy":[{"fieldName":"s","comparator":"CONTAINS_ANY_TOKENS","fieldValue":{"value":"1"}}]}"#, "Field 's' is not marked searchable"),
+      (
+        #"{"recordType":"Note","filterBy":[{"fieldName":"s","comparator":"EQUALS","fieldValue":{"value":"1"}}]}"#,
+        "Field 's' is not marked queryable"
+      ),
+      (
+        #"{"recordType":"Note","filterBy":[{"fieldName":"x","comparator":"EQUALS","fieldValue":{"value":"1"}}]}"#,
+        "Field 'x' is not marked queryable"
+      ),
+      (
+        #"{"recordType":"Note","filterBy":[{"fieldName":"t","comparator":"CONTAINS_ALL_TOKENS","fieldValue":{"value":"1"}}]}"#,
+        nil
+      ),
+      (
+        #"{"recordType":"Note","filterBy":[{"fieldName":"s","comparator":"CONTAINS_ANY_TOKENS","fieldValue":{"value":"1"}}]}"#,
+        "Field 's' is not marked searchable"
+      ),
       (
         #"{"recordType":"Note","filterBy":[{"fieldName":"n","comparator":"EQUALS","fieldValue":{"value":1}}],"sortBy":[{"fieldName":"n"}]}"#,
         "Field 'n' is not marked sortable"
@@ -112,14 +147,22 @@ import Testing
         #"{"recordType":"Note","filterBy":[{"systemFieldName":"recordName","comparator":"EQUALS","fieldValue":{"value":{"recordName":"a"}}}]}"#,
         "Field 'recordName' is not marked queryable"
       ),
-      (#"{"recordType":"Note","filterBy":[{"fieldName":"___createTime","comparator":"LESS_THAN","fieldValue":{"value":1}}]}"#, nil),
+      (
+        #"{"recordType":"Note","filterBy":[{"fieldName":"___createTime","comparator":"LESS_THAN","fieldValue":{"value":1}}]}"#,
+        nil
+      ),
       (
         #"{"recordType":"Note","filterBy":[{"fieldName":"___modTime","comparator":"LESS_THAN","fieldValue":{"value":1}}]}"#,
         "Field 'modifiedTimestamp' is not marked queryable"
       ),
-      (#"{"recordType":"Note","filterBy":[{"fieldName":"___parent","comparator":"EQUALS","fieldValue":{"value":{"recordName":"a"}}}]}"#, nil),
+      (
+        #"{"recordType":"Note","filterBy":[{"fieldName":"___parent","comparator":"EQUALS","fieldValue":{"value":{"recordName":"a"}}}]}"#,
+        nil
+      ),
     ] as [(String, String?)])
-  func `production answers what its schema has indexes for, development everything`(query: String, reason: String?) throws {
+  func `production answers what its schema has indexes for, development everything`(query: String, reason: String?)
+    throws
+  {
     let text = #"{"query":\#(query)}"#
     _ = try Self.request(text, schema: Self.declared)
     if let reason {
@@ -133,15 +176,20 @@ import Testing
     func declares(_ key: RecordKey, _ kind: FieldIndex.Kind, _ environment: Environment = .production) -> Bool {
       Self.declared.declares(FieldIndex(recordType: "Note", key: key, kind: kind), in: environment)
     }
-    #expect(declares(.field("n"), .value) && declares(.field("s"), .value) && !declares(.field("t"), .value) && declares(.field("t"), .words))
-    #expect(!declares(.field("n"), .words) && declares(.field("n"), .place) && !declares(.field("x"), .value, .development))
+    #expect(
+      declares(.field("n"), .value) && declares(.field("s"), .value) && !declares(.field("t"), .value)
+        && declares(.field("t"), .words))
+    #expect(
+      !declares(.field("n"), .words) && declares(.field("n"), .place) && !declares(.field("x"), .value, .development))
     #expect(declares(.system(.createdTimestamp), .value) && !declares(.system(.modifiedTimestamp), .value))
     #expect(declares(.system(.modifiedTimestamp), .value, .development) && declares(.system(.recordName), .type))
   }
 
   @Test func `filters are joined by and, and the type must fit`() throws {
     let both = try Self.query(
-      filters: #"[{"fieldName":"int64","comparator":"EQUALS","fieldValue":{"value":5}},{"fieldName":"string","comparator":"EQUALS","fieldValue":{"value":"x"}}]"#)
+      filters:
+        #"[{"fieldName":"int64","comparator":"EQUALS","fieldValue":{"value":5}},{"fieldName":"string","comparator":"EQUALS","fieldValue":{"value":"x"}}]"#
+    )
     #expect(try !both.matches(Self.record))
     #expect(try !RecordQuery(recordType: "Task").matches(Self.record))
     #expect(try RecordQuery(recordType: "Note").matches(Self.record))
@@ -151,7 +199,10 @@ import Testing
     (#"{}"#, "query is missing"),
     (#"{"query":{}}"#, "query: recordType is missing"),
     (#"{"query":{"recordType":"Note","filterBy":[{}]}}"#, "query: filterBy[0]: comparator is missing"),
-    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"LIKE"}]}}"#, "query: filterBy[0]: unknown comparator 'LIKE'"),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"LIKE"}]}}"#,
+      "query: filterBy[0]: unknown comparator 'LIKE'"
+    ),
     (
       #"{"query":{"recordType":"Note","filterBy":[{"comparator":"NEAR","fieldName":"location","fieldValue":{"value":{"latitude":1,"longitude":2}}}]}}"#,
       "query: filterBy[0]: location: distance is missing"
@@ -180,11 +231,26 @@ import Testing
       #"{"query":{"recordType":"Note","filterBy":[{"comparator":"LIST_CONTAINS","fieldName":"bytesList","fieldValue":{"value":"AA=="}}]}}"#,
       "query: filterBy[0]: Field 'bytesList' is not marked queryable"
     ),
-    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldValue":{"value":1}}]}}"#, "query: filterBy[0]: fieldName is missing"),
-    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"___nope"}]}}"#, "query: filterBy[0]: unknown system field '___nope'"),
-    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","systemFieldName":"nope"}]}}"#, "query: filterBy[0]: unknown systemFieldName 'nope'"),
-    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"int64"}]}}"#, "query: filterBy[0]: fieldValue is missing"),
-    (#"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"int64","fieldValue":{}}]}}"#, "query: filterBy[0]: fieldValue.value is missing"),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldValue":{"value":1}}]}}"#,
+      "query: filterBy[0]: fieldName is missing"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"___nope"}]}}"#,
+      "query: filterBy[0]: unknown system field '___nope'"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","systemFieldName":"nope"}]}}"#,
+      "query: filterBy[0]: unknown systemFieldName 'nope'"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"int64"}]}}"#,
+      "query: filterBy[0]: fieldValue is missing"
+    ),
+    (
+      #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"int64","fieldValue":{}}]}}"#,
+      "query: filterBy[0]: fieldValue.value is missing"
+    ),
     (
       #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"int64","fieldValue":{"value":"x"}}]}}"#,
       "query: filterBy[0]: int64: INT64 must be an integer of 64 bits"
@@ -209,8 +275,14 @@ import Testing
       #"{"query":{"recordType":"Note","filterBy":[{"comparator":"EQUALS","fieldName":"___recordId","fieldValue":{"value":7}}]}}"#,
       "query: filterBy[0]: recordName: the filter's value must name a record"
     ),
-    (#"{"query":{"recordType":"Note","sortBy":[{"fieldName":"stringList"}]}}"#, "query: sortBy[0]: Field 'stringList' is not marked sortable"),
-    (#"{"query":{"recordType":"Note","sortBy":[{"fieldName":"location"}]}}"#, "query: sortBy[0]: Field 'location' is not marked sortable"),
+    (
+      #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"stringList"}]}}"#,
+      "query: sortBy[0]: Field 'stringList' is not marked sortable"
+    ),
+    (
+      #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"location"}]}}"#,
+      "query: sortBy[0]: Field 'location' is not marked sortable"
+    ),
     (
       #"{"query":{"recordType":"Note","sortBy":[{"fieldName":"string","relativeLocation":{"latitude":1,"longitude":2}}]}}"#,
       "query: sortBy[0]: Field 'string' is not marked sortable"
@@ -234,28 +306,42 @@ import Testing
     func filter(_ comparator: String, _ value: String) -> String {
       #"[{"fieldName":"string","comparator":"\#(comparator)","fieldValue":{"value":\#(value)}}]"#
     }
-    let (few, many) = ((0..<500).map { "\"w\($0)\"" }.joined(separator: ","), (0..<501).map { "\"w\($0)\"" }.joined(separator: ","))
+    let (few, many) = (
+      (0..<500).map { "\"w\($0)\"" }.joined(separator: ","), (0..<501).map { "\"w\($0)\"" }.joined(separator: ",")
+    )
     _ = try Self.query(filters: filter("IN", "[\(few)]"))
     for (comparator, value) in [("IN", "[\(many)]"), ("CONTAINS_ANY_TOKENS", "\"\(many.replacing("\"", with: ""))\"")] {
-      #expect(try Wire.reason { _ = try Self.query(filters: filter(comparator, value)) } == "query: filterBy[0]: string: the filter has more than 500 values")
+      #expect(
+        try Wire.reason { _ = try Self.query(filters: filter(comparator, value)) }
+          == "query: filterBy[0]: string: the filter has more than 500 values")
     }
   }
 
   @Test func `an IN list may come with the element's type`() throws {
-    let query = try Self.query(filters: #"[{"fieldName":"int64","comparator":"IN","fieldValue":{"value":[5],"type":"INT64"}}]"#)
+    let query = try Self.query(
+      filters: #"[{"fieldName":"int64","comparator":"IN","fieldValue":{"value":[5],"type":"INT64"}}]"#)
     #expect(try query.matches(Self.record))
   }
 
-  @Test func `records are ordered by each order in turn, missing values first, names last and in the direction of the first`() throws {
+  @Test
+  func `records are ordered by each order in turn, missing values first, names last and in the direction of the first`()
+    throws
+  {
     let query = try Self.query(orders: #"[{"fieldName":"int64","ascending":false},{"fieldName":"string"}]"#)
     func record(_ name: String, _ number: Int64?, _ text: String?) -> Record {
-      var record = Record(recordName: name, recordType: "Note", fields: Fields(), created: Wire.stamp, modified: Wire.stamp)
+      var record = Record(
+        recordName: name, recordType: "Note", fields: Fields(), created: Wire.stamp, modified: Wire.stamp)
       record.fields["int64"] = number.map { Field(.int64($0)) }
       record.fields["string"] = text.map { Field(.string($0)) }
       return record
     }
-    let records = [record("a", 1, "x"), record("b", 2, "y"), record("c", 2, nil), record("d", nil, "a"), record("e", 2, "y"), record("f", 2, "Y")]
-    func marker(_ record: Record) -> QueryMarker { QueryMarker(zoneName: "Trips", recordName: record.recordName, sortKeys: query.sortKeys(of: record)) }
+    let records = [
+      record("a", 1, "x"), record("b", 2, "y"), record("c", 2, nil), record("d", nil, "a"), record("e", 2, "y"),
+      record("f", 2, "Y"),
+    ]
+    func marker(_ record: Record) -> QueryMarker {
+      QueryMarker(zoneName: "Trips", recordName: record.recordName, sortKeys: query.sortKeys(of: record))
+    }
     let sorted = records.sorted { query.precedes(marker($0), marker($1)) }
     #expect(sorted.map(\.recordName) == ["c", "f", "e", "b", "a", "d"])
   }
@@ -263,45 +349,5 @@ import Testing
   @Test func `zoneWide holds only without a zone`() throws {
     #expect(try Self.request(#"{"query":{"recordType":"Note"},"zoneWide":true}"#).isZoneWide)
     #expect(try !Self.request(#"{"query":{"recordType":"Note"},"zoneWide":true,"zoneID":{"zoneName":"A"}}"#).isZoneWide)
-  }
-
-  private func maker(_ user: String? = "_alice", key: [UInt8] = [7], owner: String = "_alice") throws -> QueryMarker.Maker {
-    let database = DatabaseID(container: try #require(ContainerID(rawValue: "iCloud.a")), environment: .development, owner: owner)
-    return QueryMarker.Maker(key: key, database: database, userRecordName: user)
-  }
-
-  @Test func `a marker can't be read, nor made, nor used by another, whatever is changed of it`() throws {
-    let query = try Self.query(orders: #"[{"fieldName":"string"}]"#)
-    let marker = QueryMarker(zoneName: "Trips", recordName: "somebody's secret name", sortKeys: [Array("secret value".utf8)])
-    let maker = try maker()
-    let text = marker.text(for: query, by: maker)
-    let bytes = try #require(Base64.decode(text))
-    for secret in ["secret", "Trips", Base64.encode(Array("secret value".utf8))] { #expect(bytes.firstRange(of: Array(secret.utf8)) == nil) }
-    for index in bytes.indices {
-      var altered = bytes
-      altered[index] ^= 1
-      #expect(throws: RecordError.self) { try QueryMarker(Base64.encode(altered), for: query, by: maker) }
-    }
-    for other in [try self.maker("_bob"), try self.maker(nil), try self.maker(key: [8]), try self.maker(owner: "_public")] {
-      #expect(throws: RecordError.self) { try QueryMarker(text, for: query, by: other) }
-    }
-    let longer = QueryMarker(zoneName: "Trips", recordName: "somebody's secret name!", sortKeys: marker.sortKeys)
-    #expect(longer.text(for: query, by: maker).utf8.count == text.utf8.count, "its length says little of the name's")
-  }
-
-  @Test func `a marker comes back as it was, for its own query alone`() throws {
-    let maker = try maker()
-    let query = try Self.query(orders: #"[{"fieldName":"int64"},{"fieldName":"string"},{"fieldName":"reference"},{"fieldName":"double"},{"fieldName":"none"}]"#)
-    let marker = QueryMarker(zoneName: "Trips", recordName: "m", sortKeys: query.sortKeys(of: Self.record))
-    let text = marker.text(for: query, by: maker)
-    #expect(try QueryMarker(text, for: query, by: maker) == marker)
-    var long = Self.record
-    long.fields["string"] = Field(.string(String(repeating: "é", count: 100_000)))
-    #expect(QueryMarker(zoneName: "Trips", recordName: "m", sortKeys: query.sortKeys(of: long)).text(for: query, by: maker).utf8.count < 1000)
-    let refusal = RecordError(.badRequest, "Invalid continuation format")
-    #expect(throws: refusal) { try QueryMarker(text, for: RecordQuery(recordType: "Note"), by: maker) }
-    #expect(throws: refusal) { try QueryMarker(String(text.dropLast(4)), for: query, by: maker) }
-    #expect(throws: refusal) { try QueryMarker("", for: query, by: maker) }
-    #expect(throws: refusal) { try QueryMarker("not base64!", for: query, by: maker) }
   }
 }

@@ -9,7 +9,9 @@ import WebServices
     token["_bob"] = SyncToken.Position(incarnation: .max, sequence: 0)
     let read = try SharedFeedToken(token.text)
     #expect(read == token)
-    #expect(read["_ann"] == SyncToken.Position(incarnation: 7, sequence: 12) && read["_bob"]?.incarnation == .max && read["_cem"] == nil)
+    #expect(
+      read["_ann"] == SyncToken.Position(incarnation: 7, sequence: 12) && read["_bob"]?.incarnation == .max
+        && read["_cem"] == nil)
     token["_ann"] = nil
     #expect(try SharedFeedToken(token.text)["_ann"] == nil)
   }
@@ -29,10 +31,16 @@ import WebServices
   }
 
   @Test func `another feed's token, and one that was altered, are refused as a private database refuses them`() {
-    #expect(throws: SyncToken.Refusal.unknownType) { try SharedFeedToken(SyncToken(.database, incarnation: 1, sequence: 1).text) }
-    #expect(throws: SyncToken.Refusal.unknownType) { try SharedFeedToken(SyncToken(.zone, incarnation: 1, sequence: 1).text) }
+    #expect(throws: SyncToken.Refusal.unknownType) {
+      try SharedFeedToken(SyncToken(.database, incarnation: 1, sequence: 1).text)
+    }
+    #expect(throws: SyncToken.Refusal.unknownType) {
+      try SharedFeedToken(SyncToken(.zone, incarnation: 1, sequence: 1).text)
+    }
     #expect(throws: SyncToken.Refusal.unknownType) { try SharedFeedToken("nonsense") }
-    #expect(throws: SyncToken.Refusal.invalidFormat) { try SharedFeedToken(SyncToken(.sharedDatabase, incarnation: 1, sequence: 1).text) }
+    #expect(throws: SyncToken.Refusal.invalidFormat) {
+      try SharedFeedToken(SyncToken(.sharedDatabase, incarnation: 1, sequence: 1).text)
+    }
     var token = SharedFeedToken()
     token["_ann"] = SyncToken.Position(incarnation: 1, sequence: 1)
     #expect(throws: SyncToken.Refusal.invalidFormat) { try SharedFeedToken(String(token.text.dropLast(4))) }

@@ -18,7 +18,8 @@ public final class PersistentContainer: Sendable {
   public convenience init(_ model: ManagedObjectModel, stores: [StoreDescription], account: Account? = nil)
     async throws(StoreError)
   {
-    try await self.init(model, stores: stores, account: account, surroundings: .system, transport: SystemTransport.make())
+    try await self.init(
+      model, stores: stores, account: account, surroundings: .system, transport: SystemTransport.make())
   }
 
   package init(

@@ -27,7 +27,9 @@ extension SaveTransaction {
     var values = values
     for (place, column) in entity.columns.enumerated() {
       if let attribute = column.attribute, let value = change.attributes?[column.name] {
-        let literal = try WireValue.literal(value, attribute) { _ in throw StoreError.damaged("a content in a transaction is no asset") }
+        let literal = try WireValue.literal(value, attribute) { _ in
+          throw StoreError.damaged("a content in a transaction is no asset")
+        }
         values[place] = literal ?? values[place]
       } else if column.toOne != nil, case .toOne(let target)? = change.relationships?[column.name] {
         values[place] = target.map { .object($0) } ?? .null

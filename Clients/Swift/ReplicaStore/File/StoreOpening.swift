@@ -120,7 +120,8 @@ struct StoreOpening {
     try SchemaBuilder(model: model, configuration: configuration.configuration, keys: keys).build()
   }
 
-  private func finish(_ connection: Connection, _ schema: StoreSchema, _ position: MirrorPosition) throws -> OpenedFile {
+  private func finish(_ connection: Connection, _ schema: StoreSchema, _ position: MirrorPosition) throws -> OpenedFile
+  {
     OpenedFile(connection: connection, schema: schema, position: position, lastNumber: try Self.lastNumber(connection))
   }
 

@@ -18,7 +18,8 @@ extension Replica {
     } catch { throw storeError(error) }
   }
 
-  package func keepReceipt(_ receipt: AssetReference, for checksum: String, until expiry: Date) async throws(StoreError) {
+  package func keepReceipt(_ receipt: AssetReference, for checksum: String, until expiry: Date) async throws(StoreError)
+  {
     try await write { writer, _ in
       try writer.connection.statement(Self.keepReceipt).binding(try receipt.json(), expiry.milliseconds, checksum).run()
     }

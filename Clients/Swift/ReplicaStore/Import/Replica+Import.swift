@@ -104,7 +104,8 @@ extension Writer {
       endedZones: told.endedZones, didSwap: true)
   }
 
-  func finish(_ history: HistoryWriter, author: String, _ application: PageApplication, _ outcome: inout Outcome) throws {
+  func finish(_ history: HistoryWriter, author: String, _ application: PageApplication, _ outcome: inout Outcome) throws
+  {
     outcome.entityNames = application.entityNames
     guard !history.isEmpty else { return }
     try history.finish(

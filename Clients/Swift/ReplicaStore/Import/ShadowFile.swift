@@ -120,7 +120,8 @@ final class ShadowFile {
       kept.insert(pair)
       try store.setPair(pair, isLinked: true)
     }
-    let current = try store.tables.connection.prepare(SQL("pairs", "SELECT a, b FROM \(link.table) ORDER BY a, b")).all { row in
+    let current = try store.tables.connection.prepare(SQL("pairs", "SELECT a, b FROM \(link.table) ORDER BY a, b")).all
+    { row in
       Pair(link: link, a: row.int64(0), b: row.int64(1))
     }
     for pair in current where !kept.contains(pair) && (!link.isSymmetric || pair.a <= pair.b) {

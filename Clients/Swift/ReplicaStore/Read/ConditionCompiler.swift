@@ -83,7 +83,8 @@ struct ConditionCompiler {
   }
 
   /// `FROM` and `WHERE` of the objects of a to-many relationship that meet a condition.
-  private mutating func members(_ path: Path, _ condition: Condition, _ scope: inout Scope) throws(StoreError) -> String {
+  private mutating func members(_ path: Path, _ condition: Condition, _ scope: inout Scope) throws(StoreError) -> String
+  {
     let (owner, entity) = try scope.reach(path.relationships)
     let relationship = try schema.toMany(path.property, of: entity)
     let destination = try schema.entity(relationship.destination)

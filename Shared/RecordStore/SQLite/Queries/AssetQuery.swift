@@ -13,7 +13,8 @@ enum AssetQuery: Int, Query {
     case .orphaned: "SELECT hash FROM asset WHERE orphaned < ?1 ORDER BY orphaned LIMIT ?2"
     case .insert: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, 1, NULL)"
     case .use: "UPDATE asset SET uses = uses + 1, orphaned = NULL WHERE hash = ?1"
-    case .release: "UPDATE asset SET uses = uses - 1, orphaned = CASE uses WHEN 1 THEN ?2 END WHERE hash = ?1 AND uses > 0"
+    case .release:
+      "UPDATE asset SET uses = uses - 1, orphaned = CASE uses WHEN 1 THEN ?2 END WHERE hash = ?1 AND uses > 0"
     case .delete: "DELETE FROM asset WHERE hash = ?1"
 
     case .historyAssets: "SELECT hash FROM history_asset WHERE history > ?1 AND history <= ?2"

@@ -11,14 +11,17 @@ enum ConflictQuery: Int, Query {
   var text: String {
     switch self {
     case .after:
-      Self.columns + " WHERE database = ?1 AND number > ?2 AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL OR user = ?5) ORDER BY number LIMIT ?3"
+      Self.columns
+        + " WHERE database = ?1 AND number > ?2 AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL OR user = ?5) ORDER BY number LIMIT ?3"
     case .ofName:
       Self.columns
         + " WHERE database = ?1 AND name = ?6 AND number > ?2 AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL OR user = ?5) ORDER BY number LIMIT ?3"
     case .openAfter:
-      Self.columns + " INDEXED BY journal_open WHERE database = ?1 AND state = 0 AND number > ?2 AND (?5 IS NULL OR user = ?5) ORDER BY number LIMIT ?3"
+      Self.columns
+        + " INDEXED BY journal_open WHERE database = ?1 AND state = 0 AND number > ?2 AND (?5 IS NULL OR user = ?5) ORDER BY number LIMIT ?3"
     case .byNumber: Self.columns + " WHERE number = ?1 AND database = ?2"
-    case .payload: "SELECT database, zone, incarnation, name, entity, kind, user, device, at, sum, payload FROM journal WHERE number = ?1 AND database = ?2"
+    case .payload:
+      "SELECT database, zone, incarnation, name, entity, kind, user, device, at, sum, payload FROM journal WHERE number = ?1 AND database = ?2"
     case .openCount: "SELECT count(*) FROM journal WHERE database = ?1 AND state = 0 AND (?2 IS NULL OR user = ?2)"
     case .oldest: "SELECT min(at) FROM journal WHERE state <> 0"
     case .old: "SELECT id, bytes FROM journal WHERE state <> 0 AND at < ?1 ORDER BY at, id LIMIT ?2"
@@ -37,10 +40,12 @@ enum ConflictQuery: Int, Query {
 
     case .use: "SELECT count, bytes, evicted FROM journal_use WHERE database = ?1 AND user = ?2"
     case .evictedCount: "SELECT coalesce(sum(evicted), 0) FROM journal_use"
-    case .putUse: "INSERT OR REPLACE INTO journal_use(database, user, count, bytes, evicted) VALUES (?1, ?2, ?3, ?4, ?5)"
+    case .putUse:
+      "INSERT OR REPLACE INTO journal_use(database, user, count, bytes, evicted) VALUES (?1, ?2, ?3, ?4, ?5)"
     case .deleteUses: "DELETE FROM journal_use WHERE database = ?1"
     }
   }
 
-  private static let columns = "SELECT number, database, zone, incarnation, name, entity, kind, state, user, device, at, settled FROM journal"
+  private static let columns =
+    "SELECT number, database, zone, incarnation, name, entity, kind, state, user, device, at, settled FROM journal"
 }

@@ -11,7 +11,8 @@ enum DatabaseQuery: Int, Query {
     case .byID: Self.columns + " WHERE container = ?1 AND environment = ?2 AND owner = ?3"
     case .byKey: Self.columns + " WHERE id = ?1"
     case .after: Self.columns + " WHERE id > ?1 ORDER BY id LIMIT ?2"
-    case .make: "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    case .make:
+      "INSERT INTO database(id, container, environment, owner, incarnation, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
     case .update: "UPDATE database SET seq = ?2, bytes = ?3, events = ?4, conflicts = ?5 WHERE id = ?1"
     case .renew: "UPDATE database SET incarnation = ?2, generation = ?3, placed = 0 WHERE id = ?1"
     }

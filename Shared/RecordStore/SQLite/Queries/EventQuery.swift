@@ -34,5 +34,6 @@ enum EventQuery: Int, Query {
     }
   }
 
-  private static let columns = "SELECT number, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"
+  private static let columns =
+    "SELECT number, kind, started, ended, succeeded, saved, deleted, identifier, error FROM event"
 }

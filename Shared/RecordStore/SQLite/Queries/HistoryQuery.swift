@@ -10,11 +10,13 @@ enum HistoryQuery: Int, Query {
   var text: String {
     switch self {
     case .byID: "SELECT id, appended, sum, txid, author, payload FROM history WHERE mirror = ?1 AND txid = ?2"
-    case .after: "SELECT id, appended, sum, txid, author, payload FROM history WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3"
+    case .after:
+      "SELECT id, appended, sum, txid, author, payload FROM history WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3"
     // The index covers the whole statement.
     case .numberByID: "SELECT id FROM history WHERE mirror = ?1 AND txid = ?2"
     case .firstAt: "SELECT id FROM history WHERE id > ?1 AND id <= ?2 AND appended >= ?3 ORDER BY id LIMIT 1"
-    case .append: "INSERT INTO history(id, mirror, appended, sum, txid, author, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+    case .append:
+      "INSERT INTO history(id, mirror, appended, sum, txid, author, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
     case .purge: "DELETE FROM history WHERE id > ?1 AND id <= ?2"
 
     case .consumers: "SELECT name, number, seen FROM consumer WHERE mirror = ?1 ORDER BY name"

@@ -12,7 +12,8 @@ enum IndexQuery: Int, Query {
     case .inDatabase: Self.columns + " WHERE database = ?1 ORDER BY id"
     case .after: Self.columns + " WHERE id > ?1 AND state <> \(IndexState.dropping.rawValue) ORDER BY id LIMIT ?2"
     case .all: Self.columns + " ORDER BY id"
-    case .make: "INSERT INTO fieldindex(id, database, type, field, kind, state, afterZone, afterName) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+    case .make:
+      "INSERT INTO fieldindex(id, database, type, field, kind, state, afterZone, afterName) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
     case .update: "UPDATE fieldindex SET state = ?2, afterZone = ?3, afterName = ?4 WHERE id = ?1"
     case .remove: "DELETE FROM fieldindex WHERE id = ?1"
 

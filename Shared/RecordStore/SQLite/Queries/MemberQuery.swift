@@ -11,9 +11,13 @@ enum MemberQuery: Int, Query {
     switch self {
     case .inZone: Self.columns + " WHERE database = ?1 AND user = ?2 AND zone = ?3 ORDER BY share"
     case .inDatabase: Self.columns + " WHERE database = ?1 AND user = ?2 ORDER BY zone, share"
-    case .after: Self.columns + " WHERE (database, user, zone, share) > (?1, ?2, ?3, ?4) ORDER BY database, user, zone, share LIMIT ?5"
-    case .active: Self.columns + " INDEXED BY member_zone WHERE database = ?1 AND zone = ?2 AND until IS NULL ORDER BY user, share"
-    case .audience: "SELECT DISTINCT user FROM member INDEXED BY member_zone WHERE database = ?1 AND zone = ?2 AND until IS NULL ORDER BY user"
+    case .after:
+      Self.columns
+        + " WHERE (database, user, zone, share) > (?1, ?2, ?3, ?4) ORDER BY database, user, zone, share LIMIT ?5"
+    case .active:
+      Self.columns + " INDEXED BY member_zone WHERE database = ?1 AND zone = ?2 AND until IS NULL ORDER BY user, share"
+    case .audience:
+      "SELECT DISTINCT user FROM member INDEXED BY member_zone WHERE database = ?1 AND zone = ?2 AND until IS NULL ORDER BY user"
     case .put:
       """
       INSERT OR REPLACE INTO member(database, user, zone, share, root, role, permission, since, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)

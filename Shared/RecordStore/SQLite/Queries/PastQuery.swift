@@ -9,7 +9,9 @@ enum PastQuery: Int, Query {
 
   var text: String {
     switch self {
-    case .ofRecord: StoredRecordQuery.columns + ", until, at FROM past WHERE zone = ?1 AND name = ?2 AND until > ?3 ORDER BY until LIMIT ?4"
+    case .ofRecord:
+      StoredRecordQuery.columns
+        + ", until, at FROM past WHERE zone = ?1 AND name = ?2 AND until > ?3 ORDER BY until LIMIT ?4"
     case .firstReplacement: "SELECT min(until) FROM past WHERE zone = ?1 AND at > ?2"
     case .oldest: "SELECT id, at FROM past ORDER BY id LIMIT ?1"
 

@@ -25,10 +25,12 @@ enum PlacementQuery: Int, Query {
       """
     case .anyInDatabase: "SELECT 1 FROM placement WHERE database = ?1 LIMIT 1"
 
-    case .insert: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET assigned = 0"
+    case .insert:
+      "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET assigned = 0"
     // A placement that was noted after the filling began is newer.
     case .fill: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
-    case .assign: "INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET assigned = 1"
+    case .assign:
+      "INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET assigned = 1"
     case .unassign: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND assigned = 1"
     case .settle: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND zone = ?3"
     case .remove: "DELETE FROM placement WHERE database = ?1 AND name = ?2 AND zone = ?3"

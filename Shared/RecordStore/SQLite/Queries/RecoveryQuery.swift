@@ -6,7 +6,8 @@ enum RecoveryQuery: Int, Query {
 
   case syncState, putSyncState, deleteSyncState
   case zoneHolds, putZoneHold, deleteZoneHold, deleteZoneHolds
-  case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, retryUnimported, retryUnimportedName
+  case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, retryUnimported,
+    retryUnimportedName
 
   var text: String {
     switch self {
@@ -23,7 +24,8 @@ enum RecoveryQuery: Int, Query {
     case .deleteSyncState: "DELETE FROM syncstate WHERE mirror = ?1"
 
     case .zoneHolds: "SELECT zone, reason, ended, at, decision FROM zonehold WHERE mirror = ?1 ORDER BY zone"
-    case .putZoneHold: "INSERT OR REPLACE INTO zonehold(mirror, zone, reason, ended, at, decision) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    case .putZoneHold:
+      "INSERT OR REPLACE INTO zonehold(mirror, zone, reason, ended, at, decision) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
     case .deleteZoneHold: "DELETE FROM zonehold WHERE mirror = ?1 AND zone = ?2"
     case .deleteZoneHolds: "DELETE FROM zonehold WHERE mirror = ?1"
 
@@ -42,5 +44,6 @@ enum RecoveryQuery: Int, Query {
     }
   }
 
-  private static let columns = "SELECT id, zone, name, entity, code, reason, seq, first, last, attempts, due FROM unimported"
+  private static let columns =
+    "SELECT id, zone, name, entity, code, reason, seq, first, last, attempts, due FROM unimported"
 }

@@ -26,13 +26,15 @@ enum RedirectQuery: Int, Query {
         UNION ALL SELECT (SELECT min(zone) FROM redirect WHERE zone > redirected.zone) FROM redirected WHERE zone IS NOT NULL)
       SELECT DISTINCT database FROM redirected CROSS JOIN zone ON zone.id = redirected.zone
       """
-    case .anyInDatabase: "SELECT 1 FROM zone WHERE database = ?1 AND EXISTS (SELECT 1 FROM redirect WHERE zone = zone.id) LIMIT 1"
+    case .anyInDatabase:
+      "SELECT 1 FROM zone WHERE database = ?1 AND EXISTS (SELECT 1 FROM redirect WHERE zone = zone.id) LIMIT 1"
 
     case .put:
       "INSERT OR REPLACE INTO redirect(zone, loser, survivor, since, rule, progress, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
     case .follow: "UPDATE redirect SET survivor = ?3 WHERE zone = ?1 AND survivor = ?2"
     case .delete: "DELETE FROM redirect WHERE zone = ?1 AND loser = ?2"
-    case .noteProgress: "UPDATE redirect SET progress = progress | ?3 WHERE zone = ?1 AND removed IS NULL AND since < ?2 AND progress & ?3 <> ?3"
+    case .noteProgress:
+      "UPDATE redirect SET progress = progress | ?3 WHERE zone = ?1 AND removed IS NULL AND since < ?2 AND progress & ?3 <> ?3"
     }
   }
 

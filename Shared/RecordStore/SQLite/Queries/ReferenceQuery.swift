@@ -9,13 +9,15 @@ enum ReferenceQuery: Int, Query {
 
   var text: String {
     switch self {
-    case .toTarget: "SELECT f.field, r.name FROM reference f JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 LIMIT ?3"
+    case .toTarget:
+      "SELECT f.field, r.name FROM reference f JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 LIMIT ?3"
     case .sources:
       """
       SELECT DISTINCT r.name FROM reference f CROSS JOIN record r ON r.id = f.source
         WHERE f.zone = ?1 AND f.target = ?2 AND f.field BETWEEN ?3 AND ?4 LIMIT ?5
       """
-    case .sourceCount: "SELECT count(DISTINCT source) FROM reference WHERE zone = ?1 AND target = ?2 AND field BETWEEN ?3 AND ?4"
+    case .sourceCount:
+      "SELECT count(DISTINCT source) FROM reference WHERE zone = ?1 AND target = ?2 AND field BETWEEN ?3 AND ?4"
     case .children:
       "SELECT r.name FROM reference f CROSS JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 AND f.field = ?3 LIMIT ?4"
 

@@ -5,7 +5,8 @@ enum SettledQuery: Int, Query {
   static var subject: QuerySubject { .settled }
 
   case byID, firstAt, lastAt, settleAll, settle, forget
-  case formerMirror, oldestFormerMirror, surplusFormerMirror, insertFormerMirror, deleteFormerMirror, noteForgottenOfFormer
+  case formerMirror, oldestFormerMirror, surplusFormerMirror, insertFormerMirror, deleteFormerMirror,
+    noteForgottenOfFormer
   case forgetFormerMirrors, deleteFormerMirrors
 
   var text: String {

@@ -12,18 +12,23 @@ enum StoredRecordQuery: Int, Query {
     switch self {
     case .byName: Self.columns + " FROM record WHERE zone = ?1 AND name = ?2"
     case .byRow: Self.columns + " FROM record WHERE id = ?1"
-    case .byShortGUID: Self.columns + ", name, zone FROM record WHERE id = (SELECT source FROM shortGUID WHERE guid = ?1)"
+    case .byShortGUID:
+      Self.columns + ", name, zone FROM record WHERE id = (SELECT source FROM shortGUID WHERE guid = ?1)"
     // The index covers the whole statement.
     case .names: "SELECT id, name, type FROM record INDEXED BY record_name WHERE zone = ?1 AND name > ?2 ORDER BY name"
     case .afterName: Self.columns + ", name FROM record WHERE zone = ?1 AND name > ?2 ORDER BY name LIMIT ?3"
     case .changes: Self.columns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
-    case .changesBackwards: Self.columns + ", name FROM record WHERE zone = ?1 AND seq > ?2 AND seq < ?4 ORDER BY seq DESC LIMIT ?3"
-    case .ofType: Self.columns + ", name FROM record WHERE zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
+    case .changesBackwards:
+      Self.columns + ", name FROM record WHERE zone = ?1 AND seq > ?2 AND seq < ?4 ORDER BY seq DESC LIMIT ?3"
+    case .ofType:
+      Self.columns
+        + ", name FROM record WHERE zone = ?1 AND name > ?2 AND type = ?3 AND deleted = 0 ORDER BY name LIMIT ?4"
 
     case .insert:
       "INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
     // Without the type, which hardly ever changes: setting it would also rewrite the index on names.
-    case .update: "UPDATE record SET seq = ?2, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
+    case .update:
+      "UPDATE record SET seq = ?2, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
     case .updateWithType:
       "UPDATE record SET seq = ?2, type = ?3, deleted = ?4, origin = ?5, others = ?6, sum = ?7, refs = ?8, data = ?9 WHERE id = ?1"
 

@@ -13,17 +13,20 @@ enum SweepQuery: Int, Query {
     case .doom: "INSERT INTO doomed(zone) VALUES (?1)"
     case .release: "DELETE FROM doomed WHERE zone = ?1"
 
-    case .records: "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE zone = ?1 LIMIT ?2) RETURNING deleted, data"
+    case .records:
+      "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE zone = ?1 LIMIT ?2) RETURNING deleted, data"
     case .past: "DELETE FROM past WHERE id IN (SELECT id FROM past WHERE zone = ?1 LIMIT ?2) RETURNING deleted, data"
     case .references:
       "DELETE FROM reference WHERE (zone, target, field, source) IN (SELECT zone, target, field, source FROM reference WHERE zone = ?1 LIMIT ?2)"
     case .shortGUIDs: "DELETE FROM shortGUID WHERE guid IN (SELECT guid FROM shortGUID WHERE zone = ?1 LIMIT ?2)"
     case .entries:
       "DELETE FROM entry WHERE (zone, fieldindex, key, name) IN (SELECT zone, fieldindex, key, name FROM entry WHERE zone = ?1 LIMIT ?2)"
-    case .redirects: "DELETE FROM redirect WHERE (zone, loser) IN (SELECT zone, loser FROM redirect WHERE zone = ?1 LIMIT ?2)"
+    case .redirects:
+      "DELETE FROM redirect WHERE (zone, loser) IN (SELECT zone, loser FROM redirect WHERE zone = ?1 LIMIT ?2)"
     case .shares: "DELETE FROM share WHERE id IN (SELECT id FROM share WHERE zone = ?1 LIMIT ?2)"
     case .invitations: "DELETE FROM invitation WHERE guid IN (SELECT guid FROM invitation WHERE zone = ?1 LIMIT ?2)"
-    case .departures: "DELETE FROM departure WHERE (zone, name, root) IN (SELECT zone, name, root FROM departure WHERE zone = ?1 LIMIT ?2)"
+    case .departures:
+      "DELETE FROM departure WHERE (zone, name, root) IN (SELECT zone, name, root FROM departure WHERE zone = ?1 LIMIT ?2)"
     }
   }
 }

@@ -1,0 +1,102 @@
+// The commands that look at an installation: status, shards, stores, events and more.
+
+extension Command {
+  private static let watch = Option.count(
+    "watch", "SECONDS", standard: 2, "refresh every SECONDS (default 2) until Ctrl-C")
+
+  static let looking: [Command] = [
+    Command(
+      "status", [], [watch], summary: "Show problems of the installation and their remedies",
+      discussion: """
+        The first lines name each problem and its remedy, or say that all is well. The tables below have all processes and stores, problems first
+        and marked by an exclamation mark. `to export` counts saved transactions that are not mirrored yet, and `oldest` is the age of the first.
+        `held back` counts objects that can't be exported, `queue` writes that wait for a disk, `not open` shards that serve nobody.
+        docs/operating/OPERATING.md tells more.
+        """, examples: ["aquifer status", "aquifer status --watch", "aquifer --json status"], action: .call(.status)),
+    Command(
+      "workers", [], [watch], summary: "List the workers and their shards",
+      discussion: "A worker that does not answer within 2 s is SILENT.",
+      examples: ["aquifer workers", "aquifer workers --watch 5"], action: .call(.workers)),
+    Command(
+      "shards", [], [watch], summary: "List the shards and their workers",
+      discussion: "--json prints one object for each shard.", examples: ["aquifer shards"],
+      action: .call(.shards)),
+    Command(
+      "shards accept",
+      [
+        Argument(
+          name: "WHAT", explanation: "a shard's number, `data` or `assets` for the folder of that name, or `all`")
+      ],
+      summary: "Make workers accept data that they refuse",
+      discussion: """
+        For shards and folders that are missing or older than before, when no newer copy exists. Workers then serve the data that they find, and
+        a shard without a file begins empty. First stop every process that still uses a folder with newer data.
+        """, examples: ["aquifer shards accept 3", "aquifer shards accept all"], action: .call(.acceptData)),
+    Command(
+      "stores", [], [onlyContainer, watch], summary: "List the devices' stores, those with the most to export first",
+      examples: ["aquifer stores", "aquifer stores --watch"],
+      action: .call(.stores)),
+    Command(
+      "zones", [], [onlyContainer], summary: "List the zones", examples: ["aquifer zones"], action: .call(.zones)),
+    Command(
+      "subscriptions", [], [onlyContainer], summary: "List the users' subscriptions",
+      examples: ["aquifer subscriptions"], action: .call(.subscriptions)),
+    Command(
+      "events", [], [onlyContainer, .flag("follow", "keep printing new events, one line each"), watch],
+      summary: "List setups, imports and exports, latest first",
+      discussion: "Shows up to 20 events of each store, and marks failed ones with their first error.",
+      examples: ["aquifer events", "aquifer events --follow", "aquifer events --watch"], action: .followEvents),
+    Command(
+      "explain", [Argument(name: "OBJECT", explanation: "the object's ID, which is its record name")],
+      [
+        container, environment, .required("user", "NAME", "whose stores"),
+        .flag("public", "in the public database instead of the private one"),
+      ],
+      summary: "Explain an object's state in each of a user's stores",
+      examples: [
+        "aquifer explain 0B1C2D3E-4F50-4678-9ABC-DEF012345678 --container iCloud.org.example.photos --environment production --user alice"
+      ],
+      action: .call(.explain)),
+    Command(
+      "quarantine list", [], [onlyContainer, watch],
+      summary: "List objects whose export is held back, with the reasons",
+      discussion: "Marks objects that the server does not try again by itself.", examples: ["aquifer quarantine list"],
+      action: .call(.listQuarantine)),
+    Command(
+      "quarantine retry", [],
+      [
+        .optional("container", "ID", "only in this container"),
+        .optional("environment", "E", "only in this environment"),
+        .optional("user", "NAME", "only of this user's stores, by name or record name"),
+      ], summary: "Try held-back exports again",
+      examples: ["aquifer quarantine retry", "aquifer quarantine retry --container iCloud.org.example.photos"],
+      action: .call(.retryQuarantine)),
+    Command(
+      "backup", [Argument(name: "DIR", explanation: "a folder that does not exist yet")],
+      summary: "Back the installation up while it runs",
+      discussion:
+        "The share service and the workers write the folder; all must see it under this path. On the installation's own file system, assets are hard links to its files. The backup has no encryption keys and no operator token: keep the key file elsewhere. If a shard can't be copied, the command names it, goes on, and exits with 3.",
+      examples: ["aquifer backup /var/backups/aquifer"], action: .runJob(.backup)),
+    Command(
+      "restore", [Argument(name: "DIR", explanation: "a backup")],
+      [
+        .required("data", "DIR", "an empty data folder for `aquifer dev` or the workers"),
+        .optional("directory", "DIR", "the share service's data folder (default: DIR of --data)"),
+        .optional("missing-from", "DIR", "an earlier backup of the installation, to take missing shards from"),
+        .flag("without-missing", "leave missing shards empty; their data are lost"),
+      ], summary: "Restore a backup onto an empty data folder",
+      discussion:
+        "Needs no server; no process may use the folders meanwhile. Clients must start again, because the backup may lack changes that they have seen.",
+      examples: ["aquifer restore /var/backups/aquifer --data ./data"], action: .restoreBackup),
+    Command(
+      "scrub", [],
+      [
+        .flag("assets", "also read the contents of all files"),
+        .flag("mend-links", "delete link records that lead nowhere, on every device"),
+      ],
+      summary: "Check all stored data while the server runs",
+      discussion:
+        "Checks the pages, indexes, checksums and counters of each shard. Prints the problems, and exits with 1 if there are any. Counts link records that lead nowhere: an object of theirs is missing, nothing that is held back will make it, and they are a day old. They only cost every new device their import. --mend-links deletes them, and every device imports the deletions.",
+      examples: ["aquifer scrub", "aquifer scrub --assets", "aquifer scrub --mend-links"], action: .runJob(.scrub)),
+  ]
+}
