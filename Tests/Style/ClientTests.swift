@@ -40,12 +40,6 @@ func `the client's values and its store read no clock and make no identifiers`(m
   }
 }
 
-@Test func `no target that the client reaches has unsafe flags`() throws {
-  // SwiftPM refuses them in packages that others depend on by version.
-  let text = try Repository.text("Package.swift")
-  #expect(!text.contains("unsafeFlags("))
-}
-
 @Test func `files of the client say why they exist, and are short`() {
   for file in Repository.swiftFiles(under: "Clients/Swift") {
     #expect(file.text.hasPrefix("// ") || file.path.hasSuffix("Package.swift"), "\(file.path)")
