@@ -18,6 +18,7 @@ extension Gateway {
     else {
       throw RecordError(.internalError, "The route has no database")
     }
+    guard route.hasPossibleName else { throw Self.unknownPath }
     // The caller's own shard answers for the object plane of the shared database: it knows the caller's stores, and
     // asks the owners' shards for their zones. Record requests go to the owners' workers, which hold the records.
     let owner = scope == .public ? DatabaseID.publicOwner : caller.userRecordName ?? DatabaseID.publicOwner
@@ -60,6 +61,7 @@ extension Gateway {
     else {
       throw RecordError(.internalError, "The route has no zone")
     }
+    guard route.hasPossibleName else { throw Self.unknownPath }
     let isPublic = owner == DatabaseScope.public.rawValue
     let request = DatabaseRequest(
       route, query: Self.query(of: exchange.request),

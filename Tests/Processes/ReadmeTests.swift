@@ -26,7 +26,7 @@ private struct Document {
   /// README and the tour, and the guides, each of which goes on with what the tour has made.
   static func all() throws -> [Document] {
     let guides = try FileManager.default.contentsOfDirectory(atPath: Checkout.root.appending(path: "docs/guide").path)
-      .sorted()
+      .filter { $0.hasSuffix(".md") }.sorted()
     return try (["README.md", "docs/guide/tour.md"] + guides.filter { $0 != "tour.md" }.map { "docs/guide/\($0)" }).map(
       Document.init)
   }

@@ -106,7 +106,12 @@ private final class KeptTokens: Account.TokenStore {
       let other = try await Device(user, replica: laptop)
       try await other.sync()
       #expect(try await other.shown().count == 1)
-      try await other.loop.fetchContent(name.checksum)
+      // Several readers, beside the loop's own fetch of small contents.
+      let (loop, checksum) = (other.loop, name.checksum)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<4 { group.addTask { try await loop.fetchContent(checksum) } }
+        try await group.waitForAll()
+      }
       for device in [phone, other] { await device.mirroring.stop() }
     }
   }

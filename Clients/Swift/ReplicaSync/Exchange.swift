@@ -220,13 +220,6 @@ struct Exchange: Sendable {
     return ExchangeResult(answer: .reset)
   }
 
-  /// Small contents that are not here.
-  func fetchEagerContents() async {
-    // Dropped because a content that can't be fetched now is fetched at its first read.
-    let wanted = (try? await store.contentsToDownload(byteLimit: options.eagerAssetByteCount, limit: 1000)) ?? []
-    for content in wanted where !Task.isCancelled { _ = try? await contents.download(content.checksum) }
-  }
-
   var contents: Contents { Contents(store: store, plane: plane, surroundings: surroundings) }
 }
 

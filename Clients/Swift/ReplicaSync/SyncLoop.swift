@@ -20,6 +20,8 @@ package actor SyncLoop {
   private var timer: Task<Void, Never>?
   private var commits: Task<Void, Never>?
   private var downloads: Task<Void, Never>?
+  /// The contents that are being fetched.
+  private var fetches: [String: Task<Bool, any Error>] = [:]
   private var statusListeners: [Int: AsyncStream<SyncStatus>.Continuation] = [:]
   private var eventListeners: [Int: AsyncStream<MirrorEvent>.Continuation] = [:]
   private var nextListener = 0
@@ -169,19 +171,30 @@ package actor SyncLoop {
   /// Fetches small contents that are not here, one after the other, beside the store's requests.
   private func fetchContents() {
     if downloads != nil { return }
-    let exchange = Exchange(store: store, plane: leasedPlane, options: options, surroundings: surroundings)
-    downloads = Task { [weak self] in
-      await exchange.fetchEagerContents()
+    downloads = Task { [weak self, store, limit = options.eagerAssetByteCount] in
+      // Dropped because a content that can't be fetched now is fetched at its first read.
+      let wanted = (try? await store.contentsToDownload(byteLimit: limit, limit: 1000)) ?? []
+      for content in wanted where !Task.isCancelled { _ = try? await self?.download(content.checksum) }
       await self?.fetchedContents()
     }
+  }
+
+  /// Fetches a content once, however many ask for it: two fetches would write into one part.
+  /// - Returns: false: the server has no such content any more.
+  private func download(_ checksum: String) async throws -> Bool {
+    if let running = fetches[checksum] { return try await running.value }
+    let contents = Exchange(store: store, plane: leasedPlane, options: options, surroundings: surroundings).contents
+    let fetch = Task { try await contents.download(checksum) }
+    fetches[checksum] = fetch
+    defer { fetches[checksum] = nil }
+    return try await fetch.value
   }
 
   /// Fetches a content that is read and not here.
   /// - Throws: `offline`, or what the server says; `damaged` if the server does not have it any more.
   package func fetchContent(_ checksum: String) async throws(StoreError) {
-    let contents = Exchange(store: store, plane: leasedPlane, options: options, surroundings: surroundings).contents
     do {
-      guard try await contents.download(checksum) else {
+      guard try await download(checksum) else {
         throw StoreError.damaged("the server has no content \(checksum)")
       }
     } catch let error as StoreError {

@@ -74,7 +74,8 @@ extension DatabaseRequest {
   public static func encoded(_ reply: Reply) throws -> [UInt8] {
     var writer = MessagePackWriter(reservingByteCount: 64)
     writer.mapHeader(
-      1 + [reply.contentType != nil, reply.retryAfter != nil, reply.mayWait != nil, reply.refusal != nil].count { $0 })
+      1 + (reply.contentType == nil ? 0 : 1) + (reply.retryAfter == nil ? 0 : 1) + (reply.mayWait == nil ? 0 : 1)
+        + (reply.refusal == nil ? 0 : 1))
     writer.string("status")
     writer.integer(Int64(reply.status))
     if let contentType = reply.contentType { writer.member("contentType", contentType) }
@@ -95,12 +96,13 @@ extension DatabaseRequest {
 
   public static func decodedReply(from bytes: [UInt8]) throws -> Reply {
     let map = try MessagePackValue(parsing: bytes)
+    let status = try map.required("status") { $0.int64.flatMap(Int.init(exactly:)) }
     return Reply(
-      status: try map.required("status") { $0.int64.flatMap(Int.init(exactly:)) },
+      status: status,
       contentType: try map.optional("contentType", \.string),
       retryAfter: try map.optional("retryAfter") { $0.int64.flatMap(Int.init(exactly:)) },
       mayWait: try map.optional("mayWait", \.bool),
-      refusal: try map.optional("refusal", Refusal.init(decoding:)))
+      refusal: status == 200 ? nil : try map.optional("refusal", Refusal.init(decoding:)))
   }
 }
 

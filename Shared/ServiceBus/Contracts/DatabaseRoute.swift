@@ -24,14 +24,28 @@ public enum DatabaseRoute: Hashable, Sendable {
     let (name, rest) = (path[1], path[2...])
     switch path[0] {
     case "stores":
-      guard RecordName.problem(name, kind: "storeIdentifier") == nil else { return nil }
+      guard isStore(name) else { return nil }
       if let row = StoreRoute.spellings.row(method, rest) { return .store(row.route, of: name, item: row.item) }
       return GuestRoute.spellings.row(method, rest).map { .guest($0.route, of: name) }
     case "zones":
-      guard name == ReservedName.defaultZone || RecordName.problem(name, kind: "zoneName") == nil else { return nil }
+      guard isZone(name) else { return nil }
       return ZoneRoute.spellings.row(method, rest).map { .zone($0.route, of: name) }
     default: return nil
     }
+  }
+
+  /// False for the name of a store or a zone that none can have.
+  public var hasPossibleName: Bool {
+    switch self {
+    case .store(_, let name, _), .guest(_, let name): Self.isStore(name)
+    case .zone(_, let name): Self.isZone(name)
+    case .record, .unknown: true
+    }
+  }
+
+  private static func isStore(_ name: String) -> Bool { RecordName.problem(name, kind: "storeIdentifier") == nil }
+  private static func isZone(_ name: String) -> Bool {
+    name == ReservedName.defaultZone || RecordName.problem(name, kind: "zoneName") == nil
   }
 
   public var plane: DatabaseRequest.Plane {
@@ -45,10 +59,10 @@ public enum DatabaseRoute: Hashable, Sendable {
   /// GET, POST, PUT or DELETE.
   public var method: String {
     switch self {
-    case .record(let route): route.method
-    case .store(let route, _, _): route.method
-    case .guest(let route, _): route.method
-    case .zone(let route, _): route.method
+    case .record(let route): RecordRoute.spellings.method(of: route)
+    case .store(let route, _, _): StoreRoute.spellings.method(of: route)
+    case .guest(let route, _): GuestRoute.spellings.method(of: route)
+    case .zone(let route, _): ZoneRoute.spellings.method(of: route)
     case .unknown(let route): route.method
     }
   }

@@ -105,6 +105,12 @@ extension SpelledRoute {
   public var pattern: String { String(rawValue.drop { $0 != " " }.dropFirst()) }
 }
 
+extension SpelledRoute {
+  /// The case's place in the declaration: an enum without payloads is this one byte. Hashing its text would cost more
+  /// than the rest of a look-up.
+  fileprivate var ordinal: Int { withUnsafeBytes(of: self) { Int($0[0]) } }
+}
+
 /// The calls of a kind, taken apart once.
 struct Spellings<Route: SpelledRoute>: Sendable {
   private struct Row: Sendable {
@@ -113,34 +119,44 @@ struct Spellings<Route: SpelledRoute>: Sendable {
     let segments: [String]
     /// The place of the segment that is an identifier.
     let itemIndex: Int?
+
+    func matches(_ path: ArraySlice<String>) -> Bool {
+      guard segments.count == path.count else { return false }
+      for index in segments.indices where index != itemIndex && segments[index] != path[path.startIndex + index] {
+        return false
+      }
+      return true
+    }
   }
 
-  private let rows: [Route: Row]
+  /// By the cases' ordinals.
+  private let rows: [Row]
   /// By the first segment, "" for none, because each call is looked up for each request.
   private let rowsByWord: [String: [Row]]
 
   init() {
-    let all = Route.allCases.map { route in
+    rows = Route.allCases.map { route in
       let segments = route.pattern.split(separator: "/").map(String.init)
       return Row(
         route: route, method: route.method, segments: segments, itemIndex: segments.firstIndex { $0.first == "{" })
     }
-    rows = Dictionary(uniqueKeysWithValues: all.map { ($0.route, $0) })
-    rowsByWord = Dictionary(grouping: all) { $0.segments.first ?? "" }
+    for (index, row) in rows.enumerated() {
+      precondition(row.route.ordinal == index, "\(row.route) is not at its place")
+    }
+    rowsByWord = Dictionary(grouping: rows) { $0.segments.first ?? "" }
   }
 
   func row(_ method: String, _ path: ArraySlice<String>) -> (route: Route, item: String)? {
-    for row in rowsByWord[path.first ?? ""] ?? [] where row.segments.count == path.count && row.method == method {
-      let matches = zip(row.segments, path).enumerated().allSatisfy {
-        $0.offset == row.itemIndex || $0.element.0 == $0.element.1
-      }
-      if matches { return (row.route, row.itemIndex.map { path[path.startIndex + $0] } ?? "") }
+    for row in rowsByWord[path.first ?? ""] ?? [] where row.method == method && row.matches(path) {
+      return (row.route, row.itemIndex.map { path[path.startIndex + $0] } ?? "")
     }
     return nil
   }
 
+  func method(of route: Route) -> String { rows[route.ordinal].method }
+
   func path(of route: Route, item: String = "") -> [String] {
-    guard let row = rows[route] else { return [] }
+    let row = rows[route.ordinal]
     guard let place = row.itemIndex else { return row.segments }
     var path = row.segments
     path[place] = item
@@ -148,6 +164,6 @@ struct Spellings<Route: SpelledRoute>: Sendable {
   }
 
   func label(of route: Route, under place: String) -> String {
-    ([place] + (rows[route]?.segments ?? []).map { $0.first == "{" ? "*" : $0 }).joined(separator: "/")
+    ([place] + rows[route.ordinal].segments.map { $0.first == "{" ? "*" : $0 }).joined(separator: "/")
   }
 }

@@ -90,7 +90,7 @@ extension FuzzTarget {
     for method: HTTPMethod in [.get, .post, .put, .delete] {
       switch routes.outcome(of: method, request.pathSegments) {
       case .match(let match):
-        if let route = match.databaseRoute {
+        if let route = match.databaseRoute, route.hasPossibleName {
           try hold(
             DatabaseRoute(route.plane, method: route.method, path: route.path) == route,
             "a call is spelled as another one")
