@@ -120,7 +120,7 @@ extension Refusal {
     }
   }
 
-  fileprivate init?(decoding map: MessagePackValue) throws {
+  fileprivate convenience init?(decoding map: MessagePackValue) throws {
     func number(_ name: String) throws -> Int? { try map.optional(name) { $0.int64.flatMap(Int.init(exactly:)) } }
     self.init(
       code: try map.required("code", \.string), reason: try map.required("reason", \.string),

@@ -2,8 +2,9 @@
 
 import Records
 
-/// A `RecordError` on the bus; its seconds until a retry are the reply's own.
-struct Refusal: Hashable, Sendable, Codable {
+/// A `RecordError` on the bus; its seconds until a retry are the reply's own. A class, because nearly all replies have
+/// none and would carry its space.
+final class Refusal: Sendable, Codable {
   let code: String
   let reason: String
   let cocoaErrorCode: Int?
@@ -20,7 +21,7 @@ struct Refusal: Hashable, Sendable, Codable {
     self.ckErrorCode = ckErrorCode
   }
 
-  init(_ error: RecordError) {
+  convenience init(_ error: RecordError) {
     self.init(
       code: error.code.rawValue, reason: error.reason, cocoaErrorCode: error.cocoaErrorCode?.rawValue,
       httpStatus: error.httpStatus, ckErrorCode: error.specialCKErrorCode)

@@ -129,10 +129,9 @@ struct Spellings<Route: SpelledRoute>: Sendable {
     }
   }
 
-  /// By the cases' ordinals.
+  /// By the cases' ordinals. The most frequent calls come first, because each request is compared with one after the
+  /// other; hashing a word would cost more.
   private let rows: [Row]
-  /// By the first segment, "" for none, because each call is looked up for each request.
-  private let rowsByWord: [String: [Row]]
 
   init() {
     rows = Route.allCases.map { route in
@@ -143,11 +142,10 @@ struct Spellings<Route: SpelledRoute>: Sendable {
     for (index, row) in rows.enumerated() {
       precondition(row.route.ordinal == index, "\(row.route) is not at its place")
     }
-    rowsByWord = Dictionary(grouping: rows) { $0.segments.first ?? "" }
   }
 
   func row(_ method: String, _ path: ArraySlice<String>) -> (route: Route, item: String)? {
-    for row in rowsByWord[path.first ?? ""] ?? [] where row.method == method && row.matches(path) {
+    for row in rows where row.method == method && row.matches(path) {
       return (row.route, row.itemIndex.map { path[path.startIndex + $0] } ?? "")
     }
     return nil
