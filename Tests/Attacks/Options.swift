@@ -22,7 +22,7 @@ struct Options: Sendable {
     measures the time of a user's save and lookup, on the attacker's shard and on another one. The exit code is 0 if p99 of each stays below 100 ms
     or ten times its quiet value, no other user's call fails, no process exceeds its memory (gateway 512 MB, worker 1 GB, notifier and share
     service 256 MB; one that does is killed) or ends, and the attacker gets the documented answers. An attack that only makes others slow runs
-    again, four times as long, at most three times, and passes if one run is within bounds.
+    once more, four times as long, and that run counts.
 
       --long           30 s each, and ten times beyond limits  (default: 4 s)
       --seconds N      for each attack

@@ -10,9 +10,7 @@ struct Run {
 
   /// Quiet time before an attack.
   private static let quiet: Duration = .seconds(1)
-  /// An attack that slowed others is repeated up to so often, until one run is within bounds.
-  private static let repetitions = 3
-  /// The duration of a repetition, in durations of the attack.
+  /// An attack that slowed others is repeated for this many times its duration.
   private static let patience = 4.0
   /// Time in which the installation must recover from an attack.
   private static let aftermath: Duration = .seconds(30)
@@ -39,9 +37,8 @@ struct Run {
       Report.printHeading()
       for attack in Attack.all where options.names.isEmpty || options.names.contains(attack.name) {
         var row = try await row(of: attack, stage, near, far, memory, for: options.seconds)
-        // Longer runs decide: p99 of a few seconds is a single call, and the machine has slow moments of its own. What
-        // the attack causes shows in each of them.
-        for _ in 0..<Self.repetitions where row.isOnlySlow {
+        // A longer run decides: p99 of a few seconds is a single call, and other programs use this machine, too.
+        if row.isOnlySlow {
           row.print()
           row = try await self.row(of: attack, stage, near, far, memory, for: Self.patience * options.seconds)
         }
