@@ -163,6 +163,8 @@ let testTargets: [Target] = [
   .target(
     name: "Sanitizers", path: "Tests/Sanitizers", exclude: ["run", "runtime.c", "check.swift", "suppressions"],
     swiftSettings: settings),
+  // Takes back what processes did not sync, as a power cut does.
+  .target(name: "PowerLoss", path: "Tests/PowerLoss", exclude: ["powerloss.c"], swiftSettings: settings),
   tests("Queues", ["Queues"]),
   tests("OptionWords", ["OptionWords"]),
   tests("JSON", ["JSON"]),
@@ -268,8 +270,8 @@ let testTargets: [Target] = [
     ]),
   tests("Style", []),
   tests(
-    "Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"],
-    exclude: ["chaos", "earlier.tar.gz", "network.c", "powerloss.c"]),
+    "Processes", ["PowerLoss", "SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"],
+    exclude: ["chaos", "earlier.tar.gz", "network.c"]),
 ]
 
 /// Damages installations under load and checks that no data are lost; attacks installations and checks that nobody else
@@ -278,7 +280,8 @@ let chaos: [Target] = [
   .target(
     name: "Installations", dependencies: ["HTTPClient", "JSON"], path: "Tests/Installations", swiftSettings: settings),
   .executableTarget(
-    name: "aquifer-chaos", dependencies: ["Installations", "HTTPClient", "JSON", "CLinux"], path: "Tests/Chaos",
+    name: "aquifer-chaos", dependencies: ["Installations", "PowerLoss", "HTTPClient", "JSON", "CLinux"],
+    path: "Tests/Chaos",
     swiftSettings: settings),
   .testTarget(
     name: "ChaosTests", dependencies: ["aquifer-chaos", "Installations"], path: "Tests/ChaosChecker",
@@ -386,7 +389,9 @@ let clientTests: [Target] = [
   .executableTarget(
     name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaTool",
     swiftSettings: settings),
-  tests("ReplicaStore", ["replica-tool", "FaultyDisk", "ReplicaStore", "MirrorWire", "SQLite"]),
+  tests(
+    "ReplicaStore",
+    ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"]),
   // A client's process, which tests kill.
   .executableTarget(
     name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer",
@@ -409,7 +414,7 @@ let clientLayers: Set = [
 let targets: [Target] =
   if isClientOnly {
     layers.filter { clientLayers.contains($0.name) } + clients + modelTypes + [photos] + clientTests
-      + testTargets.filter { ["FaultyDisk", "StyleTests"].contains($0.name) }
+      + testTargets.filter { ["FaultyDisk", "PowerLoss", "Sanitizers", "StyleTests"].contains($0.name) }
   } else if isFuzzing {
     layers + services.filter { $0.name == "Gateway" } + [fuzzing]
   } else {

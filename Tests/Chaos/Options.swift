@@ -59,7 +59,7 @@ struct Options: Sendable {
       --rounds N       the number of power cuts  (default 100)
       --seed S         the seed of all events; printed, to repeat a run  (default: another each time)
       --workers N, --gateways N, --clients N, --users N, --shards N   (default 3, 2, 8, 4, 12)
-      --shim FILE      the library that records writes before a sync (Tests/Processes/powerloss.c)
+      --shim FILE      the library that records writes before a sync (Tests/PowerLoss/powerloss.c)
       --control        runs databases with synchronous=NORMAL: saves must be lost
       --plant loss|repetition   spoils the clients' readings: the check must fail
       --json FILE      writes the figures there, too
