@@ -387,8 +387,8 @@ let clientTests: [Target] = [
   tests("MirrorWire", ["MirrorWire"]),
   // Saves until it is killed, and measures a store.
   .executableTarget(
-    name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaTool",
-    swiftSettings: settings),
+    name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire", "SQLite"],
+    path: "Tests/ReplicaTool", exclude: ["bench", "floors.json"], swiftSettings: settings),
   tests(
     "ReplicaStore",
     ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"]),
