@@ -14,12 +14,14 @@ import Testing
   }
 
   private func recordNames(_ installation: Installation) async throws -> Set<String> {
-    Set(try await installation.admin("GET", "/admin/1/users")["users"].elements.compactMap { $0["userRecordName"].string })
+    Set(
+      try await installation.admin("GET", "/admin/1/users")["users"].elements.compactMap { $0["userRecordName"].string }
+    )
   }
 
   @Test(.timeLimit(.minutes(3)))
   func
-    `a deleted user is signed out at once, and takes along what is theirs, also when the share service is killed on the way`()
+    `a deleted user is signed out at once and takes along what is theirs, though the share service is killed`()
     async throws
   {
     let model = Checkout.root.appending(path: "deploy/sample/Sample.xcdatamodeld").path

@@ -82,7 +82,10 @@ struct Measurements {
     let isThere = !generation.isExpired
     report(
       "100 000 updates",
-      "\(milliseconds(free)); with a pin \(milliseconds(pinned)) (\(Int((pinned / free - 1) * 100)) % more, log \(log >> 20) MB, pin \(isThere ? "held" : "expired"))"
+      """
+      \(milliseconds(free)); with a pin \(milliseconds(pinned)) (\(Int((pinned / free - 1) * 100)) % more, log \
+      \(log >> 20) MB, pin \(isThere ? "held" : "expired"))
+      """
     )
     generation.release()
   }
@@ -117,18 +120,28 @@ struct Measurements {
           ? #"{"displayName":"Dunes \#(place)","uniqueName":"U\#(number)-\#(place)","size":\#(place)}"#
           : #"{"name":"tag \#(place)"}"#
         changes.append(
-          #"{"changeType":"save","entity":"\#(entity)","objectID":"\#(name)","zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone","ownerRecordName":"_me"},"attributes":\#(attributes),"relationships":{},"recordChangeTag":"1g","modified":{"timestamp":1700000000000,"userRecordName":"_me","deviceID":"d"}}"#
+          #"""
+          {"changeType":"save","entity":"\#(entity)","objectID":"\#(name)",\#
+          "zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone","ownerRecordName":"_me"},\#
+          "attributes":\#(attributes),"relationships":{},"recordChangeTag":"1g","modified":{"timestamp":1700000000000,\#
+          "userRecordName":"_me","deviceID":"d"}}
+          """#
         )
       } else {
         let photo = name((number - 100) * 1000 + place / 900 * 1000 + place % 900)
         changes.append(
-          #"{"changeType":"link","relationship":"tags","entity":"Photo","objectID":"\#(photo)","target":{"entity":"Tag","objectID":"\#(name((number - 100) * 1000 + 900 + place % 100))"}}"#
+          #"""
+          {"changeType":"link","relationship":"tags","entity":"Photo","objectID":"\#(photo)","target":{"entity":"Tag",\#
+          "objectID":"\#(name((number - 100) * 1000 + 900 + place % 100))"}}
+          """#
         )
       }
     }
     return Array(
-      #"{"changes":[\#(changes.joined(separator: ","))],"importToken":"t\#(number)","moreComing":true,"caughtUp":false}"#
-        .utf8)
+      #"""
+      {"changes":[\#(changes.joined(separator: ","))],"importToken":"t\#(number)","moreComing":true,"caughtUp":false}
+      """#
+      .utf8)
   }
 
   private static func name(_ number: Int) -> String {
