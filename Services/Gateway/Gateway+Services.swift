@@ -143,7 +143,10 @@ extension Gateway {
         guard error.code == .tryAgainLater else { throw error }
         throw RecordError(
           .tryAgainLater,
-          "The share service does not answer. Saves and imports of known users go on with the last cluster map. Check aquifer-share and its log",
+          """
+          The share service does not answer. Saves and imports of known users go on with the last cluster map. Check \
+          aquifer-share and its log
+          """,
           retryAfter: error.retryAfter)
       }
     } else {

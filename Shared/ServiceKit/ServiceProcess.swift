@@ -72,12 +72,19 @@ public struct ServiceProcess: Sendable {
       Option(
         "name", .text, default: "\(role.rawValue)-1",
         help:
-          "The process's name: unique among the running processes and the same after a restart. '%h' stands for the host's name, for replicas."
+          """
+          The process's name: unique among the running processes and the same after a restart. '%h' stands for the \
+          host's name, for replicas.
+          """
       ),
       Option(
         "bus", .endpoint, default: role == .share ? BusEndpoints.defaultShare : BusEndpoints.defaultOwn,
         help:
-          "The ZeroMQ endpoint to bind, where other processes reach this one: ipc:// with a path in a folder that only this account enters (made with mode 0700), or, with keys, tcp://. '%r' stands for $XDG_RUNTIME_DIR/aquifer, or without that for /run/aquifer (root) or /tmp/aquifer-UID, '%n' for the name."
+          """
+          The ZeroMQ endpoint to bind, where other processes reach this one: ipc:// with a path in a folder that only \
+          this account enters (made with mode 0700), or, with keys, tcp://. '%r' stands for $XDG_RUNTIME_DIR/aquifer, \
+          or without that for /run/aquifer (root) or /tmp/aquifer-UID, '%n' for the name.
+          """
       ),
     ]
     if role != .share {

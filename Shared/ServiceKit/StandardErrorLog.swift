@@ -137,7 +137,10 @@ public enum Timestamp {
     let date =
       "\(digits(Int(year), 4))-\(digits(Int(month), 2))-\(digits(Int(dayOfYear - (153 * shiftedMonth + 2) / 5 + 1), 2))"
     let time =
-      "\(digits(ofDay / 3_600_000, 2)):\(digits(ofDay / 60_000 % 60, 2)):\(digits(ofDay / 1000 % 60, 2)).\(digits(ofDay % 1000, 3))"
+      """
+      \(digits(ofDay / 3_600_000, 2)):\(digits(ofDay / 60_000 % 60, 2)):\
+      \(digits(ofDay / 1000 % 60, 2)).\(digits(ofDay % 1000, 3))
+      """
     return "\(date)T\(time)Z"
   }
 

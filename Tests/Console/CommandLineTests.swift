@@ -16,8 +16,14 @@ private func usageError(_ line: String) -> UsageError? {
 struct CommandLineTests {
   @Test func `options may stand anywhere and be joined by an equals sign`() throws {
     let lines = [
-      "--server http://h --json --operator-token=T token create --container C --environment development --allowed-origin a --allowed-origin b",
-      "token create --container=C --environment=development --allowed-origin=a --json --server=http://h --allowed-origin=b --operator-token T",
+      """
+      --server http://h --json --operator-token=T token create --container C --environment development \
+      --allowed-origin a --allowed-origin b
+      """,
+      """
+      token create --container=C --environment=development --allowed-origin=a --json --server=http://h \
+      --allowed-origin=b --operator-token T
+      """,
     ]
     for line in lines {
       let invocation = try invocation(line)

@@ -7,8 +7,8 @@ import WebServices
 
 @testable import Gateway
 
-/// Services/openapi.json must describe both planes exactly. CI sends its examples (Tests/Clients/openapi_examples.py) and
-/// fuzzes an installation with it (Tests/Clients/fuzz.py).
+/// Services/openapi.json must describe both planes exactly. CI sends its examples (Tests/Clients/openapi_examples.py)
+/// and fuzzes an installation with it (Tests/Clients/fuzz.py).
 struct OpenAPITests {
   private static let document = Result {
     let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

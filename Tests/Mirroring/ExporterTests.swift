@@ -12,7 +12,10 @@ private func texts(_ plan: ExportPlan) -> [String] {
   plan.writes.map { write in
     switch write.item {
     case .save(let record, let keys):
-      "save \(record.recordType) \(record.recordName) \(keys.joined(separator: " "))\(write.isServersOwn ? " (server)" : "")"
+      """
+      save \(record.recordType) \(record.recordName) \
+      \(keys.joined(separator: " "))\(write.isServersOwn ? " (server)" : "")
+      """
     case .delete(let record): "delete \(record.recordType) \(record.recordName)\(write.isServersOwn ? " (server)" : "")"
     }
   }

@@ -212,5 +212,7 @@ func modelXML(_ entity: String = "Post", attributes: [String: String] = ["title"
     #"<attribute name="\#($0.key)" optional="YES" attributeType="\#($0.value)"/>"#
   }
   return
-    #"<model type="com.apple.IDECoreDataModeler.DataModel"><entity name="\#(entity)">\#(lines.joined())</entity></model>"#
+    #"""
+    <model type="com.apple.IDECoreDataModeler.DataModel"><entity name="\#(entity)">\#(lines.joined())</entity></model>
+    """#
 }

@@ -147,6 +147,14 @@ struct BannedCall: CustomTestStringConvertible {
   }
 }
 
+@Test func `no line has more than 120 columns, literals and names of tests included`() {
+  for file in Repository.swiftFiles(under: "Shared", "Services", "Clients", "Tests") {
+    for (index, line) in file.lines.enumerated() where line.count > 120 {
+      Issue.record("\(file.path):\(index + 1) has \(line.count) columns")
+    }
+  }
+}
+
 @Test func `every file of Shared, Services and Clients says in its first line why it exists`() {
   for file in Repository.swiftFiles(under: "Shared", "Services", "Clients") {
     #expect(file.text.hasPrefix("// "), "\(file.path)")

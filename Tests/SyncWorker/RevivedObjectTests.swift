@@ -83,7 +83,10 @@ extension ObjectPlaneWorld {
       #expect(!links.isEmpty)
       _ = try await world.callRecords(
         "records/modify",
-        #"{"operations":[{"operationType":"forceDelete","record":{"recordName":"P"}}],"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}"#
+        #"""
+        {"operations":[{"operationType":"forceDelete","record":{"recordName":"P"}}],\#
+        "zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}
+        """#
       )
       try await phone.pull()
       try await world.edit("mac", objectChange("update", "Photo", "P", "", #""displayName":"back""#), token: known)
@@ -158,7 +161,10 @@ extension ObjectPlaneWorld {
       let phone = try await Device("phone", world)
       try await phone.pull()
       let spoiled =
-        #"{"operationType":"forceUpdate","record":{"recordName":"alone","recordType":"CD_Photo","fields":{"CD_entityName":{"value":"Nothing"}}}}"#
+        #"""
+        {"operationType":"forceUpdate","record":{"recordName":"alone","recordType":"CD_Photo",\#
+        "fields":{"CD_entityName":{"value":"Nothing"}}}}
+        """#
       _ = try await world.callRecords(
         "records/modify", #"{"operations":[\#(spoiled)],"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}"#)
       #expect(try await world.move("mac", ["alone"], to: "Work").status == 200)
@@ -177,7 +183,10 @@ extension ObjectPlaneWorld {
       try await phone.pull()
       phone.token = nil
       let spoiled =
-        #"{"operationType":"forceUpdate","record":{"recordName":"alone","recordType":"CD_Photo","fields":{"CD_entityName":{"value":"Nothing"}}}}"#
+        #"""
+        {"operationType":"forceUpdate","record":{"recordName":"alone","recordType":"CD_Photo",\#
+        "fields":{"CD_entityName":{"value":"Nothing"}}}}
+        """#
       _ = try await world.callRecords(
         "records/modify", #"{"operations":[\#(spoiled)],"zoneID":{"zoneName":"com.apple.coredata.cloudkit.zone"}}"#)
       #expect(try await world.move("mac", ["alone"], to: "Work").status == 200)

@@ -350,7 +350,10 @@ final class SharedWorld: Sendable {
   @discardableResult
   func save(_ changes: String, id: String? = nil, waits: Bool = true) async throws -> PlaneReply {
     let transaction =
-      #"{"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app","changes":[\#(changes)]}"#
+      #"""
+      {"transactionID":"\#(id ?? random.uuid())","timestamp":"2026-11-20T07:33:24.123Z","author":"app",\#
+      "changes":[\#(changes)]}
+      """#
     return try await send(
       "POST", "transactions", waits ? ["wait": "export"] : [:], #"{"transactions":[\#(transaction)]}"#)
   }

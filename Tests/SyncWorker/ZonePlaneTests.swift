@@ -102,7 +102,12 @@ extension ObjectPlaneWorld {
 }
 
 private let graph =
-  #"{"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","views":3,"ratio":0.1,"taken":"2026-01-01T00:00:00.001Z"},"relationships":{"tags":["T","U"],"ratings":["R"],"photoData":"D"}},{"changeType":"insert","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"}},{"changeType":"insert","entity":"Rating","objectID":"R","attributes":{"value":5}},"#
+  #"""
+  {"changeType":"insert","entity":"Photo","objectID":"P","attributes":{"displayName":"Dunes","views":3,"ratio":0.1,\#
+  "taken":"2026-01-01T00:00:00.001Z"},"relationships":{"tags":["T","U"],"ratings":["R"],"photoData":"D"}},\#
+  {"changeType":"insert","entity":"PhotoData","objectID":"D","attributes":{"data":"AAEC"}},{"changeType":"insert",\#
+  "entity":"Rating","objectID":"R","attributes":{"value":5}},
+  """#
   + insertTag("T") + "," + insertTag("U")
 
 // MARK: Restore
@@ -119,10 +124,18 @@ func `T-X03 a zone is restored to an earlier sequence, and every client gets the
     let (wanted, sequence) = (reader.graph, try await world.zoneSequence())
     let before = try await world.exported()
     for change in [
-      #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"renamed"},"relationships":{"tags":{"remove":["T"]},"photoData":null}}"#,
-      #"{"changeType":"delete","entity":"Rating","objectID":"R"},{"changeType":"delete","entity":"Tag","objectID":"U"}"#,
+      #"""
+      {"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"renamed"},\#
+      "relationships":{"tags":{"remove":["T"]},"photoData":null}}
+      """#,
+      #"""
+      {"changeType":"delete","entity":"Rating","objectID":"R"},{"changeType":"delete","entity":"Tag","objectID":"U"}
+      """#,
       insertTag("new"),
-      #"{"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"again"},"relationships":{"tags":{"add":["new"]}}}"#,
+      #"""
+      {"changeType":"update","entity":"Photo","objectID":"P","attributes":{"displayName":"again"},\#
+      "relationships":{"tags":{"add":["new"]}}}
+      """#,
     ] {
       try await world.save("A", change, query: ["wait": "export"])
     }
@@ -175,7 +188,10 @@ func `T-X03 a zone is restored to an earlier sequence, and every client gets the
       "A", #"{"changeType":"update","entity":"Tag","objectID":"T0","attributes":{"name":"meanwhile"}}"#,
       query: ["wait": "export"])
     let rest = try await world.restore(
-      #""sequence":\#(answer["sequence"]?.int64 ?? 0),"through":\#(answer["through"]?.int64 ?? 0),"after":\#(answer["after"]?.int64 ?? 0)"#
+      #"""
+      "sequence":\#(answer["sequence"]?.int64 ?? 0),"through":\#(answer["through"]?.int64 ?? 0),\#
+      "after":\#(answer["after"]?.int64 ?? 0)
+      """#
     )
     #expect(rest == (600, 0))
     let names = try await world.liveRecords().map { ($0.recordName, $0.fields.string("CD_name")) }
@@ -316,7 +332,10 @@ func `T-X04 a zone that is exported and imported elsewhere has the same names, r
       query["sequence"] = (lines.last?["sequence"]?.int64).map(String.init)
       try await world.save(
         "A",
-        #"{"changeType":"update","entity":"Tag","objectID":"T\#(399 - step)","attributes":{"name":"late"}},{"changeType":"delete","entity":"Tag","objectID":"T\#(380 - step)"},\#(insertTag("T3\(step)x"))"#,
+        #"""
+        {"changeType":"update","entity":"Tag","objectID":"T\#(399 - step)","attributes":{"name":"late"}},\#
+        {"changeType":"delete","entity":"Tag","objectID":"T\#(380 - step)"},\#(insertTag("T3\(step)x"))
+        """#,
         query: ["wait": "export"])
     }
     let told = lines.filter { $0["record"] != nil }.map { line in

@@ -215,8 +215,10 @@ extension Directory {
         SQL(
           "environment.set",
           """
-          INSERT INTO environment (container, name, version, schema, latestModel, generation) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-          ON CONFLICT DO UPDATE SET version = excluded.version, schema = excluded.schema, latestModel = excluded.latestModel,
+          INSERT INTO environment (container, name, version, schema, latestModel, generation) \
+          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+          ON CONFLICT DO UPDATE SET version = excluded.version, schema = excluded.schema, \
+          latestModel = excluded.latestModel,
             generation = generation + excluded.generation
           """)
       ).binding(
@@ -241,13 +243,19 @@ extension Directory {
     {
       throw RecordError(
         .badRequest,
-        "Production has \(Self.productionModelLimit) models, which is the limit, because devices may still use each of them"
+        """
+        Production has \(Self.productionModelLimit) models, which is the limit, because devices may still use each of \
+        them
+        """
       )
     }
     try connection.statement(
       SQL(
         "model.set",
-        "INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET contents = excluded.contents, pushed = excluded.pushed"
+        """
+        INSERT INTO model VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE \
+        SET contents = excluded.contents, pushed = excluded.pushed
+        """
       )
     ).binding(container, key.environment.rawValue, hash, contents, clock.now).run()
     guard key.environment == .development else { return }
@@ -284,7 +292,9 @@ extension Directory {
     for type in schema.recordTypes where type.fields.count > Limit.fieldsPerRecordType {
       throw RecordError(
         .badRequest,
-        "The record type '\(type.name)' would have \(type.fields.count) fields; it may have \(Limit.fieldsPerRecordType)"
+        """
+        The record type '\(type.name)' would have \(type.fields.count) fields; it may have \(Limit.fieldsPerRecordType)
+        """
       )
     }
   }

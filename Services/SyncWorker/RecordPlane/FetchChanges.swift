@@ -177,7 +177,8 @@ extension RecordPlaneCall {
   }
 
   /// The sequence a database's feed goes on after.
-  /// - Throws: `Unknown sync continuation type` for a token of something else: another zone, or the same name in an earlier life.
+  /// - Throws: `Unknown sync continuation type` for a token of something else: another zone, or the same name in an
+  ///   earlier life.
   static func start(_ token: SyncToken?, at position: ChangesPosition, incarnation: UInt64, end: Int64) throws -> Int64
   {
     guard let token else { return position == .caughtUp ? end : 0 }

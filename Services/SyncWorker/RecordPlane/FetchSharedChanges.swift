@@ -15,7 +15,8 @@ private struct SharedZoneChange: Sendable {
 }
 
 extension RecordPlaneCall {
-  /// One owner's part of a shared database's feed. A zone is told when something changed in it or access to it began, and as deleted when that ended.
+  /// One owner's part of a shared database's feed. A zone is told when something changed in it or access to it began,
+  /// and as deleted when that ended.
   func fetchSharedChanges(_ changes: DatabaseChangesRequest, _ token: SyncToken?, tokenKeys: [String])
     async throws(RecordError) -> PlaneAnswer
   {

@@ -79,12 +79,14 @@ extension RecordPlaneCall {
       owner: database.owner, caller: user, looking: requests.flatMap(\.patch.lookups), in: context.people)
   }
 
-  /// Operations without a type are read with the type the record had just before; it is seldom another one at the write.
+  /// Operations without a type are read with the type the record had just before; it is seldom another one at the
+  /// write.
   private static let attemptCount = 3
 
   // MARK: Reading
 
-  /// The request, read with a schema that covers it: development's is extended first, production's refuses what it lacks.
+  /// The request, read with a schema that covers it: development's is extended first, production's refuses what it
+  /// lacks.
   private func readModification(of zone: Zone.ID, _ key: IdempotencyKey) async throws(RecordError) -> (
     modify: ModifyRecordsRequest, schema: EnvironmentSchema
   ) {
@@ -200,7 +202,8 @@ extension ModifyRecordsRequest {
     }
   }
 
-  /// With the operations refused whose new fields would make their type too wide, and the fields that the others need declared.
+  /// With the operations refused whose new fields would make their type too wide, and the fields that the others need
+  /// declared.
   fileprivate func fitted(
     to schema: SchemaIndex, _ undeclared: [UndeclaredField]
   ) -> (fitting: ModifyRecordsRequest, fields: [ExtendSchema.SchemaField]) {

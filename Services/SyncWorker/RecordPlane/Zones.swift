@@ -18,8 +18,8 @@ extension RecordPlaneCall {
       return try finder.zones(of: row, in: snapshot).map(\.row).filter { $0.zoneName != ReservedName.defaultZone }
         .sorted { $0.zoneName < $1.zoneName }
     }
-    // The documented call is a GET and answers `atomic`. The POST is what icloud.com and pyicloud send: it was never seen to answer it, and
-    // pyicloud's strict model refuses a key it has not seen.
+    // The documented call is a GET and answers `atomic`. The POST is what icloud.com and pyicloud send: it was never
+    // seen to answer it, and pyicloud's strict model refuses a key it has not seen.
     let isDocumented = request.route == .record(.listZonesAsDocumented)
     var output = JSONWriter(reservingByteCount: 256 * (zones.count + 1))
     output.beginObject()

@@ -36,19 +36,27 @@ public final class Worker: Sendable {
     Option(
       "record-retention", .seconds(0...3_153_600_000), default: "604800",
       help:
-        "The time that the worker keeps earlier states of records, for audits and restores of zones. 0: it keeps none."),
+        """
+        The time that the worker keeps earlier states of records, for audits and restores of zones. 0: it keeps none.
+        """),
     Option(
       "conflict-retention", .seconds(0...3_153_600_000), default: "7776000",
       help: "The time that the worker keeps the losses of conflicts, to list and restore them. 0: it keeps none."),
     Option(
       "asset-threshold", .integer(0...10_000_000), default: "0",
       help:
-        "Attribute values of at least this many bytes become assets, even in small records (ckAssetThresholdBytes: 100 or more); 0: only values that do not fit into their record."
+        """
+        Attribute values of at least this many bytes become assets, even in small records (ckAssetThresholdBytes: 100 \
+        or more); 0: only values that do not fit into their record.
+        """
     ),
     Option(
       "verify", .flag,
       help:
-        "Check all pages and checksums of a shard before the worker serves it, and refuse a shard with a damaged structure. This reads the whole file."
+        """
+        Check all pages and checksums of a shard before the worker serves it, and refuse a shard with a damaged \
+        structure. This reads the whole file.
+        """
     ),
     EncryptionKeys.option,
   ]

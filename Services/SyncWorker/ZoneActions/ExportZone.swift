@@ -76,7 +76,10 @@ private struct ExportPage {
       guard horizon <= sequence else {
         throw RecordError(
           .conflict,
-          "The zone has changed since sequence \(sequence), and its earlier state is no longer kept: begin the export again"
+          """
+          The zone has changed since sequence \(sequence), and its earlier state is no longer kept: begin the export \
+          again
+          """
         )
       }
       state = try snapshot.state(of: row.record.recordName, in: zone.key, at: sequence)

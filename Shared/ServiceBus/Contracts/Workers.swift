@@ -60,7 +60,8 @@ public struct DatabaseRequest: Message {
     /// The gateway may wait for the next change of `DatabaseRequest.database` and ask again: the answer is an import
     /// page without changes.
     public let mayWait: Bool?
-    /// The error of which the body is the text; nil for an answer that is none, and from a worker of an earlier release.
+    /// The error of which the body is the text; nil for an answer that is none, and from a worker of an earlier
+    /// release.
     let refusal: Refusal?
 
     public init(

@@ -163,21 +163,27 @@ let journalXML = """
       <attribute name="title" optional="YES" attributeType="String"/>
       <attribute name="score" optional="YES" attributeType="Integer 64" usesScalarValueType="NO"/>
       <attribute name="photo" optional="YES" attributeType="Binary" allowsExternalBinaryDataStorage="YES"/>
-      <relationship name="cover" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Cover" inverseName="post" inverseEntity="Cover"/>
-      <relationship name="remarks" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Remark" inverseName="post" inverseEntity="Remark"/>
-      <relationship name="tags" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Tag" inverseName="posts" inverseEntity="Tag"/>
+      <relationship name="cover" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Cover" \
+  inverseName="post" inverseEntity="Cover"/>
+      <relationship name="remarks" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Remark" \
+  inverseName="post" inverseEntity="Remark"/>
+      <relationship name="tags" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Tag" \
+  inverseName="posts" inverseEntity="Tag"/>
     </entity>
     <entity name="Cover" representedClassName="Cover" syncable="YES">
       <attribute name="name" optional="YES" attributeType="String"/>
-      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" inverseName="cover" inverseEntity="Post"/>
+      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" \
+  inverseName="cover" inverseEntity="Post"/>
     </entity>
     <entity name="Remark" representedClassName="Remark" syncable="YES">
       <attribute name="text" optional="YES" attributeType="String"/>
-      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" inverseName="remarks" inverseEntity="Post"/>
+      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" \
+  inverseName="remarks" inverseEntity="Post"/>
     </entity>
     <entity name="Tag" representedClassName="Tag" syncable="YES">
       <attribute name="name" optional="YES" attributeType="String"/>
-      <relationship name="posts" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Post" inverseName="tags" inverseEntity="Post"/>
+      <relationship name="posts" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Post" \
+  inverseName="tags" inverseEntity="Post"/>
     </entity>
   </model>
   """

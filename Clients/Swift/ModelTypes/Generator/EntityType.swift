@@ -67,7 +67,9 @@ struct EntityType {
     text.block("public struct Columns: Sendable {") { text in
       for property in attributes {
         text.line(
-          "public let \(property.name) = Attribute<\(property.swiftType)>(\(SwiftNames.literal(property.attribute.name)))"
+          """
+          public let \(property.name) = Attribute<\(property.swiftType)>(\(SwiftNames.literal(property.attribute.name)))
+          """
         )
       }
       for property in toOnes {

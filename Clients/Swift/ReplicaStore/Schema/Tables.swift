@@ -60,14 +60,19 @@ enum Tables {
   static func indexes(of root: EntityPlan, in schema: StoreSchema) -> [String] {
     var statements = columns(of: root, in: schema).filter { $0.toOne != nil }
       .map {
-        "CREATE INDEX \("i_\(root.name)_\($0.name)".quoted) ON \(root.table)(\($0.quoted)) WHERE \($0.quoted) IS NOT NULL"
+        """
+        CREATE INDEX \("i_\(root.name)_\($0.name)".quoted) ON \(root.table)(\($0.quoted)) WHERE \($0.quoted) IS NOT NULL
+        """
       }
     for entity in schema.all where entity.rootName == root.name {
       for (place, index) in (schema.model.entities.first { $0.name == entity.name }?.fetchIndexes ?? []).enumerated() {
         let columns = index.compactMap { entity.column($0) }.filter(\.isStored)
         if columns.isEmpty { continue }
         statements.append(
-          "CREATE INDEX \("f_\(entity.name)_\(place)".quoted) ON \(root.table)(\(columns.map(\.quoted).joined(separator: ", ")))"
+          """
+          CREATE INDEX \("f_\(entity.name)_\(place)".quoted) ON \
+          \(root.table)(\(columns.map(\.quoted).joined(separator: ", ")))
+          """
         )
       }
     }
