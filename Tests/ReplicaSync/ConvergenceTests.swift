@@ -9,28 +9,45 @@ import Testing
 
 /// Random edits of several devices. Names are never used again: the server does not say whether what points to a
 /// deleted object points to another one that gets its name.
-private struct Story: Sendable {
+private final class Story: Sendable {
   let chance: Chance
+  /// Names that saves inserted which were acknowledged. Nobody edits or deletes them.
+  private let receipts = Mutex<Set<String>>([])
 
   private static let attributes = ["Post": "title", "Cover": "name", "Remark": "text", "Tag": "name"]
 
+  init(_ chance: Chance) { self.chance = chance }
+
   func edit(_ replica: any JournalReplica) async throws {
-    try await replica.save { edit in
+    let receipt = chance.number(4) == 0 ? "t-\(chance.number(1_000_000_000))" : nil
+    try await replica.save { [self] edit in
+      if let receipt { edit.insert("Tag", receipt, ["name": .string("receipt")]) }
       for _ in 0...chance.number(2) { step(&edit) }
     }
+    if let receipt { _ = receipts.withLock { $0.insert(receipt) } }
+  }
+
+  /// - Parameter shown: lines of a replica.
+  func missingReceipts(in shown: [String]) -> Set<String> {
+    let names = Set(shown.compactMap { $0.split(separator: " ").dropFirst().first.map { String($0.dropLast()) } })
+    return receipts.withLock { $0.subtracting(names) }
+  }
+
+  private static func names(_ entity: String, _ edit: any JournalEdit) -> [String] {
+    edit.names(entity).filter { !$0.hasPrefix("t-") }
   }
 
   private func step(_ edit: inout any JournalEdit) {
     let entity = chance.pick(["Post", "Cover", "Remark", "Tag"])
     let attribute = Self.attributes[entity] ?? ""
     let value = AttributeValue.string("v\(chance.number(1_000_000))")
-    let present = edit.names(entity)
+    let present = Self.names(entity, edit)
     if present.count < 2 + chance.number(3) {
       return edit.insert(entity, "\(entity.prefix(1).lowercased())\(chance.number(1_000_000_000))", [attribute: value])
     }
     let name = chance.pick(present)
     func other(_ entity: String) -> String? {
-      let present = edit.names(entity)
+      let present = Self.names(entity, edit)
       return present.isEmpty ? nil : chance.pick(present)
     }
     switch chance.number(8) {
@@ -66,7 +83,7 @@ private final class Person: Sendable {
   /// Runs a story, and tells what differs at its end.
   private func run(_ server: Server, seed: Int, broken: Rule? = nil, isStored: Bool = false) async throws -> String? {
     let chance = Chance(UInt64(seed))
-    let story = Story(chance: chance)
+    let story = Story(chance)
     let user = try await server.user("u\(seed)-\(broken?.rawValue ?? "kept")-\(UUID().uuidString.prefix(6))")
     let watch = RequestWatch()
     var devices: [(device: Device, person: Person)] = []
@@ -112,6 +129,8 @@ private final class Person: Sendable {
       let difference = shown.difference(from: expected).map { "\($0)" }.joined(separator: "\n")
       return "seed \(seed), device \(index):\n\(difference)"
     }
+    let lost = story.missingReceipts(in: expected)
+    if !lost.isEmpty { return "seed \(seed): acknowledged saves are lost: \(lost)" }
     return expected.isEmpty ? "seed \(seed): nothing was saved" : nil
   }
 

@@ -13,6 +13,15 @@ extension NaiveFile {
     inserted = inserted.filter { numbers.contains($0.value) }
   }
 
+  /// Applies the page that waits, if any; the token stays that of the latest one.
+  mutating func applyLatePage(_ broken: Rule?) {
+    guard let page = latePage else { return }
+    latePage = nil
+    let token = position.importToken
+    _ = apply(page, broken: broken)
+    position.importToken = token
+  }
+
   mutating func apply(_ page: ImportPage, broken: Rule?) -> AppliedPage {
     var (saved, removed) = (0, 0)
     var shares: [ZoneID] = []
