@@ -64,7 +64,8 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func `the client's figures come beside bare SQLite, and a missed floor is exit code 1`()
+  @Test(.timeLimit(.minutes(1)))
+  func `the client's figures come beside bare SQLite, and a missed floor is exit code 1`()
     throws
   {
     let folder = FileManager.default.temporaryDirectory.appending(path: "aquifer-bench-\(UUID().uuidString.prefix(8))")

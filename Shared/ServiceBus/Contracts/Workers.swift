@@ -105,6 +105,9 @@ public struct DatabaseRequest: Message {
   /// The request's identifier in logs (`RequestTrace`), and the `uuid` of its errors. A client may give several
   /// requests the same one.
   public let traceID: String?
+  /// The asking process puts the answer into one of its own: it gets `AnswerParts`, `StoreEventPage` or what the call
+  /// says, in `AnswerForm.contentType`. Calls that have no such form answer as ever, and so do earlier releases.
+  public var takesParts = false
 
   public init(
     _ route: DatabaseRoute, query: [String: String], database: DatabaseID, scope: DatabaseScope, caller: Caller,
@@ -137,9 +140,18 @@ public struct DatabaseRequest: Message {
 
   /// The same call with another query.
   public func asking(_ query: [String: String]) -> DatabaseRequest {
-    DatabaseRequest(
+    var request = DatabaseRequest(
       route, query: query, database: database, scope: scope, caller: caller, requestID: requestID, baseURL: baseURL,
       traceID: traceID)
+    request.takesParts = takesParts
+    return request
+  }
+
+  /// The same call, answered for a process.
+  public var inParts: DatabaseRequest {
+    var request = self
+    request.takesParts = true
+    return request
   }
 
   /// Requests of one mirrored store, and writes of one owner, start in the order of arrival; reads in any order. Stores
