@@ -114,6 +114,31 @@ extension ObjectPlaneWorld {
   }
 
   @Test(arguments: StoreKind.allCases)
+  func `T-O05 a pointer to what somebody deleted is told as none to the device that set it, also where there was none`(
+    _ kind: StoreKind
+  ) async throws {
+    try await ObjectPlaneWorld.with(kind, editsWinOf: "Tag") { world in
+      func point(_ target: String) -> String {
+        #"{"changeType":"update","entity":"Rating","objectID":"R","relationships":{"photo":\#(target)}}"#
+      }
+      try await world.edit("mac", point("null"))
+      let phone = try await Device("phone", world)
+      try await phone.pull()
+      let known = phone.token
+      try await world.edit("mac", objectChange("delete", "Photo", "P"))
+      try await world.edit("phone", point(#""P""#), token: known)
+      #expect(try await phone.pull().told.contains("save R"))
+      #expect(phone.graph.objects["R"]?["photo"] == "null")
+      let new =
+        #"{"changeType":"insert","entity":"Rating","objectID":"R2","attributes":{"value":1},"relationships":{"photo":"P"}}"#
+      try await world.edit("phone", new, token: known)
+      #expect(try await phone.pull().told == ["save R2"])
+      #expect(phone.graph.objects["R2"]?["photo"] == "null")
+      #expect(try await phone.pull().isEmpty)
+    }
+  }
+
+  @Test(arguments: StoreKind.allCases)
   func `T-C06 an object that comes back lets go of the objects that its device deletes next`(_ kind: StoreKind)
     async throws
   {

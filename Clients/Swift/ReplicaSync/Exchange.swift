@@ -132,11 +132,12 @@ struct Exchange: Sendable {
   func setAside(_ error: ServerError) async throws -> ExchangeResult {
     guard let batch = try await nextBatch() else { return ExchangeResult(answer: .nothing) }
     var result = ExchangeResult(answer: .nothing)
-    if let rejected = try await store.refuse(batch, at: error.refusedTransaction, error: error) {
-      result.errors = rejected.objects.map { MirrorEvent.ObjectError(object: $0, error: error) }
+    for rejected in try await store.refuse(batch, at: error.refusedTransaction, error: error) {
+      result.errors += rejected.objects.map { MirrorEvent.ObjectError(object: $0, error: error) }
       switch await options.hooks.saveRejected?(rejected) ?? .revert {
-      // The saves wait among the rejected, and their objects are read anew.
-      case .revert, .keepForLater: break
+      // The save waits among the rejected, and its objects are read anew.
+      case .revert: break
+      case .keepForLater: try await store.keep(rejected.identifier)
       case .adoptWinner: try await adoptWinners(of: rejected)
       }
     }

@@ -177,13 +177,13 @@ final class NaiveReplica: MirroredStore {
     }
   }
 
-  func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> Rejected? {
+  func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> [Rejected] {
     try commit { file in
       let rows = file.outbox.filter { batch.rows.contains($0.number) }
       guard let refused = rows.count == 1 ? rows.first : index.flatMap({ rows.indices.contains($0) ? rows[$0] : nil })
       else {
         file.sent = batch.rows.lowerBound...rows[rows.count / 2 - 1].number
-        return nil
+        return []
       }
       let objects = refused.transaction.changes.map { AnyObjectID(entityName: $0.entity, recordName: $0.objectID) }
       let rejected = Rejected(
@@ -195,11 +195,12 @@ final class NaiveReplica: MirroredStore {
       file.settle()
       file.rejected.append(rejected)
       file.toReread += objects
-      return rejected
+      return [rejected]
     }
   }
 
   func rejected() async throws(StoreError) -> [Rejected] { file.rejected }
+  func keep(_ identifier: String) async throws(StoreError) { throw .invalid("a naive replica keeps no refused save") }
   func retry(_ identifier: String) async throws(StoreError) { throw .invalid("a naive replica does not retry") }
   func discard(_ identifier: String) async throws(StoreError) {
     try commit { $0.rejected.removeAll { $0.identifier == identifier } }

@@ -93,9 +93,9 @@ struct Outbox {
   }
 
   /// Moves the only transaction of a batch, and later ones that build on it, to the rejected ones.
-  func reject(_ batch: ExportBatch, _ error: ServerError) throws -> Rejected? {
+  func reject(_ batch: ExportBatch, _ error: ServerError) throws -> [Rejected] {
     let refused = try rows(Self.range, batch.rows.lowerBound, batch.rows.upperBound)
-    guard let first = refused.first else { return nil }
+    guard let first = refused.first else { return [] }
     var objects = try objects(of: first.body)
     var rejected = [(first, false)]
     for row in try rows(Self.later, batch.rows.upperBound) where row.key > batch.rows.upperBound {
@@ -105,13 +105,9 @@ struct Outbox {
       objects.formUnion(own)
       rejected.append((row, true))
     }
-    var result: Rejected?
-    for (row, isConsequence) in rejected {
-      let one = try move(row, error, isConsequence: isConsequence)
-      if result == nil { result = one }
-    }
+    let moved = try rejected.map { row, isConsequence in try move(row, error, isConsequence: isConsequence) }
     try connection.statement(Self.clearHalving).run()
-    return result
+    return moved
   }
 
   private func move(_ row: OutboxRow, _ error: ServerError, isConsequence: Bool) throws -> Rejected {
@@ -123,8 +119,7 @@ struct Outbox {
       transaction.transactionID, row.number, row.body, try error.json(), isConsequence, writer.now
     ).run()
     try remove(row.key...row.key)
-    let list = RereadList(writer.snapshot)
-    for object in objects { if let found = try writer.snapshot.find(object.recordName) { try list.add(found.key) } }
+    try RereadList(writer.snapshot).add(objects)
     return Rejected(
       identifier: transaction.transactionID, transactionNumber: row.number, objects: objects, error: error,
       isConsequence: isConsequence,

@@ -87,7 +87,7 @@ final class ShadowFile {
         guard let relationship = column.toOne, case .integer(let key) = value,
           let (target, _) = try snapshot.object(key)
         else { return value }
-        return .integer(try store.tables.key(of: target.recordName, try store.schema.entity(relationship.destination)))
+        return try store.pointer(to: target.recordName, try store.schema.entity(relationship.destination))
       }
       try store.store(name, entity, zone: zone, tag: row.optionalText(1), values)
       if let key = try store.snapshot.find(name)?.key {

@@ -165,7 +165,7 @@ struct Scope {
   /// SQL for a value of the object or of one that a path leads to.
   mutating func term(_ path: Path) throws(StoreError) -> Term {
     let (alias, entity) = try reach(path.relationships)
-    if path.property == "id" {
+    if path.property == Path.id.property {
       return Term(sql: "\(alias)._pk", stored: "\(alias)._pk", isDecimal: false, isObject: true)
     }
     guard let column = entity.column(path.property) else {
