@@ -15,8 +15,11 @@ let settings: [SwiftSetting] = [
 let systemLibraries: [Target] =
   ["CCurl", "CDeflate", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ"]
   .map { .systemLibrary(name: $0, path: "Shared/\($0)") }
-  // Its headers lie in a folder of their own.
-  + [.systemLibrary(name: "CLibXML", path: "Shared/CLibXML", pkgConfig: "libxml-2.0")]
+  // Their headers lie in folders of their own.
+  + [
+    .systemLibrary(name: "CLibXML", path: "Shared/CLibXML", pkgConfig: "libxml-2.0"),
+    .systemLibrary(name: "CPostgreSQL", path: "Shared/CPostgreSQL", pkgConfig: "libpq"),
+  ]
 
 /// Settings of C targets. SwiftPM refuses unsafe flags in packages that others depend on by version.
 let cSettings: [CSetting] = [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)]
@@ -68,6 +71,7 @@ let layers: [Target] = [
   shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
   shared("SQLite", ["CSQLite"]),
+  shared("PostgreSQL", ["CPostgreSQL"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
     "RecordStore",
@@ -209,6 +213,8 @@ let testTargets: [Target] = [
     name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"],
     path: "Tests/RecordStoreTool", swiftSettings: settings),
   tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),
+  support("PrivateCluster", ["CuttingProxy"]),
+  tests("PostgreSQL", ["PostgreSQL", "PrivateCluster", "CuttingProxy"]),
   // SQLite's file system with injected faults.
   .target(
     name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: cSettings,
@@ -396,7 +402,11 @@ let clientTests: [Target] = [
   .executableTarget(
     name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer",
     swiftSettings: settings),
-  tests("ReplicaSync", ["URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
+  // A network that fails.
+  support("CuttingProxy", []),
+  tests(
+    "ReplicaSync",
+    ["CuttingProxy", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
   tests("AquiferClient", ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]),
   tests("ModelTypes", ["ModelTypes", "XCDataModel", "ObjectModel"], exclude: ["Golden"]),
   .testTarget(

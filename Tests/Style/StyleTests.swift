@@ -98,7 +98,7 @@ enum Repository {
   let pure: Set = [
     "JSON", "MessagePack", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "WebServices",
   ]
-  let banned: Set = ["Dispatch", "CLinux", "CSQLite", "SQLite", "FoundationNetworking", "Foundation"]
+  let banned: Set = ["Dispatch", "CLinux", "CSQLite", "SQLite", "PostgreSQL", "FoundationNetworking", "Foundation"]
   for file in Repository.swiftFiles(under: "Shared") where pure.contains(file.module) {
     #expect(
       Set(file.imports).intersection(banned).isEmpty, "\(file.path) imports \(Set(file.imports).intersection(banned))")
@@ -129,6 +129,8 @@ struct BannedCall: CustomTestStringConvertible {
     BannedCall(
       pattern: "import SQLite", allowed: ["RecordStore", "ShareService", "ReplicaStore"],
       instead: "the store's protocol"),
+    BannedCall(pattern: "import PostgreSQL", allowed: ["RecordStore"], instead: "the store's protocol"),
+    BannedCall(pattern: "import CPostgreSQL", allowed: ["PostgreSQL"], instead: "PostgreSQL"),
   ]
 }
 
