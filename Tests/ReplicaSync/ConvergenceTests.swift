@@ -152,7 +152,7 @@ private final class Person: Sendable {
 
   @Test(arguments: [false, true])
   func `three devices and a fresh one are equal, whatever is lost and whoever dies`(_ isStored: Bool) async throws {
-    let seeds = ProcessInfo.processInfo.environment["AQUIFER_SEEDS"].flatMap { Int($0) } ?? 10
+    let seeds = ProcessInfo.processInfo.environment["AQUIFER_SEEDS"].flatMap { Int($0) } ?? 30
     let first = ProcessInfo.processInfo.environment["AQUIFER_FIRST_SEED"].flatMap { Int($0) } ?? 1
     try await Server.run(["--rate-limit", "100000", "--rate-burst", "100000"]) { server in
       var diverged = 0
