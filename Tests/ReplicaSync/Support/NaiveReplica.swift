@@ -32,6 +32,7 @@ enum Rule: String, CaseIterable, Sendable {
 struct NaiveFile: Sendable {
   var graph = NaiveGraph()
   var outbox: [(number: Int64, transaction: Transaction)] = []
+  var exported: [(number: Int64, transaction: Transaction)] = []
   var sent: ClosedRange<Int64>?
   var pending: [Property: Int64] = [:]
   var deleted: [String: Int64] = [:]
@@ -163,17 +164,29 @@ final class NaiveReplica: MirroredStore {
       let rows = file.sent ?? first...(file.outbox.prefix(transactionLimit).last?.number ?? first)
       file.sent = rows
       let transactions = try file.outbox.filter { rows.contains($0.number) }.map { try $0.transaction.json() }
-      return ExportBatch(rows: rows, transactions: transactions, checksums: [], isRepeated: isRepeated, receipts: [:])
+      return ExportBatch(
+        rows: rows, transactions: transactions, checksums: [], isRepeated: isRepeated, receipts: [:],
+        savedCount: 0, deletedCount: 0)
     }
   }
 
   func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
     try commit { file in
+      file.exported += file.outbox.filter { batch.rows.contains($0.number) }
       file.outbox.removeAll { batch.rows.contains($0.number) }
       file.settle()
       file.sent = nil
       file.position.serverHistoryToken = historyToken
       file.applyLatePage(broken)
+    }
+  }
+
+  func sendAgain() async throws(StoreError) {
+    try commit { file in
+      file.outbox = file.exported + file.outbox
+      for place in file.outbox.indices { file.outbox[place].transaction.importToken = nil }
+      file.exported = []
+      file.sent = nil
     }
   }
 

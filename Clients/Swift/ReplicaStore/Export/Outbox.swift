@@ -9,6 +9,8 @@ struct OutboxRow {
   let key: Int64
   let number: Int64
   let body: [UInt8]
+  let savedCount: Int
+  let deletedCount: Int
 }
 
 struct Outbox {
@@ -52,7 +54,8 @@ struct Outbox {
     }
     return ExportBatch(
       rows: first.key...last.key, transactions: rows.map(\.body), checksums: names.map(\.checksum).sorted(),
-      isRepeated: isRepeated, receipts: receipts)
+      isRepeated: isRepeated, receipts: receipts, savedCount: rows.reduce(0) { $0 + $1.savedCount },
+      deletedCount: rows.reduce(0) { $0 + $1.deletedCount })
   }
 
   private static func namesContent(_ body: [UInt8]) -> Bool { body.firstRange(of: Array(#"{"asset":"#.utf8)) != nil }
@@ -73,6 +76,7 @@ struct Outbox {
 
   func acknowledge(_ batch: ExportBatch) throws {
     for checksum in batch.checksums { try connection.statement(Self.contentArrived).binding(checksum).run() }
+    try ExportedSaves(writer).keep(batch.rows)
     try remove(batch.rows)
     if try connection.statement(Self.isEmpty).first({ _ in true }) == nil {
       try connection.statement(Self.clearHalving).run()
@@ -142,14 +146,16 @@ struct Outbox {
   }
 
   private static func row(_ statement: Statement) -> OutboxRow {
-    OutboxRow(key: statement.int64(0), number: statement.int64(1), body: statement.blob(2))
+    OutboxRow(
+      key: statement.int64(0), number: statement.int64(1), body: statement.blob(2), savedCount: statement.int(3),
+      deletedCount: statement.int(4))
   }
 
-  private static let sent = SQL("sent", "SELECT key, number, body FROM outbox WHERE batch IS NOT NULL ORDER BY key")
-  private static let unsent = SQL("unsent", "SELECT key, number, body FROM outbox ORDER BY key")
-  private static let range = SQL(
-    "outbox range", "SELECT key, number, body FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key")
-  private static let later = SQL("outbox later", "SELECT key, number, body FROM outbox WHERE key > ? ORDER BY key")
+  private static let columns = "SELECT key, number, body, savedCount, deletedCount FROM outbox"
+  private static let sent = SQL("sent", "\(columns) WHERE batch IS NOT NULL ORDER BY key")
+  private static let unsent = SQL("unsent", "\(columns) ORDER BY key")
+  private static let range = SQL("outbox range", "\(columns) WHERE key BETWEEN ? AND ? ORDER BY key")
+  private static let later = SQL("outbox later", "\(columns) WHERE key > ? ORDER BY key")
   private static let mark = SQL("mark sent", "UPDATE outbox SET batch = ? WHERE key BETWEEN ? AND ?")
   private static let unmark = SQL("unmark", "UPDATE outbox SET batch = NULL WHERE batch IS NOT NULL")
   private static let halvedLimit = SQL(

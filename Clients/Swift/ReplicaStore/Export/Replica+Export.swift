@@ -20,6 +20,13 @@ extension Replica {
     }
   }
 
+  package func sendAgain() async throws(StoreError) {
+    try await write { writer, outcome in
+      try ExportedSaves(writer).sendAgain()
+      outcome.hasExports = true
+    }
+  }
+
   package func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> [Rejected] {
     try await write { writer, _ in
       let outbox = Outbox(writer)

@@ -70,7 +70,10 @@ private struct RejectedRow {
     rest.importToken = writer.position.importToken
     try connection.statement(Self.delete).binding(identifier).run()
     guard !rest.changes.isEmpty else { return false }
-    try connection.statement(Self.enqueue).binding(number, try rest.json()).run()
+    let deletedCount = rest.changes.count { $0.changeType == .delete }
+    try connection.statement(Self.enqueue).binding(
+      number, try rest.json(), rest.changes.count - deletedCount, deletedCount
+    ).run()
     let key = connection.lastInsertRowID
     for change in rest.changes { try marks.move(change, to: key) }
     return true
@@ -85,5 +88,6 @@ private struct RejectedRow {
 
   static let find = SQL("find rejected", "SELECT number, body FROM rejected WHERE identifier = ?")
   static let delete = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
-  private static let enqueue = SQL("enqueue again", "INSERT INTO outbox(number, part, body) VALUES (?, 0, ?)")
+  private static let enqueue = SQL(
+    "enqueue again", "INSERT INTO outbox(number, part, body, savedCount, deletedCount) VALUES (?, 0, ?, ?, ?)")
 }

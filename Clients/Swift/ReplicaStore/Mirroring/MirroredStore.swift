@@ -26,6 +26,8 @@ package protocol MirroredStore: Sendable {
   func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch?
   /// The server has stored the batch. Its properties and pairs are the server's from now on.
   func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError)
+  /// The server was restored from a backup: all saves of the last time go again, before those that wait.
+  func sendAgain() async throws(StoreError)
   /// The server refused the batch for its content, and stored none of it (K14). A batch of several transactions is
   /// halved; the only transaction of a batch, and later ones that build on it, move to the rejected ones.
   /// - Parameter index: of the refused transaction in the batch, if the server says it; then no halving is needed.

@@ -4,7 +4,15 @@ import SQLite
 
 enum Tables {
   /// The format of the tables that do not depend on the model. A file of a later format is refused.
-  static let format: Int64 = 1
+  static let format: Int64 = 2
+
+  /// What format 1 does not have.
+  static let sinceFormat2 = """
+    ALTER TABLE outbox ADD COLUMN savedCount INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE outbox ADD COLUMN deletedCount INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE exported(key INTEGER PRIMARY KEY, number INTEGER NOT NULL, part INTEGER NOT NULL, body BLOB NOT NULL,
+      savedCount INTEGER NOT NULL, deletedCount INTEGER NOT NULL, at INTEGER NOT NULL, byteCount INTEGER NOT NULL);
+    """
 
   static let common = """
     CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -40,6 +48,7 @@ enum Tables {
       receipt BLOB,
       receiptExpiry INTEGER, isHere INTEGER NOT NULL, isAtServer INTEGER NOT NULL, usedAt INTEGER NOT NULL,
       owner INTEGER) WITHOUT ROWID;
+    \(sinceFormat2)
     """
 
   /// An object's `state`.
