@@ -21,6 +21,11 @@ private func requests() throws -> [DatabaseRequest] {
   [
     try request(caller: Caller(userRecordName: nil, isOperator: true)),
     try request(caller: Caller(userRecordName: "_a"), traceID: "R-1"),
+    try request(caller: Caller(userRecordName: nil, isOperator: true, member: .tokenHolder)),
+    try request(
+      caller: Caller(
+        userRecordName: "_a", standing: UserStanding(roles: ["editor"], quotaByteCount: 7),
+        member: StaffMember(name: "dave", containers: ["iCloud.a", "iCloud.b"]))),
     try request(caller: Caller(userRecordName: "_a", standing: UserStanding()), query: ["a": "", "": "b"], path: []),
     try request(
       caller: Caller(userRecordName: "_a", standing: UserStanding(roles: ["editor", "ø"], quotaByteCount: .max)),

@@ -145,6 +145,7 @@ import Testing
     try connection.execute(
       """
       ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; DROP TABLE dataEpoch;
+      DROP TABLE staffRole; DROP TABLE consoleSession; DROP TABLE act;
       DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone;
       ALTER TABLE environment DROP COLUMN generation; ALTER TABLE environment DROP COLUMN rules; DROP TABLE userRole; ALTER TABLE user DROP COLUMN quotaByteCount;
       DROP TABLE sessionToken; DROP TABLE session; DROP TABLE usedSignature;
