@@ -199,26 +199,27 @@ extension Command {
         """,
       examples: ["aquifer user quota alice 10GB", "aquifer user quota alice default"], action: .call(.setUserQuota)),
     Command(
-      "role grant", [], [container, environment] + member, summary: "Give a user a custom role of the schema",
-      discussion: "CREATE ROLE declares the role, and GRANTs give its permissions: see `aquifer schema import`.",
+      "role grant", [], member, summary: "Give a user a role",
+      discussion: """
+        Of a schema's custom role name the environment; CREATE ROLE declares it, and GRANTs give its permissions (see `aquifer schema import`).
+        The role `operator`, without a container, lets the user do everything in the console; the role `developer` of a container what concerns that app.
+        """,
       examples: [
-        """
-        aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators
-        """
+        "aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators",
+        "aquifer role grant --container iCloud.org.example.photos --user dave --role developer",
+        "aquifer role grant --user carol --role operator",
       ],
       action: .call(.grantRole)),
     Command(
-      "role revoke", [], [container, environment] + member, summary: "Take a custom role from a user",
+      "role revoke", [], member, summary: "Take a role from a user",
       examples: [
-        """
-        aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role \
-        moderators
-        """
+        "aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role moderators",
+        "aquifer role revoke --user carol --role operator",
       ],
       action: .call(.revokeRole)),
     Command(
       "role list", [], [.optional("container", "ID", "only in this container")],
-      summary: "List the users' custom roles",
+      summary: "List the users' roles",
       examples: ["aquifer role list", "aquifer role list --container iCloud.org.example.photos"],
       action: .call(.listRoles)),
     Command(
@@ -232,7 +233,10 @@ extension Command {
   ]
 
   static let member = [
-    Option.required("user", "NAME", "the user's name"), Option.required("role", "R", "the custom role"),
+    Option.optional("container", "ID", "the app's container; of an operator's role none"),
+    Option.optional("environment", "E", "development or production; only of a custom role"),
+    Option.required("user", "NAME", "the user's name"),
+    Option.required("role", "R", "operator, developer or a custom role"),
   ]
 
   static let apps: [Command] = [

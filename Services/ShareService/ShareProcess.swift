@@ -45,7 +45,8 @@ extension ShareService {
       operatorToken: context.options.text("operator-token"))
     configuration.tokenRotation = context.options.duration("token-rotation")
     configuration.tokenGrace = context.options.duration("token-grace")
-    try self.init(configuration, clock: context.clock, random: context.random, log: context.log)
+    try self.init(
+      configuration, clock: context.clock, random: context.random, log: context.log, own: OwnRecords(context))
     context.metrics.addDisk(of: configuration.dataPath)
     context.metrics.collect(
       "shared_zones", "Users' accesses to others' zones: active ones, and ended ones that the directory remembers."

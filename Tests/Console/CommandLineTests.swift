@@ -113,6 +113,24 @@ struct CommandLineTests {
     }
   }
 
+  @Test func `the gateway alone gets the console's pages, and an option takes their place`() throws {
+    let notifier = FleetMember(name: "notifier", role: .notifier)
+    let addresses = [notifier: MemberAddresses(client: "http://n", admin: nil)]
+    for (words, found, expected) in [
+      ("dev --data d", "/pages", "/pages" as String?), ("dev --data d", nil, nil),
+      ("dev --data d --console /own", "/pages", "/own"),
+    ] as [(String, String?, String?)] {
+      var fleet = Fleet(options: try DevOptions(try invocation(words)), binDirectory: "/bin", data: "/d", run: "/r")
+      fleet.console = found
+      for member in fleet.members {
+        let arguments = try #require(fleet.specification(of: member, addresses, log: "l")).arguments
+        // The last of repeated options counts.
+        let folder = arguments.lastIndex(of: "--console").map { arguments[$0 + 1] }
+        #expect(folder == (member.role == .gateway ? expected : nil))
+      }
+    }
+  }
+
   @Test func `dev has the contract's defaults`() throws {
     let options = try DevOptions(try invocation("dev --data d"))
     #expect((options.httpPort, options.pingPort, options.workerCount) == (8080, 8081, 1))

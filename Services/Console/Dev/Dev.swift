@@ -28,9 +28,10 @@ struct Dev {
     }
     let signals = try SignalPipe(catching: [SIGTERM, SIGINT, SIGHUP, SIGCHLD])
     let executable = try Self.ownPath()
+    let binDirectory = String(executable[..<(executable.lastIndex(of: "/") ?? executable.startIndex)])
     let fleet = Fleet(
-      options: options, binDirectory: String(executable[..<(executable.lastIndex(of: "/") ?? executable.startIndex)]),
-      data: folder.data, run: folder.run)
+      options: options, binDirectory: binDirectory, data: folder.data, run: folder.run,
+      console: ConsoleFolder.find(beside: binDirectory))
     _ = try KeyFile.addKey(to: fleet.encryptionKey, unlessPresent: true)
     let watch = try startGuard(executable, log: folder.log(of: "guard"))
     defer { endGuard(watch) }
@@ -152,6 +153,7 @@ struct Dev {
 
   private func announce(_ supervisor: Supervisor, _ folder: DevFolder, after time: Duration) {
     let gateway = ReadyFile.clientAddress(of: .gateway, supervisor.running) ?? ""
+    let console = ReadyFile.consoleAddress(supervisor.running).map { [("console", $0)] } ?? []
     let pairs = [
       ("gateway", gateway), ("notifier", ReadyFile.clientAddress(of: .notifier, supervisor.running) ?? ""),
       ("operator token", operatorToken(folder)), ("data", folder.data), ("logs", folder.logs),
@@ -160,7 +162,7 @@ struct Dev {
       """
       Aquifer is ready after \(Self.milliseconds(time)) ms.
 
-      \(TextTable.text(pairs: pairs))
+      \(TextTable.text(pairs: console + pairs))
 
       Next, in another terminal:
         source \(folder.data)/env

@@ -34,7 +34,7 @@ extension Directory {
     let created: Int64
   }
 
-  private static let shownCharacterCount = 8
+  static let shownCharacterCount = 8
 
   /// - Returns: the token, 64 hex digits. It can't be shown again, because only its hash is stored.
   /// - Throws: `notFound` for the container.
@@ -193,6 +193,20 @@ extension Directory {
       ).run()
       guard connection.changes > 0 else { throw RecordError(.notFound, "There is no key '\(keyID)'") }
     }
+  }
+
+  /// The container of a listed token, key or session; nil for an unknown one, and for one that several names fit.
+  /// - Parameter noun: `tokens`, `keys` or `sessions`.
+  func container(of noun: String, named name: String) throws -> ContainerID? {
+    let containers: [ContainerID] =
+      switch noun {
+      case "tokens":
+        try apiTokens().filter { name.lowercased().hasPrefix($0.beginning) }.map(\.container)
+      case "keys": try serverKeys().filter { $0.keyID == name.lowercased() }.map(\.container)
+      case "sessions": try sessions().filter { $0.name == name }.map(\.container)
+      default: []
+      }
+    return containers.count == 1 ? containers[0] : nil
   }
 
   static func environment(_ name: String) throws -> Environment {

@@ -70,6 +70,16 @@ extension Directory {
     return state
   }
 
+  /// The models of an environment with the time of their latest push, in milliseconds since 1970; latest first.
+  /// - Throws: `notFound` for the container.
+  func models(of key: EnvironmentKey) throws -> [(hash: String, pushed: Int64)] {
+    try connection.statement(
+      SQL(
+        "model.hashes",
+        "SELECT hash, pushed FROM model WHERE container = ?1 AND environment = ?2 ORDER BY pushed DESC, hash")
+    ).binding(try self.key(of: key.container), key.environment.rawValue).all { (hash: $0.text(0), pushed: $0.int64(1)) }
+  }
+
   /// The changes that a model would make to an environment's schema.
   /// - Throws: `notFound` for the container.
   func difference(_ model: PushedModel, _ key: EnvironmentKey) throws -> SchemaDiff {

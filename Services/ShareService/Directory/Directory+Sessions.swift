@@ -157,6 +157,9 @@ extension Directory {
   /// Within a change.
   func endSessions(ofUser userKey: Int64) throws {
     try connection.statement(SQL("session.deleteUser", "DELETE FROM session WHERE user = ?1")).binding(userKey).run()
+    try connection.statement(SQL("consoleSession.deleteUser", "DELETE FROM consoleSession WHERE user = ?1")).binding(
+      userKey
+    ).run()
   }
 
   /// Ends the sessions that began with an API token; within a change.

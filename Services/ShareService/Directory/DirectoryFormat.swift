@@ -34,6 +34,9 @@ enum DirectoryFormat: Int64, CaseIterable {
   case departures = 9
   /// Epochs of folders and shards in use. Cost: none, the new table has a row for each shard that a worker held.
   case dataEpochs = 10
+  /// Roles of operators and developers, sessions of the console, and the audit of operator calls. Cost: none, the new
+  /// tables are empty.
+  case staff = 11
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -104,6 +107,7 @@ enum DirectoryFormat: Int64, CaseIterable {
       due INTEGER NOT NULL, isLast INTEGER NOT NULL) WITHOUT ROWID;
       """
     case .dataEpochs: Self.dataEpochTable
+    case .staff: Self.staffTables
     }
   }
 

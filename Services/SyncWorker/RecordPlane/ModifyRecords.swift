@@ -29,7 +29,9 @@ extension RecordPlaneCall {
         database: database, zone: zone, operations: modify.operations, isAtomic: modify.isAtomic ?? !zone.isDefault,
         terms: CommitTerms(
           .edit, by: WriteAuthor(userRecordName: user, device: request.clientID),
-          Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema, quota: try await quota(),
+          Stamp(
+            timestamp: context.clock.now, userRecordName: user, deviceID: request.caller.member?.deviceID ?? "1"),
+          schema, quota: try await quota(),
           shard: store.shard, context),
         permissions: schema.permissions(of: request.caller, in: database), key: key, finder: finder, people: people)
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }

@@ -95,7 +95,9 @@ extension RecordPlaneCall {
     let user = request.caller.userRecordName ?? database.owner
     return CommitTerms(
       write, by: WriteAuthor(userRecordName: request.caller.userRecordName, device: request.clientID),
-      Stamp(timestamp: context.clock.now, userRecordName: user), schema, shard: store.shard, context)
+      Stamp(
+        timestamp: context.clock.now, userRecordName: user, deviceID: request.caller.member?.deviceID ?? ""), schema,
+      shard: store.shard, context)
   }
 
   private func write(_ results: [ZoneModification.Outcome], of operations: [ZoneOperation]) -> PlaneAnswer {

@@ -210,7 +210,7 @@ public final class Worker: Sendable {
     let parts = makeParts(bus, signingKey, try makeStore(shardCount, installation))
     await parts.epochs.fetch()
     self.parts.withLock { $0 = parts }
-    WorkerMetrics.add(to: context.metrics, parts)
+    WorkerMetrics.add(to: context.metrics, parts, clock: context.clock)
     context.metrics.addDisk(of: dataPath)
     return RunningWorker(parts: parts, cluster: context.cluster, name: context.name)
   }
@@ -357,6 +357,9 @@ public final class Worker: Sendable {
   private func outcome(
     of request: DatabaseRequest, _ parts: Parts, _ call: CallContext, _ answering: Answering
   ) async throws -> Result<PlaneAnswer, RecordError> {
+    guard request.caller.member?.maySee(request.database.container) ?? true else {
+      return .failure(RecordError(.accessDenied, "The caller is not a developer of this container"))
+    }
     let store: any ShardStore
     do {
       store = try await parts.host.store(of: request.database)

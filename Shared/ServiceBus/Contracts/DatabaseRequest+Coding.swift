@@ -142,29 +142,53 @@ extension Refusal {
 
 extension Caller {
   fileprivate func encode(to writer: inout MessagePackWriter) {
-    writer.mapHeader(1 + (userRecordName == nil ? 0 : 1) + (standing == nil ? 0 : 1))
+    writer.mapHeader(1 + (userRecordName == nil ? 0 : 1) + (standing == nil ? 0 : 1) + (member == nil ? 0 : 1))
     if let userRecordName { writer.member("userRecordName", userRecordName) }
     writer.string("isOperator")
     writer.bool(isOperator)
-    guard let standing else { return }
-    writer.string("standing")
-    writer.mapHeader(standing.quotaByteCount == nil ? 1 : 2)
-    writer.string("roles")
-    writer.arrayHeader(standing.roles.count)
-    for role in standing.roles { writer.string(role) }
-    guard let quotaByteCount = standing.quotaByteCount else { return }
-    writer.string("quotaByteCount")
-    writer.integer(quotaByteCount)
+    if let standing {
+      writer.string("standing")
+      standing.encode(to: &writer)
+    }
+    guard let member else { return }
+    writer.string("member")
+    member.encode(to: &writer)
   }
 
   fileprivate init?(decoding map: MessagePackValue) throws {
     self.init(
       userRecordName: try map.optional("userRecordName", \.string), isOperator: try map.required("isOperator", \.bool),
-      standing: try map.optional("standing", UserStanding.init(decoding:)))
+      standing: try map.optional("standing", UserStanding.init(decoding:)),
+      member: try map.optional("member", StaffMember.init(decoding:)))
+  }
+}
+
+extension StaffMember {
+  fileprivate func encode(to writer: inout MessagePackWriter) {
+    writer.mapHeader(containers == nil ? 1 : 2)
+    writer.member("name", name)
+    guard let containers else { return }
+    writer.string("containers")
+    writer.arrayHeader(containers.count)
+    for container in containers { writer.string(container) }
+  }
+
+  fileprivate init?(decoding map: MessagePackValue) throws {
+    self.init(name: try map.required("name", \.string), containers: try map.optional("containers", \.strings))
   }
 }
 
 extension UserStanding {
+  fileprivate func encode(to writer: inout MessagePackWriter) {
+    writer.mapHeader(quotaByteCount == nil ? 1 : 2)
+    writer.string("roles")
+    writer.arrayHeader(roles.count)
+    for role in roles { writer.string(role) }
+    guard let quotaByteCount else { return }
+    writer.string("quotaByteCount")
+    writer.integer(quotaByteCount)
+  }
+
   fileprivate init?(decoding map: MessagePackValue) throws {
     self.init(roles: try map.required("roles", \.strings), quotaByteCount: try map.optional("quotaByteCount", \.int64))
   }

@@ -10,11 +10,16 @@ public struct Caller: Hashable, Sendable, Codable {
   public let isOperator: Bool
   /// nil if the user was granted no role and no quota.
   public let standing: UserStanding?
+  /// The operator or developer behind an operator call; nil for a client's call.
+  public let member: StaffMember?
 
-  public init(userRecordName: String?, isOperator: Bool = false, standing: UserStanding? = nil) {
+  public init(
+    userRecordName: String?, isOperator: Bool = false, standing: UserStanding? = nil, member: StaffMember? = nil
+  ) {
     self.userRecordName = userRecordName
     self.isOperator = isOperator
     self.standing = standing
+    self.member = member
   }
 
   public var roles: [String] { standing?.roles ?? [] }
