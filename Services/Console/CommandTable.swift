@@ -201,11 +201,14 @@ extension Command {
     Command(
       "role grant", [], member, summary: "Give a user a role",
       discussion: """
-        Of a schema's custom role name the environment; CREATE ROLE declares it, and GRANTs give its permissions (see `aquifer schema import`).
-        The role `operator`, without a container, lets the user do everything in the console; the role `developer` of a container what concerns that app.
+        Of a schema's custom role name the environment; CREATE ROLE declares it, and GRANTs give its permissions (see
+        `aquifer schema import`). The role `operator`, without a container, lets the user do everything in the console;
+        the role `developer` of a container what concerns that app.
         """,
       examples: [
-        "aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators",
+        """
+        aquifer role grant --container iCloud.org.example.photos --environment production --user alice --role moderators
+        """,
         "aquifer role grant --container iCloud.org.example.photos --user dave --role developer",
         "aquifer role grant --user carol --role operator",
       ],
@@ -213,7 +216,10 @@ extension Command {
     Command(
       "role revoke", [], member, summary: "Take a role from a user",
       examples: [
-        "aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role moderators",
+        """
+        aquifer role revoke --container iCloud.org.example.photos --environment production --user alice --role \
+        moderators
+        """,
         "aquifer role revoke --user carol --role operator",
       ],
       action: .call(.revokeRole)),

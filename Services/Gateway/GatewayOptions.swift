@@ -17,7 +17,10 @@ extension GatewayService {
       Option(
         "assets", .path,
         help:
-          "The folder of asset files, the workers' <data>/assets. It is on their file system, and the gateway runs as their user, to write it. Without it the gateway neither takes nor serves assets."
+          """
+          The folder of asset files, the workers' <data>/assets. It is on their file system, and the gateway runs as \
+          their user, to write it. Without it the gateway neither takes nor serves assets.
+          """
       ),
       EncryptionKeys.option,
       Option(
@@ -32,7 +35,10 @@ extension GatewayService {
       Option(
         "upload-reserve", .integer(0...1_000_000_000), default: "1000",
         help:
-          "Megabytes of the assets' file system that uploads leave free; with less free, the gateway refuses uploads (TRY_AGAIN_LATER). 0: none."
+          """
+          Megabytes of the assets' file system that uploads leave free; with less free, the gateway refuses uploads \
+          (TRY_AGAIN_LATER). 0: none.
+          """
       ),
       Option(
         "user-requests", .integer(0...1_000_000), default: "64",
@@ -41,12 +47,18 @@ extension GatewayService {
       Option(
         "user-waits", .integer(0...1_000_000), default: "128",
         help:
-          "The limit of one user's requests that wait for changes (wait=, event streams); the gateway answers more with THROTTLED. 0: no limit."
+          """
+          The limit of one user's requests that wait for changes (wait=, event streams); the gateway answers more with \
+          THROTTLED. 0: no limit.
+          """
       ),
       Option(
         "container-requests", .integer(0...1_000_000), default: "1024",
         help:
-          "The limit of one container's requests under way; the gateway answers more with THROTTLED. The last quarter is for users with fewer than four. 0: no limit."
+          """
+          The limit of one container's requests under way; the gateway answers more with THROTTLED. The last quarter \
+          is for users with fewer than four. 0: no limit.
+          """
       ),
       Option(
         "request-deadline", .seconds(0.1...300), default: "10",
@@ -54,7 +66,10 @@ extension GatewayService {
       Option(
         "rate-limit", .integer(0...1_000_000), default: "0",
         help:
-          "The limit of requests a second for one credential (API and user token, server key; for one address, of tries to sign in); the gateway answers more with THROTTLED. 0: no limit."
+          """
+          The limit of requests a second for one credential (API and user token, server key; for one address, of tries \
+          to sign in); the gateway answers more with THROTTLED. 0: no limit.
+          """
       ),
       Option(
         "rate-burst", .integer(1...10_000_000),
@@ -62,7 +77,10 @@ extension GatewayService {
       Option(
         "console", .path,
         help:
-          "The folder of the console's pages. With it the gateway serves the console at /console, for operators and developers."
+          """
+          The folder of the console's pages. With it the gateway serves the console at /console, for operators and \
+          developers.
+          """
       ),
       Option(
         "console-port", .integer(1...65_535),

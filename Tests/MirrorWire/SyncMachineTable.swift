@@ -54,7 +54,8 @@ let syncMachineTable: [String: String] = [
   working
     stopped, paused:  → paused
     offline:  → offline
-    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: -export +import import
+    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing: -export +import \
+  import
     lost: !export wait → offline
     full: !export wait → diskFull
     damaged, 410: !export wait → failed
@@ -107,7 +108,8 @@ let syncMachineTable: [String: String] = [
   working
     stopped, paused:  → paused
     offline:  → offline
-    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing, cancelled: +import import
+    isSetUp, exported, exported, more, set aside, imported, imported, more, reset, restored, nothing, cancelled: \
+  +import import
     lost: wait → offline
     full: wait → diskFull
     damaged, 400, 410, 410 restored: wait → failed

@@ -147,7 +147,10 @@ struct Mistake: CustomTestStringConvertible {
       "1: The configuration 'Cloud' lists B, which the model does not have."),
     .property(
       "an attribute called id, and one that has its name in Swift",
-      "<attribute name='id' optional='YES' attributeType='UUID'/><attribute name='idValue' optional='YES' attributeType='UUID'/>",
+      """
+      <attribute name='id' optional='YES' attributeType='UUID'/><attribute name='idValue' optional='YES' \
+      attributeType='UUID'/>
+      """,
       "3: A.id is called idValue in Swift. Rename A.idValue."),
     .property(
       "names that differ in case", "<attribute name='A' optional='YES' attributeType='String'/>",

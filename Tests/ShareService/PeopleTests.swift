@@ -144,7 +144,8 @@ import Testing
     let connection = try Connection(exclusive: world.folder.path + "/directory.sqlite", mode: .readWrite)
     try connection.execute(
       """
-      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; DROP TABLE dataEpoch;
+      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; \
+      DROP TABLE dataEpoch;
       DROP TABLE staffRole; DROP TABLE consoleSession; DROP TABLE act;
       DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone;
       ALTER TABLE environment DROP COLUMN generation; ALTER TABLE environment DROP COLUMN rules; DROP TABLE userRole; \

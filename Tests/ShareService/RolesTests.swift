@@ -123,7 +123,8 @@ extension Directory {
   fileprivate func undoRolesAndQuotas() throws {
     try connection.execute(
       """
-      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; DROP TABLE dataEpoch;
+      ALTER TABLE container DROP COLUMN displayName; ALTER TABLE container DROP COLUMN appURL; DROP TABLE departure; \
+      DROP TABLE dataEpoch;
       DROP TABLE staffRole; DROP TABLE consoleSession; DROP TABLE act;
       DROP TABLE sharedZone; DROP INDEX userPhone; ALTER TABLE user DROP COLUMN phone;
       ALTER TABLE environment DROP COLUMN generation; ALTER TABLE environment DROP COLUMN rules;

@@ -130,7 +130,9 @@ extension ObjectPlaneWorld {
       #expect(try await phone.pull().told.contains("save R"))
       #expect(phone.graph.objects["R"]?["photo"] == "null")
       let new =
-        #"{"changeType":"insert","entity":"Rating","objectID":"R2","attributes":{"value":1},"relationships":{"photo":"P"}}"#
+        #"""
+        {"changeType":"insert","entity":"Rating","objectID":"R2","attributes":{"value":1},"relationships":{"photo":"P"}}
+        """#
       try await world.edit("phone", new, token: known)
       #expect(try await phone.pull().told == ["save R2"])
       #expect(phone.graph.objects["R2"]?["photo"] == "null")

@@ -4,8 +4,8 @@ import Glibc
 import JSON
 
 enum ReadyFile {
-  /// `{"gateway","notifier","console","operatorToken","pids":{role:[…]},"admin":{role:…}}`. Of several processes of a role,
-  /// `admin` has the first under its role and the others under their names.
+  /// `{"gateway","notifier","console","operatorToken","pids":{role:[…]},"admin":{role:…}}`. Of several processes of a
+  /// role, `admin` has the first under its role and the others under their names.
   static func json(_ running: [(member: FleetMember, process: Supervisor.Running)], operatorToken: String) -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()

@@ -153,7 +153,10 @@ extension Gateway {
   private func consoleCookie(_ value: String, seconds: Int, _ request: HTTPRequest) -> String {
     let isSecure = options.publicAddress.url(for: request).hasPrefix("https://")
     return
-      "\(Self.consoleCookie)=\(value); Path=/console; Max-Age=\(seconds); HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
+      """
+      \(Self.consoleCookie)=\(value); Path=/console; Max-Age=\(seconds); HttpOnly; \
+      SameSite=Strict\(isSecure ? "; Secure" : "")
+      """
   }
 }
 

@@ -9,7 +9,8 @@ import WebServices
 extension Gateway {
   /// Begins an operator call on a container's data.
   /// - Returns: the act's number in the audit; nil for a call that only reads.
-  /// - Throws: `accessDenied` for a developer of other containers; the error of the note, without which nothing changes.
+  /// - Throws: `accessDenied` for a developer of other containers; the error of the note, without which nothing
+  ///   changes.
   func begin(_ exchange: IncomingRequest, _ caller: Caller, in container: ContainerID, isChange: Bool)
     async throws(RecordError) -> Int64?
   {

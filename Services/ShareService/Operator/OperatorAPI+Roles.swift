@@ -6,7 +6,8 @@ import ServiceBus
 
 extension OperatorAPI {
   /// `GET` (with `?container=` of one container), `POST {"container","environment","user","role"}`, `DELETE
-  /// /{container}/{environment}/{role}/{user}`. A developer's role has no environment, an operator's no container either.
+  /// /{container}/{environment}/{role}/{user}`. A developer's role has no environment, an operator's no container
+  /// either.
   func roles(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):

@@ -89,8 +89,7 @@ struct Script: Sendable {
     return Place(database: database.key, zone: zone.key)
   }
 
-  static func mirror(_ owner: Int, _ mirror: Int, in transaction: any ShardTransaction) throws -> StoredMirror?
-  {
+  static func mirror(_ owner: Int, _ mirror: Int, in transaction: any ShardTransaction) throws -> StoredMirror? {
     guard let database = try transaction.database(Sample.database("\(owner)")) else { return nil }
     return try transaction.mirror("mirror \(mirror)", in: database.key)
   }

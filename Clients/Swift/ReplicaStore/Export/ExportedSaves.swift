@@ -30,8 +30,11 @@ struct ExportedSaves {
   private static let total = SQL("exported bytes", "SELECT byteCount FROM exported ORDER BY key DESC LIMIT 1")
   private static let copy = SQL(
     "keep exported",
-    "INSERT OR REPLACE INTO exported(key, number, part, body, savedCount, deletedCount, at, byteCount) "
-      + "SELECT key, number, part, body, savedCount, deletedCount, ?3, ?4 + sum(length(body)) OVER (ORDER BY key) FROM outbox WHERE key BETWEEN ?1 AND ?2"
+    """
+    INSERT OR REPLACE INTO exported(key, number, part, body, savedCount, deletedCount, at, byteCount) \
+    SELECT key, number, part, body, savedCount, deletedCount, ?3, ?4 + sum(length(body)) OVER (ORDER BY key) \
+    FROM outbox WHERE key BETWEEN ?1 AND ?2
+    """
   )
   private static let forget = SQL(
     "forget exported",
