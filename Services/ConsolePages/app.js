@@ -11,15 +11,17 @@ import { frame } from "./shell/frame.js";
 import { signIn } from "./shell/sign-in.js";
 
 const root = document.getElementById("app");
+let end = () => {};
 
 async function open(found) {
   setToken(found.csrf);
   state.enter(found);
   await state.readContainers();
-  frame(root, { leave, ended: () => close("The session has ended. Sign in again to go on where you were.") });
+  end = frame(root, { leave, ended: () => close("The session has ended. Sign in again to go on where you were.") });
 }
 
 function close(sentence) {
+  end();
   router.stop();
   live.stop();
   state.leave();

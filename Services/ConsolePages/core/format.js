@@ -60,7 +60,9 @@ export function ago(value, now = Date.now()) {
   if (!found) return "–";
   const seconds = (now - found.getTime()) / 1000;
   if (Math.abs(seconds) < 1.5) return "now";
-  return seconds > 0 ? `${duration(Math.round(seconds))} ago` : `in ${duration(Math.round(-seconds))}`;
+  const whole = Math.round(Math.abs(seconds));
+  const words = whole < 60 ? `${whole} s` : duration(whole);
+  return seconds > 0 ? `${words} ago` : `in ${words}`;
 }
 
 /** The first letters of a long name, and its end. */

@@ -83,8 +83,8 @@ function take(text) {
 }
 
 function add(key, time, value) {
-  let known = hour.get(key);
-  if (!known) hour.set(key, (known = { times: [], values: [] }));
+  const known = hour.get(key) ?? { times: [], values: [] };
+  hour.set(key, known);
   if (known.times.at(-1) >= time) return;
   known.times.push(time);
   known.values.push(value);
@@ -105,7 +105,7 @@ async function readPast() {
       const [process, name] = key.split("/");
       const kind = kindOf(process);
       const total = totals.get(`${kind}/${name}`) ?? [];
-      values.forEach((value, index) => (total[index] = joined(name, total[index], value)));
+      for (const [index, value] of values.entries()) total[index] = joined(name, total[index], value);
       totals.set(`${kind}/${name}`, total);
     }
     for (const [key, values] of totals) prepend(key, values, start / 1000, step / 1000);

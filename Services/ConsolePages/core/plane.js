@@ -7,16 +7,24 @@ export const PUBLIC = "public";
 /** A database: `{container, environment, owner}`, with `owner` a record name or `public`. */
 function root(database) {
   const isPublic = database.owner === PUBLIC;
-  return ["as", isPublic ? database.as : database.owner, "database", "1", database.container, database.environment,
-    isPublic ? "public" : "private"];
+  return [
+    "as",
+    isPublic ? database.as : database.owner,
+    "database",
+    "1",
+    database.container,
+    database.environment,
+    isPublic ? "public" : "private",
+  ];
 }
 
 /** The user as whom the public database is read and written: any user of the container. */
 export async function withReader(database, signal) {
   if (database.owner !== PUBLIC || database.as) return database;
   const users = (await get("users", { container: database.container, limit: 1 }, { signal })).users ?? [];
-  const any = users.length ? users : (await get("users", { limit: 1 }, { signal })).users ?? [];
-  if (!any.length) throw new CallError(404, "NOT_FOUND", "The public database is read as a user, and there is none yet");
+  const any = users.length ? users : ((await get("users", { limit: 1 }, { signal })).users ?? []);
+  if (!any.length)
+    throw new CallError(404, "NOT_FOUND", "The public database is read as a user, and there is none yet");
   return { ...database, as: any[0].userRecordName };
 }
 
@@ -27,20 +35,30 @@ export async function recordCall(database, name, json, signal) {
 
 /** Throws what failed of one item of an answer. */
 export function refuse(item) {
-  if (item?.serverErrorCode) throw new CallError(item.serverErrorCode === "CONFLICT" ? 409 : 400, item.serverErrorCode, item.reason, item);
+  if (item?.serverErrorCode)
+    throw new CallError(item.serverErrorCode === "CONFLICT" ? 409 : 400, item.serverErrorCode, item.reason, item);
   return item;
 }
 
 export async function lookup(database, zone, recordName, signal) {
-  const answer = await recordCall(database, "records/lookup", { zoneID: { zoneName: zone }, records: [{ recordName }] }, signal);
+  const answer = await recordCall(
+    database,
+    "records/lookup",
+    { zoneID: { zoneName: zone }, records: [{ recordName }] },
+    signal,
+  );
   const item = answer.records?.[0];
-  if (item?.serverErrorCode === "NOT_FOUND") throw new CallError(404, item.serverErrorCode, `There is no record ${recordName}`);
+  if (item?.serverErrorCode === "NOT_FOUND")
+    throw new CallError(404, item.serverErrorCode, `There is no record ${recordName}`);
   return refuse(item);
 }
 
 export async function modify(database, zone, operationType, record) {
-  const answer = await recordCall(database, "records/modify",
-    { zoneID: { zoneName: zone }, atomic: true, operations: [{ operationType, record }] });
+  const answer = await recordCall(database, "records/modify", {
+    zoneID: { zoneName: zone },
+    atomic: true,
+    operations: [{ operationType, record }],
+  });
   return refuse(answer.records?.[0]);
 }
 
@@ -49,14 +67,33 @@ export const query = (database, zone, body, signal) =>
 
 /** All records of a zone, in the order of their last change: `{records, syncToken, moreComing}`. */
 export async function changes(database, zone, syncToken, signal) {
-  const answer = await recordCall(database, "changes/zone", { zones: [{ zoneID: { zoneName: zone }, syncToken, resultsLimit: 50 }] }, signal);
+  const answer = await recordCall(
+    database,
+    "changes/zone",
+    { zones: [{ zoneID: { zoneName: zone }, syncToken, resultsLimit: 50 }] },
+    signal,
+  );
   return refuse(answer.zones?.[0]);
 }
 
 /** A call on a device's store; `store` is a row of `GET stores`. */
 export function storeCall(method, store, name, options) {
-  return call(method, ["as", store.user, "mirror", "1", store.container, store.environment, store.scope, "stores", store.store,
-    ...name.split("/")], options);
+  return call(
+    method,
+    [
+      "as",
+      store.user,
+      "mirror",
+      "1",
+      store.container,
+      store.environment,
+      store.scope,
+      "stores",
+      store.store,
+      ...name.split("/"),
+    ],
+    options,
+  );
 }
 
 /** A call on a whole zone. */

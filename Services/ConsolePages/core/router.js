@@ -1,4 +1,4 @@
-// The address behind `#` names the page, its place and its options, so that each view can be linked to and gone back to.
+// The address behind `#` names the page, its place and its options, so that links lead to each view, and Back leaves it.
 
 const pages = new Map();
 let current = null;

@@ -25,5 +25,11 @@ export function recordTypes(text) {
 
 function fieldOf([, , name, type, rest]) {
   const indexes = ["QUERYABLE", "SEARCHABLE", "SORTABLE"].filter((word) => rest.includes(word));
-  return { name, type: type.replace("ENCRYPTED ", ""), isEncrypted: type.startsWith("ENCRYPTED"), indexes, isSystem: name.startsWith("___") };
+  return {
+    name,
+    type: type.replace("ENCRYPTED ", ""),
+    isEncrypted: type.startsWith("ENCRYPTED"),
+    indexes,
+    isSystem: name.startsWith("___"),
+  };
 }

@@ -29,25 +29,38 @@ export function verdict(status, now = Date.now()) {
 export const sum = (rows, key) => rows.reduce((total, row) => total + (row[key] ?? 0), 0);
 
 function ofProcesses(members, workers, unheld, neededFormat) {
-  const found = workers.filter((worker) => worker.silent).map((worker) => ({
-    what: `${worker.name} does not answer`,
-    remedy: "If it does not answer soon, end that process (kill -9): other workers then open its shards.",
-  }));
+  const found = workers
+    .filter((worker) => worker.silent)
+    .map((worker) => ({
+      what: `${worker.name} does not answer`,
+      remedy: "If it does not answer soon, end that process (kill -9): other workers then open its shards.",
+    }));
   if (!workers.length) {
-    found.push({ what: "There is no worker", remedy: "Start aquifer-worker, or read its log: clients can neither save nor import." });
+    found.push({
+      what: "There is no worker",
+      remedy: "Start aquifer-worker, or read its log: clients can neither save nor import.",
+    });
   } else if (unheld > 0) {
     const which = neededFormat ? ` of a release that knows the stored format ${neededFormat}` : "";
-    found.push({ what: `${plural(unheld, "shard")} ${unheld === 1 ? "has" : "have"} no worker`,
-      remedy: `Wait for a worker${which} to become ready, or start one.` });
+    found.push({
+      what: `${plural(unheld, "shard")} ${unheld === 1 ? "has" : "have"} no worker`,
+      remedy: `Wait for a worker${which} to become ready, or start one.`,
+    });
   }
-  const needed = { notifier: "devices get no pings and find changes only when they ask", gateway: "clients reach no server" };
+  const needed = {
+    notifier: "devices get no pings and find changes only when they ask",
+    gateway: "clients reach no server",
+  };
   for (const [role, consequence] of Object.entries(needed)) {
     if (members.some((member) => member.role === role)) continue;
     found.push({ what: `There is no ${role}`, remedy: `Start aquifer-${role}, or read its log: ${consequence}.` });
   }
   const refused = workers.filter((worker) => worker.refused);
   for (const worker of refused) {
-    found.push({ what: `${worker.name} takes no work: ${worker.refused}`, remedy: "Give it the folder with this installation's data." });
+    found.push({
+      what: `${worker.name} takes no work: ${worker.refused}`,
+      remedy: "Give it the folder with this installation's data.",
+    });
   }
   for (const member of members) {
     if (member.ready !== false || refused.some((worker) => worker.name === member.name)) continue;
@@ -59,22 +72,31 @@ function ofProcesses(members, workers, unheld, neededFormat) {
 function ofWorker(worker) {
   const found = [];
   const problems = new Map();
-  for (const { problem, shard } of worker.problems ?? []) problems.set(problem, [...(problems.get(problem) ?? []), shard]);
+  for (const { problem, shard } of worker.problems ?? [])
+    problems.set(problem, [...(problems.get(problem) ?? []), shard]);
   for (const [problem, shards] of problems) {
-    found.push({ what: `${shards.length === 1 ? "Shard" : "Shards"} ${shards.join(", ")} of ${worker.name}: ${problem}`,
-      remedy: `If it stays, the log of ${worker.name} says why.` });
+    found.push({
+      what: `${shards.length === 1 ? "Shard" : "Shards"} ${shards.join(", ")} of ${worker.name}: ${problem}`,
+      remedy: `If it stays, the log of ${worker.name} says why.`,
+    });
   }
   if (worker.diskSize > 0 && worker.diskFree < LEAST_FREE * worker.diskSize) {
-    found.push({ what: `${worker.name} has ${bytes(worker.diskFree)} of disk left`,
-      remedy: "Make room: the worker refuses saves when the disk is full." });
+    found.push({
+      what: `${worker.name} has ${bytes(worker.diskFree)} of disk left`,
+      remedy: "Make room: the worker refuses saves when the disk is full.",
+    });
   }
   if (worker.longestQueue >= LONG_QUEUE) {
-    found.push({ what: `${count(worker.longestQueue)} writes wait at one shard of ${worker.name}`,
-      remedy: "Its disk is too slow, or one user sends too much." });
+    found.push({
+      what: `${count(worker.longestQueue)} writes wait at one shard of ${worker.name}`,
+      remedy: "Its disk is too slow, or one user sends too much.",
+    });
   }
   if (worker.pendingPings >= MANY_PINGS) {
-    found.push({ what: `${count(worker.pendingPings)} pings wait at ${worker.name}`,
-      remedy: "A notifier or gateway does not read them: see its log." });
+    found.push({
+      what: `${count(worker.pendingPings)} pings wait at ${worker.name}`,
+      remedy: "A notifier or gateway does not read them: see its log.",
+    });
   }
   return found;
 }
@@ -84,6 +106,12 @@ function ofExports(workers, now) {
   const age = (now - oldest) / 1000;
   if (!(age >= LATE_EXPORT)) return [];
   const waiting = sum(workers, "waitingTransactions");
-  return [{ what: `${plural(waiting, "saved transaction")} ${waiting === 1 ? "waits for its" : "wait for their"} export, the oldest for ${duration(age)}`,
-    remedy: "Sync shows the stores with the most to export, and its events the reasons." }];
+  return [
+    {
+      what:
+        `${plural(waiting, "saved transaction")} ${waiting === 1 ? "waits for its" : "wait for their"} export, ` +
+        `the oldest for ${duration(age)}`,
+      remedy: "Sync shows the stores with the most to export, and its events the reasons.",
+    },
+  ];
 }

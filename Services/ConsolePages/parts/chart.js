@@ -13,16 +13,25 @@ const SPAN = 3600;
  */
 export function chart(title, lines, format, { height = 120, span = SPAN } = {}) {
   const summary = freshID("plot");
-  const drawing = s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", role: "img",
-    "aria-labelledby": summary });
+  const drawing = s("svg", {
+    viewBox: `0 0 ${WIDTH} ${height}`,
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-labelledby": summary,
+  });
   const top = h("span", { class: "top-value" });
   const legend = h("div", { class: "legend" });
   const said = h("span", { class: "unseen", id: summary });
   const since = h("span");
   const plot = h("div", { class: "plot", vars: { "--plot-height": `${height}px` } }, drawing, top);
-  const view = h("figure", { class: "chart" },
-    h("figcaption", null, h("h3", null, title), legend), plot,
-    h("div", { class: "times small soft", "aria-hidden": "true" }, since, h("span", null, "now")), said);
+  const view = h(
+    "figure",
+    { class: "chart" },
+    h("figcaption", null, h("h3", null, title), legend),
+    plot,
+    h("div", { class: "times small soft", "aria-hidden": "true" }, since, h("span", null, "now")),
+    said,
+  );
   let pointer = null;
   let lastDrawn = null;
 
@@ -36,7 +45,12 @@ export function chart(title, lines, format, { height = 120, span = SPAN } = {}) 
     const x = (time) => ((time - start) / (now - start)) * WIDTH;
     const y = (value) => height - 1 - (value / ceiling) * (height - TOP - 1);
     lastDrawn = { shown, start, now };
-    replace(drawing, grid(height), shown.map(({ points }, index) => line(points, x, y, height, index, shown.length)), cross(x));
+    replace(
+      drawing,
+      grid(height),
+      shown.map(({ points }, index) => line(points, x, y, height, index, shown.length)),
+      cross(),
+    );
     replace(top, most > 0 ? format(ceiling) : "");
     replace(since, start <= now - span + 1 ? "1 h ago" : `${Math.max(1, Math.round((now - start) / 60))} min ago`);
     tell();
@@ -47,14 +61,34 @@ export function chart(title, lines, format, { height = 120, span = SPAN } = {}) 
     const { shown, start, now } = lastDrawn;
     const at = pointer === null ? null : start + pointer * (now - start);
     const values = shown.map(({ label, points }) => [label, nearest(points, at)]);
-    replace(legend, values.map(([label, point], index) => h("span", { class: "key", "data-line": index + 1 },
-      label && h("span", null, label), h("b", { class: "number" }, point ? format(point[1]) : "–"))));
-    if (pointer === null) replace(said, `${title}: ${values.map(([label, point]) =>
-      `${label} ${point ? format(point[1]) : "no value"}`).join(", ")}`);
+    replace(
+      legend,
+      values.map(([label, point], index) =>
+        h(
+          "span",
+          { class: "key", "data-line": index + 1 },
+          label && h("span", null, label),
+          h("b", { class: "number" }, point ? format(point[1]) : "–"),
+        ),
+      ),
+    );
+    if (pointer === null)
+      replace(
+        said,
+        `${title}: ${values.map(([label, point]) => `${label} ${point ? format(point[1]) : "no value"}`).join(", ")}`,
+      );
   }
 
-  const cross = (x) => pointer !== null && s("line", { class: "cross", x1: pointer * WIDTH, x2: pointer * WIDTH, y1: 0, y2: height,
-    "vector-effect": "non-scaling-stroke" });
+  const cross = () =>
+    pointer !== null &&
+    s("line", {
+      class: "cross",
+      x1: pointer * WIDTH,
+      x2: pointer * WIDTH,
+      y1: 0,
+      y2: height,
+      "vector-effect": "non-scaling-stroke",
+    });
   plot.addEventListener("pointermove", (event) => {
     const box = plot.getBoundingClientRect();
     pointer = Math.max(0, Math.min(1, (event.clientX - box.left) / box.width));
@@ -68,12 +102,23 @@ export function chart(title, lines, format, { height = 120, span = SPAN } = {}) 
   return { view, update };
 }
 
-const grid = (height) => [0.5, 1].map((part) => s("line", { class: "rule", x1: 0, x2: WIDTH,
-  y1: height - 1 - part * (height - TOP - 1), y2: height - 1 - part * (height - TOP - 1), "vector-effect": "non-scaling-stroke" }));
+const grid = (height) =>
+  [0.5, 1].map((part) =>
+    s("line", {
+      class: "rule",
+      x1: 0,
+      x2: WIDTH,
+      y1: height - 1 - part * (height - TOP - 1),
+      y2: height - 1 - part * (height - TOP - 1),
+      "vector-effect": "non-scaling-stroke",
+    }),
+  );
 
 function line(points, x, y, height, index, count) {
   if (!points.length) return null;
-  const path = points.map(([time, value], place) => `${place ? "L" : "M"}${x(time).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+  const path = points
+    .map(([time, value], place) => `${place ? "L" : "M"}${x(time).toFixed(1)} ${y(value).toFixed(1)}`)
+    .join("");
   const area = `${path}L${x(points.at(-1)[0]).toFixed(1)} ${height}L${x(points[0][0]).toFixed(1)} ${height}Z`;
   return [
     count === 1 && s("path", { class: "area", d: area }),
@@ -116,8 +161,14 @@ export function spark(values) {
   const height = 22;
   const most = Math.max(...values, 1e-9);
   const step = width / Math.max(values.length - 1, 1);
-  const d = values.map((value, index) =>
-    `${index ? "L" : "M"}${(index * step).toFixed(1)} ${(height - 2 - (Math.max(value ?? 0, 0) / most) * (height - 4)).toFixed(1)}`);
-  return s("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
-    s("path", { class: "line", "data-line": 1, d: d.join("") || "M0 0" }));
+  const d = values.map(
+    (value, index) =>
+      `${index ? "L" : "M"}${(index * step).toFixed(1)} ` +
+        `${(height - 2 - (Math.max(value ?? 0, 0) / most) * (height - 4)).toFixed(1)}`,
+  );
+  return s(
+    "svg",
+    { class: "spark", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    s("path", { class: "line", "data-line": 1, d: d.join("") || "M0 0" }),
+  );
 }

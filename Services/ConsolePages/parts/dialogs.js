@@ -14,8 +14,12 @@ export function noteRegion() {
 
 export function note(text, kind = "good") {
   if (!notes) return;
-  const view = h("div", { class: "note", "data-kind": kind }, h("p", null, text),
-    pictureButton("close", "Dismiss", () => view.remove()));
+  const view = h(
+    "div",
+    { class: "note", "data-kind": kind },
+    h("p", null, text),
+    pictureButton("close", "Dismiss", () => view.remove()),
+  );
   notes.append(view);
   while (notes.children.length > 3) notes.firstChild.remove();
   setTimeout(() => view.remove(), kind === "bad" ? 12000 : 5000);
@@ -29,10 +33,18 @@ export function noteError(error) {
 export function dialog(title, body, actions, { wide = false } = {}) {
   const before = document.activeElement;
   const name = freshID("dialog");
-  const view = h("dialog", { class: wide ? "wide" : "", "aria-labelledby": name },
-    h("header", null, h("h2", { id: name }, title), pictureButton("close", "Close", () => view.close())),
+  const view = h(
+    "dialog",
+    { class: wide ? "wide" : "", "aria-labelledby": name },
+    h(
+      "header",
+      null,
+      h("h2", { id: name }, title),
+      pictureButton("close", "Close", () => view.close()),
+    ),
     h("div", { class: "body" }, body),
-    actions.length > 0 && h("footer", null, actions));
+    actions.length > 0 && h("footer", null, actions),
+  );
   document.body.append(view);
   const closed = new Promise((resolve) => {
     view.addEventListener("close", () => {

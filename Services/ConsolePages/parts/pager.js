@@ -12,10 +12,16 @@ export function paged(load, view, signal) {
   const foot = h("div", { class: "pager", hidden: true });
   const cursors = [undefined];
   let index = 0;
-  const show = () => loading(content, () => load(cursors[index], signal), (answer) => {
-    update(answer);
-    return view(answer.rows, answer);
-  }, signal);
+  const show = () =>
+    loading(
+      content,
+      () => load(cursors[index], signal),
+      (answer) => {
+        update(answer);
+        return view(answer.rows, answer);
+      },
+      signal,
+    );
   const move = (by) => {
     index += by;
     return show();
@@ -25,9 +31,13 @@ export function paged(load, view, signal) {
     else cursors.length = index + 1;
     const label = total === undefined ? `Page ${index + 1}` : `${count(total)} in all, page ${index + 1}`;
     foot.hidden = index === 0 && cursors.length === 1;
-    replace(foot, h("span", { role: "status" }, label), h("span", { class: "rest" }),
+    replace(
+      foot,
+      h("span", { role: "status" }, label),
+      h("span", { class: "rest" }),
       button("Previous", () => move(-1), { disabled: index === 0 }),
-      button("Next", () => move(1), { disabled: index + 1 >= cursors.length || rows.length === 0 }));
+      button("Next", () => move(1), { disabled: index + 1 >= cursors.length || rows.length === 0 }),
+    );
   }
   show();
   const reset = () => {

@@ -12,28 +12,53 @@ import { noteError, noteRegion } from "../parts/dialogs.js";
 import { registerPages } from "../pages/pages.js";
 import { openPalette } from "./palette.js";
 
-const PLACES = [["home", "Home"], ["data", "Data"], ["sync", "Sync"], ["schema", "Schema"], ["people", "People"],
-  ["operations", "Operations", true]];
+const PLACES = [
+  ["home", "Home"],
+  ["data", "Data"],
+  ["sync", "Sync"],
+  ["schema", "Schema"],
+  ["people", "People"],
+  ["operations", "Operations", true],
+];
 
 /** Pages that begin anew when the container or the environment changes. */
 const SCOPED = new Set(["data", "sync", "schema", "people"]);
 
 export const visiblePlaces = () => PLACES.filter(([, , operatorOnly]) => !operatorOnly || state.isOperator());
 
+/** Shows the frame in `root`. The function that it returns ends what it began. */
 export function frame(root, { leave, ended }) {
   const outlet = h("main", { class: "page", id: "content", tabindex: -1 });
   const links = visiblePlaces().map(([name, text]) =>
-    h("a", { href: router.link(name), "data-page": name }, icon(name), h("span", null, text)));
+    h("a", { href: router.link(name), "data-page": name }, icon(name), h("span", null, text)),
+  );
   const banner = h("div", { class: "banner", role: "alert", hidden: true });
-  const off = [watchConnection(banner, ended), keys()];
-  replace(root,
+  const dot = pulse();
+  const scope = scopeView();
+  const off = [watchConnection(banner, ended), keys(), dot.stop, scope.stop];
+  replace(
+    root,
     h("a", { class: "skip", href: "#", on: { click: skip(outlet) } }, "Skip to the content"),
-    h("div", { class: "frame" },
-      h("aside", { class: "side" },
-        h("a", { class: "brand", href: router.link("home"), "aria-label": "Aquifer, home" }, mark(), h("span", null, "Aquifer")),
-        h("nav", { "aria-label": "Pages" }, links), h("div", { class: "rest" }), whoView(leave)),
-      h("div", { class: "main" }, banner, topBar(leave), outlet)),
-    noteRegion());
+    h(
+      "div",
+      { class: "frame" },
+      h(
+        "aside",
+        { class: "side" },
+        h(
+          "a",
+          { class: "brand", href: router.link("home"), "aria-label": "Aquifer, home" },
+          mark(),
+          h("span", null, "Aquifer"),
+        ),
+        h("nav", { "aria-label": "Pages" }, links),
+        h("div", { class: "rest" }),
+        whoView(leave),
+      ),
+      h("div", { class: "main" }, banner, topBar(leave, scope.view, dot.view), outlet),
+    ),
+    noteRegion(),
+  );
   registerPages();
   const unscope = state.whenScopeChanges(() => {
     const { name } = router.parse();
@@ -47,7 +72,9 @@ export function frame(root, { leave, ended }) {
     document.title = `${page.title} · Aquifer`;
   });
   off.push(unscope);
-  root.end = () => off.forEach((end) => end());
+  return () => {
+    for (const end of off) end();
+  };
 }
 
 const skip = (outlet) => (event) => {
@@ -57,22 +84,37 @@ const skip = (outlet) => (event) => {
 
 function whoView(leave) {
   const { name, role } = state.who();
-  return h("div", { class: "who" },
+  return h(
+    "div",
+    { class: "who" },
     h("div", null, h("b", { title: name }, name || role), h("span", { class: "small soft" }, role)),
-    pictureButton("leave", "Sign out", () => leave().catch(noteError)));
+    pictureButton("leave", "Sign out", () => leave().catch(noteError)),
+  );
 }
 
-function topBar(leave) {
-  const jump = h("button", { type: "button", class: "jump", "aria-label": "Jump to a page, user, zone or record",
-    "aria-keyshortcuts": "Control+K", on: { click: openPalette } },
-  icon("search"), h("span", null, "Jump to…"), h("kbd", null, "Ctrl K"));
+function topBar(leave, scope, dot) {
+  const jump = h(
+    "button",
+    {
+      type: "button",
+      class: "jump",
+      "aria-label": "Jump to a page, user, zone or record",
+      "aria-keyshortcuts": "Control+K",
+      on: { click: openPalette },
+    },
+    icon("search"),
+    h("span", null, "Jump to…"),
+    h("kbd", null, "Ctrl K"),
+  );
   const picture = () => (theme.isDark() ? "sun" : "moon");
   const look = pictureButton(picture(), "Switch between light and dark", () => {
     theme.toggle();
     replace(look, icon(picture()));
   });
-  const out = pictureButton("leave", "Sign out", () => leave().catch(noteError), { class: "button square quiet only-small" });
-  return h("header", { class: "top" }, jump, h("div", { class: "rest" }), scopeView(), pulse(), look, out);
+  const out = pictureButton("leave", "Sign out", () => leave().catch(noteError), {
+    class: "button square quiet only-small",
+  });
+  return h("header", { class: "top" }, jump, h("div", { class: "rest" }), scope, dot, look, out);
 }
 
 function scopeView() {
@@ -81,14 +123,18 @@ function scopeView() {
     const { container, environment } = state.scope();
     const names = state.allContainers().map((entry) => [entry.container, entry.displayName || entry.container]);
     if (!names.length) return replace(view);
-    return replace(view,
-      choice(names, container, (value) => state.setScope(value, state.scope().environment), { "aria-label": "Container" }),
-      choice(["development", "production"], environment, (value) => state.setScope(state.scope().container, value),
-        { "aria-label": "Environment" }));
+    return replace(
+      view,
+      choice(names, container, (value) => state.setScope(value, state.scope().environment), {
+        "aria-label": "Container",
+      }),
+      choice(["development", "production"], environment, (value) => state.setScope(state.scope().container, value), {
+        "aria-label": "Environment",
+      }),
+    );
   };
-  state.whenScopeChanges(draw);
   draw();
-  return view;
+  return { view, stop: state.whenScopeChanges(draw) };
 }
 
 /** Says whether what is shown is of this second. */
@@ -100,12 +146,14 @@ function pulse() {
     view.dataset.state = name;
     replace(text, words);
   };
-  if (state.isOperator()) live.follow((sample) => (sample ? set("live", "live") : set("waiting", "reconnecting")));
-  else view.hidden = true;
-  return view;
+  if (!state.isOperator()) {
+    view.hidden = true;
+    return { view, stop: () => {} };
+  }
+  return { view, stop: live.follow((sample) => (sample ? set("live", "live") : set("waiting", "reconnecting"))) };
 }
 
-/** Shows the banner while the server does not answer, asks each two seconds, and shows the page anew when it is back. */
+/** Shows the banner while the server does not answer. Asks every two seconds, and shows the page anew at the answer. */
 function watchConnection(banner, ended) {
   let timer = 0;
   const look = async () => {
@@ -119,7 +167,10 @@ function watchConnection(banner, ended) {
   };
   const lose = () => {
     if (timer) return;
-    replace(banner, "The connection is lost. The console goes on by itself when the server answers; nothing is half done.");
+    replace(
+      banner,
+      "The connection is lost. The console goes on by itself when the server answers; nothing is half done.",
+    );
     banner.hidden = false;
     timer = setInterval(look, 2000);
   };

@@ -6,16 +6,30 @@ import { brief } from "../core/format.js";
 import { go } from "../core/router.js";
 import * as state from "../core/state.js";
 
-const PAGES = [["Home", "home"], ["Data", "data"], ["Sync: stores", "sync"], ["Sync: quarantine", "sync", ["quarantine"]],
-  ["Sync: conflicts", "sync", ["conflicts"]], ["Sync: explain an object", "sync", ["explain"]],
-  ["Sync: live events", "sync", ["events"]], ["Sync: pings", "sync", ["pings"]], ["Schema: types", "schema"],
-  ["Schema: development and production", "schema", ["diff"]], ["Schema: models", "schema", ["models"]],
-  ["Schema: uniqueness", "schema", ["rules"]], ["People: users", "people", [], true],
-  ["People: shares", "people", ["shares"]], ["People: tokens and keys", "people", ["tokens"]],
-  ["People: roles", "people", ["roles"]], ["People: sessions", "people", ["sessions"]],
-  ["People: audit", "people", ["audit"]], ["Operations: backups", "operations", [], true],
-  ["Operations: logs", "operations", ["logs"], true], ["Operations: slow requests", "operations", ["slow"], true],
-  ["Operations: versions", "operations", ["versions"], true]];
+const PAGES = [
+  ["Home", "home"],
+  ["Data", "data"],
+  ["Sync: stores", "sync"],
+  ["Sync: quarantine", "sync", ["quarantine"]],
+  ["Sync: conflicts", "sync", ["conflicts"]],
+  ["Sync: explain an object", "sync", ["explain"]],
+  ["Sync: live events", "sync", ["events"]],
+  ["Sync: pings", "sync", ["pings"]],
+  ["Schema: types", "schema"],
+  ["Schema: development and production", "schema", ["diff"]],
+  ["Schema: models", "schema", ["models"]],
+  ["Schema: uniqueness", "schema", ["rules"]],
+  ["People: users", "people", [], true],
+  ["People: shares", "people", ["shares"]],
+  ["People: tokens and keys", "people", ["tokens"]],
+  ["People: roles", "people", ["roles"]],
+  ["People: sessions", "people", ["sessions"]],
+  ["People: audit", "people", ["audit"]],
+  ["Operations: backups", "operations", [], true],
+  ["Operations: logs", "operations", ["logs"], true],
+  ["Operations: slow requests", "operations", ["slow"], true],
+  ["Operations: versions", "operations", ["versions"], true],
+];
 
 let opened = null;
 
@@ -24,10 +38,23 @@ export function openPalette() {
   const before = document.activeElement;
   const name = freshID("choices");
   const list = h("ul", { id: name, role: "listbox", "aria-label": "Places" });
-  const box = h("input", { type: "text", role: "combobox", "aria-controls": name, "aria-expanded": "true", autocomplete: "off",
-    spellcheck: "false", placeholder: "A page, a user, a zone, a record…", "aria-label": "Jump to" });
-  const view = h("dialog", { class: "palette", "aria-label": "Jump to" }, box, list,
-    h("p", null, "↑ ↓ to choose, Enter to go, Escape to close"));
+  const box = h("input", {
+    type: "text",
+    role: "combobox",
+    "aria-controls": name,
+    "aria-expanded": "true",
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: "A page, a user, a zone, a record…",
+    "aria-label": "Jump to",
+  });
+  const view = h(
+    "dialog",
+    { class: "palette", "aria-label": "Jump to" },
+    box,
+    list,
+    h("p", null, "↑ ↓ to choose, Enter to go, Escape to close"),
+  );
   opened = view;
   let rows = [];
   let at = 0;
@@ -39,16 +66,31 @@ export function openPalette() {
   };
   const draw = () => {
     at = Math.max(0, Math.min(at, rows.length - 1));
-    replace(list, rows.length ? rows.map((row, index) => h("li", { role: "option", id: `${name}-${index}`,
-      "aria-selected": index === at ? "true" : "false", on: { click: () => choose(row) } },
-    h("span", null, row.text), h("small", null, row.kind))) : h("li", { role: "option", "aria-selected": "false" },
-      h("span", null, "Nothing of this name.")));
+    replace(
+      list,
+      rows.length
+        ? rows.map((row, index) =>
+            h(
+              "li",
+              {
+                role: "option",
+                id: `${name}-${index}`,
+                "aria-selected": index === at ? "true" : "false",
+                on: { click: () => choose(row) },
+              },
+              h("span", null, row.text),
+              h("small", null, row.kind),
+            ),
+          )
+        : h("li", { role: "option", "aria-selected": "false" }, h("span", null, "Nothing of this name.")),
+    );
     box.setAttribute("aria-activedescendant", rows.length ? `${name}-${at}` : "");
     list.children[at]?.scrollIntoView({ block: "nearest" });
   };
   const look = async () => {
     search?.abort();
-    const mine = (search = new AbortController());
+    const mine = new AbortController();
+    search = mine;
     const text = box.value.trim();
     rows = matchingPages(text);
     at = 0;
@@ -83,16 +125,22 @@ export function openPalette() {
 
 function matchingPages(text) {
   const words = text.toLowerCase();
-  return PAGES.filter(([title, , , operatorOnly]) => (!operatorOnly || state.isOperator()) && title.toLowerCase().includes(words))
-    .slice(0, words ? 5 : PAGES.length).map(([title, page, place]) => ({ text: title, kind: "page", to: [page, place] }));
+  return PAGES.filter(
+    ([title, , , operatorOnly]) => (!operatorOnly || state.isOperator()) && title.toLowerCase().includes(words),
+  )
+    .slice(0, words ? 5 : PAGES.length)
+    .map(([title, page, place]) => ({ text: title, kind: "page", to: [page, place] }));
 }
 
 async function users(text, signal) {
   const { container } = state.scope();
   const query = { search: text, limit: 6, container: state.isOperator() ? undefined : container };
   const answer = await get("users", query, { signal }).catch(() => ({}));
-  return (answer.users ?? []).map((user) => ({ text: user.name, kind: `user ${brief(user.userRecordName)}`,
-    to: state.isOperator() ? ["people", ["users", user.userRecordName]] : databasePlace(user.userRecordName) }));
+  return (answer.users ?? []).map((user) => ({
+    text: user.name,
+    kind: `user ${brief(user.userRecordName)}`,
+    to: state.isOperator() ? ["people", ["users", user.userRecordName]] : databasePlace(user.userRecordName),
+  }));
 }
 
 const databasePlace = (owner) => ["data", [state.scope().container, state.scope().environment, owner]];
@@ -102,8 +150,14 @@ async function zones(text, signal) {
   if (!container) return [];
   const answer = await get("zones", { container, environment }, { signal }).catch(() => ({}));
   const words = text.toLowerCase();
-  return (answer.zones ?? []).filter((zone) => zone.zone.toLowerCase().includes(words)).slice(0, 6).map((zone) =>
-    ({ text: zone.zone, kind: `zone of ${brief(zone.owner)}`, to: ["data", [container, environment, zone.owner, zone.zone]] }));
+  return (answer.zones ?? [])
+    .filter((zone) => zone.zone.toLowerCase().includes(words))
+    .slice(0, 6)
+    .map((zone) => ({
+      text: zone.zone,
+      kind: `zone of ${brief(zone.owner)}`,
+      to: ["data", [container, environment, zone.owner, zone.zone]],
+    }));
 }
 
 /** A name with dashes may be an object's: the page looks for it in the stores of a user. */

@@ -19,9 +19,12 @@ export function signIn(root, open, sentence) {
 
   function choose(wantsToken) {
     usesToken = wantsToken;
-    replace(fields, wantsToken
-      ? field("Operator token", token, "The server prints it when it starts.")
-      : [field("Name", name), field("Password", password)]);
+    replace(
+      fields,
+      wantsToken
+        ? field("Operator token", token, "The server prints it when it starts.")
+        : [field("Name", name), field("Password", password)],
+    );
     replace(other, wantsToken ? "Use a name and a password" : "Use the operator token");
     (wantsToken ? token : name).focus();
   }
@@ -41,18 +44,32 @@ export function signIn(root, open, sentence) {
   }
 
   const form = h("form", { on: { submit: send } }, fields, failed, h("div", { class: "row" }, submit, other));
-  replace(root, h("div", { class: "welcome" }, strata(),
-    h("main", { class: "door" },
-      h("div", { class: "brand" }, mark(), h("span", null, "Aquifer")),
-      h("div", { class: "stack" }, h("h1", null, "Console"), said), form)));
+  replace(
+    root,
+    h(
+      "div",
+      { class: "welcome" },
+      strata(),
+      h(
+        "main",
+        { class: "door" },
+        h("div", { class: "brand" }, mark(), h("span", null, "Aquifer")),
+        h("div", { class: "stack" }, h("h1", null, "Console"), said),
+        form,
+      ),
+    ),
+  );
   choose(true);
 }
 
 function refused(error, usesToken) {
   if (error.status === 401) {
-    return h("div", { class: "trouble", role: "alert" },
+    return h(
+      "div",
+      { class: "trouble", role: "alert" },
       h("b", null, usesToken ? "This is not the operator token." : "The name or the password is wrong."),
-      h("span", null, "Nothing was changed. Check it, and try again."));
+      h("span", null, "Nothing was changed. Check it, and try again."),
+    );
   }
   return trouble(error);
 }
@@ -61,8 +78,20 @@ function refused(error, usesToken) {
 function strata() {
   const layer = (y, dip) =>
     s("path", { d: `M-60 ${y}C120 ${y - dip} 240 ${y + dip} 420 ${y}S700 ${y - dip} 960 ${y}V900H-60Z` });
-  return h("div", { class: "strata", "aria-hidden": "true" },
-    s("svg", { viewBox: "0 0 800 800", preserveAspectRatio: "xMidYMax slice" },
-      layer(250, 40), layer(330, -34), layer(410, 30), layer(490, -40), layer(560, 34), layer(630, -26), layer(700, 22)),
-    h("p", null, "What every device saved, safe below the surface."));
+  return h(
+    "div",
+    { class: "strata", "aria-hidden": "true" },
+    s(
+      "svg",
+      { viewBox: "0 0 800 800", preserveAspectRatio: "xMidYMax slice" },
+      layer(250, 40),
+      layer(330, -34),
+      layer(410, 30),
+      layer(490, -40),
+      layer(560, 34),
+      layer(630, -26),
+      layer(700, 22),
+    ),
+    h("p", null, "What every device saved, safe below the surface."),
+  );
 }

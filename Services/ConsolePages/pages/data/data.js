@@ -13,7 +13,14 @@ import { showRecord } from "./record.js";
 export function show(outlet, place, query, signal) {
   const { container, environment } = state.scope();
   if (!container) {
-    replace(outlet, head("Data"), empty("No container yet", "A container holds the data of one app. Make the first one in a terminal or under People, tokens and keys."));
+    replace(
+      outlet,
+      head("Data"),
+      empty(
+        "No container yet",
+        "A container holds the data of one app. Make the first one in a terminal or under People, tokens and keys.",
+      ),
+    );
     return undefined;
   }
   const [named = container, inEnvironment = environment, owner, zone, record] = place;
@@ -34,5 +41,10 @@ export function trail({ container, environment, owner, zone }, until) {
 }
 
 /** A list that nothing is in, and what a worker that did not answer would add to it. */
-export const silentHint = (silent) => silent?.length > 0 && h("p", { class: "hint", role: "status" },
-  `Not all are here: ${silent.join(", ")} did not answer. Reload in a moment.`);
+export const silentHint = (silent) =>
+  silent?.length > 0 &&
+  h(
+    "p",
+    { class: "hint", role: "status" },
+    `Not all are here: ${silent.join(", ")} did not answer. Reload in a moment.`,
+  );

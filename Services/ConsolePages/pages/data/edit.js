@@ -13,7 +13,11 @@ export async function createRecord(at, types) {
   const fields = h("div", { class: "stack" });
   const name = input({ placeholder: "The server draws one", maxlength: 255 });
   let editors = new Map();
-  const type = choice(types.map((each) => each.name), types[0]?.name, () => draw());
+  const type = choice(
+    types.map((each) => each.name),
+    types[0]?.name,
+    () => draw(),
+  );
   const difference = h("div");
   const draw = () => {
     editors = editorsOf(types.find((each) => each.name === type.value)?.fields ?? [], {});
@@ -23,9 +27,18 @@ export async function createRecord(at, types) {
   const tell = () => replace(difference, differenceView({}, read(editors, true)));
   fields.addEventListener("input", tell);
   draw();
-  const made = await ask("New record", [h("div", { class: "fields" }, field("Record type", type), field("Record name", name)), fields, difference],
-    "Create", () => modify(at, at.zone, "create", { recordType: type.value, recordName: name.value.trim() || undefined, fields: read(editors) }),
-    { wide: true });
+  const made = await ask(
+    "New record",
+    [h("div", { class: "fields" }, field("Record type", type), field("Record name", name)), fields, difference],
+    "Create",
+    () =>
+      modify(at, at.zone, "create", {
+        recordType: type.value,
+        recordName: name.value.trim() || undefined,
+        fields: read(editors),
+      }),
+    { wide: true },
+  );
   if (!made) return;
   note("The record is saved.");
   go("data", [at.container, at.environment, at.owner, at.zone, made.recordName]);
@@ -39,12 +52,22 @@ export async function editRecord(at, record, type) {
   const tell = () => replace(difference, differenceView(record.fields, changed(record.fields, read(editors, true))));
   const fields = h("div", { class: "stack", on: { input: tell } }, viewsOf(editors));
   tell();
-  const saved = await ask(`Edit ${record.recordName}`, [fields, difference], "Save", () => {
-    const values = changed(record.fields, read(editors));
-    if (!Object.keys(values).length) return true;
-    return modify(at, at.zone, "update",
-      { recordType: record.recordType, recordName: record.recordName, recordChangeTag: record.recordChangeTag, fields: values });
-  }, { wide: true });
+  const saved = await ask(
+    `Edit ${record.recordName}`,
+    [fields, difference],
+    "Save",
+    () => {
+      const values = changed(record.fields, read(editors));
+      if (!Object.keys(values).length) return true;
+      return modify(at, at.zone, "update", {
+        recordType: record.recordType,
+        recordName: record.recordName,
+        recordChangeTag: record.recordChangeTag,
+        fields: values,
+      });
+    },
+    { wide: true },
+  );
   if (!saved) return;
   note("The record is saved.");
   show();
@@ -52,10 +75,13 @@ export async function editRecord(at, record, type) {
 
 function editorsOf(fields, values) {
   const editable = fields.filter((each) => !each.isSystem && !each.isEncrypted && isEditable(each.type));
-  return new Map(editable.map((each) => [each.name, { ...valueEditor(each.type, values[each.name]), type: each.type }]));
+  return new Map(
+    editable.map((each) => [each.name, { ...valueEditor(each.type, values[each.name]), type: each.type }]),
+  );
 }
 
-const viewsOf = (editors) => [...editors].map(([name, { control, type, hint }]) => field(name, control, hint ? `${type}, ${hint}` : type));
+const viewsOf = (editors) =>
+  [...editors].map(([name, { control, type, hint }]) => field(name, control, hint ? `${type}, ${hint}` : type));
 
 /** The values by field name; a bad one is thrown as a sentence with its field, or left out. */
 function read(editors, isTrial = false) {
@@ -87,6 +113,9 @@ export function differenceView(before, after) {
     return [old !== "" && ["-", `${name}: ${old}`], next !== "" && ["+", `${name}: ${next}`]].filter(Boolean);
   });
   if (!lines.length) return h("p", { class: "hint" }, "Nothing differs yet.");
-  return h("div", { class: "diff", role: "group", "aria-label": "What will change" },
-    lines.map(([sign, text]) => h("div", { "data-sign": sign }, h("span", null, sign), h("span", null, text))));
+  return h(
+    "div",
+    { class: "diff", role: "group", "aria-label": "What will change" },
+    lines.map(([sign, text]) => h("div", { "data-sign": sign }, h("span", null, sign), h("span", null, text))),
+  );
 }

@@ -7,16 +7,30 @@ const EVERY = ["EQUALS", "NOT_EQUALS"];
 const ONE_OF = ["IN", "NOT_IN"];
 const ORDERED = ["LESS_THAN", "LESS_THAN_OR_EQUALS", "GREATER_THAN", "GREATER_THAN_OR_EQUALS"];
 const WORDS = ["CONTAINS_ALL_TOKENS", "CONTAINS_ANY_TOKENS"];
-const LISTS = ["LIST_CONTAINS", "LIST_CONTAINS_ANY", "LIST_CONTAINS_ALL", "NOT_LIST_CONTAINS", "NOT_LIST_CONTAINS_ANY",
-  "NOT_LIST_CONTAINS_ALL"];
-const SYSTEM = [["___recordID", "REFERENCE"], ["___createTime", "TIMESTAMP"], ["___modTime", "TIMESTAMP"], ["___createdBy", "REFERENCE"],
-  ["___modifiedBy", "REFERENCE"], ["___parent", "REFERENCE"], ["___share", "REFERENCE"]];
+const LISTS = [
+  "LIST_CONTAINS",
+  "LIST_CONTAINS_ANY",
+  "LIST_CONTAINS_ALL",
+  "NOT_LIST_CONTAINS",
+  "NOT_LIST_CONTAINS_ANY",
+  "NOT_LIST_CONTAINS_ALL",
+];
+const SYSTEM = [
+  ["___recordID", "REFERENCE"],
+  ["___createTime", "TIMESTAMP"],
+  ["___modTime", "TIMESTAMP"],
+  ["___createdBy", "REFERENCE"],
+  ["___modifiedBy", "REFERENCE"],
+  ["___parent", "REFERENCE"],
+  ["___share", "REFERENCE"],
+];
 const TAKES_LIST = /^(NOT_)?(IN|LIST_CONTAINS_ANY|LIST_CONTAINS_ALL)$/;
 
 /** The comparators that a field of this type takes. */
 export function comparators(type) {
   if (type.startsWith("LIST<")) {
-    const ofStrings = type === "LIST<STRING>" ? ["LIST_MEMBER_BEGINS_WITH", "NOT_LIST_MEMBER_BEGINS_WITH", ...WORDS] : [];
+    const ofStrings =
+      type === "LIST<STRING>" ? ["LIST_MEMBER_BEGINS_WITH", "NOT_LIST_MEMBER_BEGINS_WITH", ...WORDS] : [];
     return [...LISTS, ...ofStrings, ...EVERY];
   }
   if (type === "LOCATION") return ["NEAR", ...EVERY, ...ONE_OF];
@@ -57,9 +71,25 @@ export function queryBuilder(types, start, search) {
     const isTyped = type.value !== "";
     more.hidden = order.hidden = !isTyped;
     sort = choice([["", "as they are stored"], ...fields().map(([name]) => name)], "");
-    const direction = choice([["up", "ascending"], ["down", "descending"]], "up", null, { "aria-label": "Direction" });
+    const direction = choice(
+      [
+        ["up", "ascending"],
+        ["down", "descending"],
+      ],
+      "up",
+      null,
+      { "aria-label": "Direction" },
+    );
     sort.direction = direction;
-    replace(order, h("div", { class: "row" }, h("div", null, field("Order by", sort)), h("div", null, field("Direction", direction))));
+    replace(
+      order,
+      h(
+        "div",
+        { class: "row" },
+        h("div", null, field("Order by", sort)),
+        h("div", null, field("Direction", direction)),
+      ),
+    );
     send();
   }
 
@@ -80,17 +110,33 @@ export function queryBuilder(types, start, search) {
 
   const more = button("Add a condition", add, { icon: "plus", kind: "quiet" });
   const run = button("Search", null, { kind: "first", type: "submit" });
-  const view = h("form", { class: "stack", on: { submit: (event) => {
-    event.preventDefault();
-    send();
-  } } }, h("div", { class: "fields" }, field("Record type", type), order), conditions, failed, h("div", { class: "row" }, run, more));
+  const view = h(
+    "form",
+    {
+      class: "stack",
+      on: {
+        submit: (event) => {
+          event.preventDefault();
+          send();
+        },
+      },
+    },
+    h("div", { class: "fields" }, field("Record type", type), order),
+    conditions,
+    failed,
+    h("div", { class: "row" }, run, more),
+  );
   return { view, start: reset };
 }
 
 /** One line: a field, a comparator, a value. `read()` throws a sentence for a value that the type does not take. */
 function condition(fields, remove) {
   const types = new Map(fields);
-  const name = choice(fields.map(([key]) => key), fields[0]?.[0], () => draw());
+  const name = choice(
+    fields.map(([key]) => key),
+    fields[0]?.[0],
+    () => draw(),
+  );
   const comparison = h("div");
   const operand = h("div");
   let comparator = null;
@@ -98,15 +144,26 @@ function condition(fields, remove) {
   let distance = null;
 
   function draw() {
-    comparator = choice(comparators(types.get(name.value)).map((each) => [each, spelled(each)]), undefined, () => drawValue());
+    comparator = choice(
+      comparators(types.get(name.value)).map((each) => [each, spelled(each)]),
+      undefined,
+      () => drawValue(),
+    );
     replace(comparison, field("Comparison", comparator));
     drawValue();
   }
 
   function drawValue() {
-    value = input({ type: types.get(name.value) === "TIMESTAMP" && !TAKES_LIST.test(comparator.value) ? "datetime-local" : "text", step: "1" });
+    value = input({
+      type: types.get(name.value) === "TIMESTAMP" && !TAKES_LIST.test(comparator.value) ? "datetime-local" : "text",
+      step: "1",
+    });
     distance = comparator.value === "NEAR" ? input({ inputmode: "decimal", value: "1000" }) : null;
-    const hint = TAKES_LIST.test(comparator.value) ? "Values with commas between" : distance ? "Latitude, longitude" : undefined;
+    const hint = TAKES_LIST.test(comparator.value)
+      ? "Values with commas between"
+      : distance
+        ? "Latitude, longitude"
+        : undefined;
     replace(operand, field("Value", value, hint), distance && field("Metres", distance));
   }
 
@@ -122,8 +179,14 @@ function condition(fields, remove) {
   }
 
   draw();
-  const view = h("div", { class: "condition", role: "group", "aria-label": "Condition" }, field("Field", name), comparison, operand,
-    pictureButton("close", "Remove the condition", remove));
+  const view = h(
+    "div",
+    { class: "condition", role: "group", "aria-label": "Condition" },
+    field("Field", name),
+    comparison,
+    operand,
+    pictureButton("close", "Remove the condition", remove),
+  );
   return { view, read, focus: () => name.focus() };
 }
 

@@ -8,14 +8,23 @@ import { input } from "../../parts/parts.js";
 /** Characters of a text that a line shows. */
 const LONGEST = 300;
 const NAME = /^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$/i;
-const IMAGES = [["image/png", [0x89, 0x50, 0x4e, 0x47]], ["image/jpeg", [0xff, 0xd8, 0xff]], ["image/gif", [0x47, 0x49, 0x46, 0x38]],
-  ["image/webp", [0x52, 0x49, 0x46, 0x46]]];
+const IMAGES = [
+  ["image/png", [0x89, 0x50, 0x4e, 0x47]],
+  ["image/jpeg", [0xff, 0xd8, 0xff]],
+  ["image/gif", [0x47, 0x49, 0x46, 0x38]],
+  ["image/webp", [0x52, 0x49, 0x46, 0x46]],
+];
 
 /** `place` is where the record is: `{container, environment, owner, zone}`. */
 export function valueView(field, place) {
   const { type = "", value } = field ?? {};
   if (value === null || value === undefined) return h("span", { class: "soft" }, "empty");
-  if (Array.isArray(value)) return h("ul", null, value.map((each) => h("li", null, valueView({ type: type.replace("_LIST", ""), value: each }, place))));
+  if (Array.isArray(value))
+    return h(
+      "ul",
+      null,
+      value.map((each) => h("li", null, valueView({ type: type.replace("_LIST", ""), value: each }, place))),
+    );
   if (type === "TIMESTAMP") return h("span", { title: String(value) }, date(value));
   if (type === "REFERENCE") return reference(value.recordName, value.zoneID?.zoneName, place, value.action);
   if (type === "ASSETID" || value.downloadURL) return asset(value);
@@ -29,12 +38,22 @@ export function valueView(field, place) {
 function reference(name, zone, place, action) {
   if (!place) return h("code", null, name);
   const to = link("data", [place.container, place.environment, place.owner, zone ?? place.zone, name]);
-  return h("span", null, h("a", { href: to, class: "mono" }, name), action && action !== "NONE" && h("small", { class: "soft" }, ` ${action}`));
+  return h(
+    "span",
+    null,
+    h("a", { href: to, class: "mono" }, name),
+    action && action !== "NONE" && h("small", { class: "soft" }, ` ${action}`),
+  );
 }
 
 /** The size of an asset, and a picture of it once the reader asks or when it is small. */
 function asset(value) {
-  const view = h("div", { class: "value" }, h("span", null, `${bytes(value.size)} `), h("code", { class: "small soft" }, value.fileChecksum ?? ""));
+  const view = h(
+    "div",
+    { class: "value" },
+    h("span", null, `${bytes(value.size)} `),
+    h("code", { class: "small soft" }, value.fileChecksum ?? ""),
+  );
   if (!value.downloadURL) return view;
   const shown = h("div");
   view.append(shown);
@@ -49,7 +68,14 @@ async function preview(shown, value) {
   const address = new URL(value.downloadURL, window.location.href);
   const answer = await fetch(address.pathname + address.search).catch(() => null);
   if (!answer?.ok) {
-    replace(shown, h("span", { class: "small soft" }, "The content can't be loaded. Its address is good for 15 minutes: reload the page."));
+    replace(
+      shown,
+      h(
+        "span",
+        { class: "small soft" },
+        "The content can't be loaded. Its address is good for 15 minutes: reload the page.",
+      ),
+    );
     return;
   }
   showPicture(shown, new Uint8Array(await answer.arrayBuffer()));
@@ -66,7 +92,15 @@ function bytesView(value) {
 function showPicture(shown, content) {
   const type = IMAGES.find(([, start]) => start.every((byte, index) => content[index] === byte))?.[0];
   if (!type) {
-    replace(shown, h("code", { class: "small soft" }, [...content.slice(0, 24)].map((byte) => byte.toString(16).padStart(2, "0")).join(" "), content.length > 24 && " …"));
+    replace(
+      shown,
+      h(
+        "code",
+        { class: "small soft" },
+        [...content.slice(0, 24)].map((byte) => byte.toString(16).padStart(2, "0")).join(" "),
+        content.length > 24 && " …",
+      ),
+    );
     return;
   }
   const url = URL.createObjectURL(new Blob([content], { type }));
@@ -88,25 +122,41 @@ export function valueText(field) {
 const shortened = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}… (${text.length} characters)` : text);
 
 /** A value as JSON for reading, with long texts cut. */
-export const jsonText = (value) => JSON.stringify(value, (_, each) => (typeof each === "string" ? shortened(each) : each), 2);
+export const jsonText = (value) =>
+  JSON.stringify(value, (_, each) => (typeof each === "string" ? shortened(each) : each), 2);
 
-const EDITABLE = new Set(["STRING", "INT64", "DOUBLE", "NUMBER_INT64", "NUMBER_DOUBLE", "TIMESTAMP", "REFERENCE", "LOCATION"]);
+const EDITABLE = new Set([
+  "STRING",
+  "INT64",
+  "DOUBLE",
+  "NUMBER_INT64",
+  "NUMBER_DOUBLE",
+  "TIMESTAMP",
+  "REFERENCE",
+  "LOCATION",
+]);
 
 export const isEditable = (type) => EDITABLE.has(type) || /^LIST<(STRING|INT64|DOUBLE)>$|_LIST$/.test(type);
 
-/** A control for a value: `read()` gives `{type, value}`, null for an empty one, and throws a sentence for a bad one. */
+/** A control for a value. `read()` gives `{type, value}`, null for an empty one, and throws a sentence for a bad one. */
 export function valueEditor(type, field) {
   const start = field?.value ?? null;
   if (/^LIST<|_LIST$/.test(type)) return jsonEditor(type, start);
   if (type === "TIMESTAMP") return timestampEditor(start);
   if (type === "LOCATION") return locationEditor(start);
   const isNumber = /INT64|DOUBLE/.test(type);
-  const control = type === "STRING" ? h("textarea", { rows: Math.min(8, String(start ?? "").split("\n").length), value: start ?? "" })
-    : input({ value: type === "REFERENCE" ? start?.recordName ?? "" : start ?? "", inputmode: isNumber ? "decimal" : undefined });
+  const control =
+    type === "STRING"
+      ? h("textarea", { rows: Math.min(8, String(start ?? "").split("\n").length), value: start ?? "" })
+      : input({
+          value: type === "REFERENCE" ? (start?.recordName ?? "") : (start ?? ""),
+          inputmode: isNumber ? "decimal" : undefined,
+        });
   const read = () => {
     if (type === "STRING" && control.value === "" && start !== "") return null;
     if (type !== "STRING" && control.value.trim() === "") return null;
-    if (type === "REFERENCE") return { type, value: { ...(start ?? { action: "NONE" }), recordName: control.value.trim() } };
+    if (type === "REFERENCE")
+      return { type, value: { ...(start ?? { action: "NONE" }), recordName: control.value.trim() } };
     return { type, value: isNumber ? number(control.value, type) : control.value };
   };
   return { control, read };
@@ -115,12 +165,17 @@ export function valueEditor(type, field) {
 function number(text, type) {
   const value = Number(text);
   if (!Number.isFinite(value)) throw new Error(`“${text}” is not a number`);
-  if (/INT64/.test(type) && !Number.isSafeInteger(value)) throw new Error(`“${text}” is not a whole number that a browser holds exactly`);
+  if (/INT64/.test(type) && !Number.isSafeInteger(value))
+    throw new Error(`“${text}” is not a whole number that a browser holds exactly`);
   return value;
 }
 
 function timestampEditor(start) {
-  const control = input({ type: "datetime-local", step: "0.001", value: start === null ? "" : new Date(start).toISOString().slice(0, 23) });
+  const control = input({
+    type: "datetime-local",
+    step: "0.001",
+    value: start === null ? "" : new Date(start).toISOString().slice(0, 23),
+  });
   const read = () => (control.value ? { type: "TIMESTAMP", value: Date.parse(`${control.value}Z`) } : null);
   return { control, read, hint: "UTC" };
 }
@@ -144,7 +199,7 @@ function jsonEditor(type, start) {
     try {
       value = JSON.parse(control.value);
     } catch {
-      throw new Error("A list is written as JSON, such as [\"a\",\"b\"]");
+      throw new Error('A list is written as JSON, such as ["a","b"]');
     }
     if (!Array.isArray(value)) throw new Error("A list is written in brackets");
     return { type: type.startsWith("LIST<") ? `${type.slice(5, -1)}_LIST` : type, value };

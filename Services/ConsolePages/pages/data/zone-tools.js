@@ -15,16 +15,34 @@ const LINES = 400;
 const SHOWN = 30;
 
 export function openZoneTools(at) {
-  const tool = (label, words, run, kind) => h("div", { class: "row" }, h("div", { class: "rest" }, h("b", null, label), h("p", { class: "soft" }, words)),
-    button(label, () => {
-      opened.close();
-      run(at);
-    }, { kind }));
-  const opened = dialog(`Zone ${at.zone}`, [
-    tool("Export", "Download all records as they are now, one JSON line each. Encrypted values are in clear text.", exportZone),
-    tool("Import", "Read records of an export into this zone. Names, authors and dates stay.", importZone),
-    tool("Restore", "Bring the zone back to a date, after a look at what will change.", restoreZone),
-    tool("Purge", "Delete the zone on the server and on every device.", purgeZone, "danger")], []);
+  const tool = (label, words, run, kind) =>
+    h(
+      "div",
+      { class: "row" },
+      h("div", { class: "rest" }, h("b", null, label), h("p", { class: "soft" }, words)),
+      button(
+        label,
+        () => {
+          opened.close();
+          run(at);
+        },
+        { kind },
+      ),
+    );
+  const opened = dialog(
+    `Zone ${at.zone}`,
+    [
+      tool(
+        "Export",
+        "Download all records as they are now, one JSON line each. Encrypted values are in clear text.",
+        exportZone,
+      ),
+      tool("Import", "Read records of an export into this zone. Names, authors and dates stay.", importZone),
+      tool("Restore", "Bring the zone back to a date, after a look at what will change.", restoreZone),
+      tool("Purge", "Delete the zone on the server and on every device.", purgeZone, "danger"),
+    ],
+    [],
+  );
 }
 
 /** All lines of the export, page by page. */
@@ -50,7 +68,15 @@ async function exportZone(at) {
     const url = URL.createObjectURL(new Blob([`${lines.join("\n")}\n{"end":true}\n`], { type: "application/jsonl" }));
     const name = `${at.zone.replace(/[^\w.-]+/g, "_")}.jsonl`;
     const anchor = h("a", { class: "button first", href: url, download: name }, `Save ${name}`);
-    replace(said, h("p", null, `${plural(lines.length - 1, "line")}. Assets are listed; \`aquifer zone export\` fetches their contents, too.`), anchor);
+    replace(
+      said,
+      h(
+        "p",
+        null,
+        `${plural(lines.length - 1, "line")}. Assets are listed; \`aquifer zone export\` fetches their contents, too.`,
+      ),
+      anchor,
+    );
     anchor.focus();
     opened.closed.then(() => URL.revokeObjectURL(url));
   } catch (error) {
@@ -69,7 +95,10 @@ async function importZone(at) {
     let imported = 0;
     for (let begin = 0; begin < lines.length; begin += LINES) {
       const text = lines.slice(begin, begin + LINES).join("\n");
-      const answer = await zoneCall("POST", at, at.zone, "import", { text, query: { merge: merge.box.checked || begin > 0 || undefined } });
+      const answer = await zoneCall("POST", at, at.zone, "import", {
+        text,
+        query: { merge: merge.box.checked || begin > 0 || undefined },
+      });
       imported += answer.imported ?? 0;
       replace(said, `${count(Math.min(begin + LINES, lines.length))} of ${count(lines.length)}`);
     }
@@ -93,16 +122,22 @@ async function restoreZone(at) {
       replace(preview, h("p", { class: "trouble", role: "alert" }, error.message));
     }
   });
-  const done = await ask("Restore to a date", [field("Date", date, "UTC"), h("div", null, look), preview], "Restore", async () => {
-    let body = { date: moment() };
-    let changed = 0;
-    for (;;) {
-      const answer = await zoneCall("POST", at, at.zone, "restore", { json: body });
-      changed += (answer.restored ?? 0) + (answer.deleted ?? 0);
-      if (!answer.moreComing) return { changed };
-      body = { sequence: answer.sequence, through: answer.through, after: answer.after };
-    }
-  }, { wide: true });
+  const done = await ask(
+    "Restore to a date",
+    [field("Date", date, "UTC"), h("div", null, look), preview],
+    "Restore",
+    async () => {
+      let body = { date: moment() };
+      let changed = 0;
+      for (;;) {
+        const answer = await zoneCall("POST", at, at.zone, "restore", { json: body });
+        changed += (answer.restored ?? 0) + (answer.deleted ?? 0);
+        if (!answer.moreComing) return { changed };
+        body = { sequence: answer.sequence, through: answer.through, after: answer.after };
+      }
+    },
+    { wide: true },
+  );
   if (!done) return;
   note(`${plural(done.changed ?? 0, "record")} brought back. Devices import the change like any other.`);
   show();
@@ -111,31 +146,55 @@ async function restoreZone(at) {
 /** Compares the zone with what it was, record by record. */
 async function difference(at, date) {
   const [now, then] = await Promise.all([exportLines(at), exportLines(at, { date })]);
-  const read = (lines) => new Map(lines.map((line) => JSON.parse(line).record).filter(Boolean).map((record) => [record.recordName, record]));
+  const read = (lines) =>
+    new Map(
+      lines
+        .map((line) => JSON.parse(line).record)
+        .filter(Boolean)
+        .map((record) => [record.recordName, record]),
+    );
   const [current, past] = [read(now), read(then)];
   const rows = [];
   for (const name of new Set([...current.keys(), ...past.keys()])) {
     const before = current.get(name)?.fields ?? {};
     const after = past.get(name)?.fields ?? {};
     if (JSON.stringify(before) === JSON.stringify(after) && current.has(name) === past.has(name)) continue;
-    rows.push({ name, before, after, kind: !past.has(name) ? "will be deleted" : current.has(name) ? "will change" : "comes back" });
+    rows.push({
+      name,
+      before,
+      after,
+      kind: !past.has(name) ? "will be deleted" : current.has(name) ? "will change" : "comes back",
+    });
   }
   return rows;
 }
 
 function previewView(rows) {
   if (!rows.length) return h("p", { class: "hint" }, "Nothing changes: the zone is as it was.");
-  return h("div", { class: "stack" }, h("b", null, `${plural(rows.length, "record")} will change.`),
+  return h(
+    "div",
+    { class: "stack" },
+    h("b", null, `${plural(rows.length, "record")} will change.`),
     rows.slice(0, SHOWN).map(({ name, before, after, kind }) => {
-      const values = Object.fromEntries(Object.keys({ ...before, ...after })
-        .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key])).map((key) => [key, after[key] ?? null]));
+      const values = Object.fromEntries(
+        Object.keys({ ...before, ...after })
+          .filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
+          .map((key) => [key, after[key] ?? null]),
+      );
       return h("div", null, h("code", null, name), ` ${kind}`, differenceView(before, values));
-    }), rows.length > SHOWN && h("p", { class: "soft" }, `and ${count(rows.length - SHOWN)} more`));
+    }),
+    rows.length > SHOWN && h("p", { class: "soft" }, `and ${count(rows.length - SHOWN)} more`),
+  );
 }
 
 async function purgeZone(at) {
-  const done = await confirm(`Purge ${at.zone}?`, "The zone and its records are deleted on the server. Devices learn that the user deleted the zone, and delete its objects unless their app chose otherwise.",
-    "Purge the zone", () => zoneCall("POST", at, at.zone, "end", { json: { reason: "purged" } }));
+  const done = await confirm(
+    `Purge ${at.zone}?`,
+    "The zone and its records are deleted on the server. Devices learn that the user deleted the zone, and " +
+      "delete its objects unless their app chose otherwise.",
+    "Purge the zone",
+    () => zoneCall("POST", at, at.zone, "end", { json: { reason: "purged" } }),
+  );
   if (!done) return;
   note("The zone is purged.");
   go("data", [at.container, at.environment, at.owner]);

@@ -16,49 +16,96 @@ export function showDatabase(outlet, at, signal) {
   const usage = h("span", { class: "soft" });
   const isPublic = owner === PUBLIC;
   const list = h("section", { class: "card bare" });
-  const links = isPublic ? [] : [
-    state.isOperator() && h("a", { class: "button", href: link("people", ["users", owner]) }, "The user"),
-    h("a", { class: "button", href: link("sync", ["stores"], { owner }) }, "Their devices"),
-    button("New zone", () => newZone(at, fill), { icon: "plus" })].filter(Boolean);
-  replace(outlet, head(isPublic ? "Public database" : "Private database", isPublic ? "Every user of the app reads it." : owner,
-    { trail: trail(at, 1), actions: links }), h("p", null, usage), h("div", { class: "stack" }, list));
+  const links = isPublic
+    ? []
+    : [
+        state.isOperator() && h("a", { class: "button", href: link("people", ["users", owner]) }, "The user"),
+        h("a", { class: "button", href: link("sync", ["stores"], { owner }) }, "Their devices"),
+        button("New zone", () => newZone(at, fill), { icon: "plus" }),
+      ].filter(Boolean);
+  replace(
+    outlet,
+    head(isPublic ? "Public database" : "Private database", isPublic ? "Every user of the app reads it." : owner, {
+      trail: trail(at, 1),
+      actions: links,
+    }),
+    h("p", null, usage),
+    h("div", { class: "stack" }, list),
+  );
   fill();
   const query = { container, environment, user: isPublic ? undefined : owner };
-  get("usage", query, { signal }).then((answer) => replace(usage, isPublic ? `${count(answer.publicRecords)} public records`
-    : `${plural(answer.records ?? 0, "record")}, ${bytes(answer.bytes ?? 0)}`)).catch(() => replace(usage));
+  get("usage", query, { signal })
+    .then((answer) =>
+      replace(
+        usage,
+        isPublic
+          ? `${count(answer.publicRecords)} public records`
+          : `${plural(answer.records ?? 0, "record")}, ${bytes(answer.bytes ?? 0)}`,
+      ),
+    )
+    .catch(() => replace(usage));
 
   function fill() {
     const content = place();
     replace(list, content);
-    loading(content, () => zonesOf(at, signal), ({ zones, silent }) => [silentHint(silent),
-      pagedArray(() => zones, (rows) => view(rows, at), signal).view], signal);
+    loading(
+      content,
+      () => zonesOf(at, signal),
+      ({ zones, silent }) => [
+        silentHint(silent),
+        pagedArray(
+          () => zones,
+          (rows) => view(rows, at),
+          signal,
+        ).view,
+      ],
+      signal,
+    );
   }
 }
 
 /** The database's zones. The default zone is there even while nothing has been written to it. */
 async function zonesOf({ container, environment, owner }, signal) {
   const answer = await get("zones", { container, environment, owner }, { signal });
-  const zones = (answer.zones ?? []).filter((zone) => zone.owner === owner || (owner === PUBLIC && zone.scope === PUBLIC));
+  const zones = (answer.zones ?? []).filter(
+    (zone) => zone.owner === owner || (owner === PUBLIC && zone.scope === PUBLIC),
+  );
   if (!zones.some((zone) => zone.zone === "_defaultZone")) zones.push({ zone: "_defaultZone", isImplied: true });
   return { zones, silent: answer.silent };
 }
 
 function view(rows, { container, environment, owner }) {
-  return table("Zones", [
-    ["Zone", (row) => h("a", { href: link("data", [container, environment, owner, row.zone]) }, row.zone)],
-    ["State", (row) => (row.deleted ? badge("deleted", "warn") : row.isImplied ? badge("default") : badge("open", "good"))],
-    ["Changes", (row) => count(row.sequence ?? 0), { right: true }],
-    ["Shared with", (row) => (row.members ? plural(row.members, "person").replace("persons", "people") : ""), { right: true }],
-  ], rows);
+  return table(
+    "Zones",
+    [
+      ["Zone", (row) => h("a", { href: link("data", [container, environment, owner, row.zone]) }, row.zone)],
+      [
+        "State",
+        (row) => (row.deleted ? badge("deleted", "warn") : row.isImplied ? badge("default") : badge("open", "good")),
+      ],
+      ["Changes", (row) => count(row.sequence ?? 0), { right: true }],
+      [
+        "Shared with",
+        (row) => (row.members ? plural(row.members, "person").replace("persons", "people") : ""),
+        { right: true },
+      ],
+    ],
+    rows,
+  );
 }
 
 async function newZone(at, done) {
   const name = input({ required: true, maxlength: 255 });
-  const made = await ask("New zone", field("Name", name, "Printable ASCII. It can't be changed later."), "Create", async () => {
-    const operations = [{ operationType: "create", zone: { zoneID: { zoneName: name.value.trim() } } }];
-    const [zone] = (await recordCall(at, "zones/modify", { operations })).zones ?? [];
-    refuse(zone);
-  });
+  const made = await ask(
+    "New zone",
+    field("Name", name, "Printable ASCII. It can't be changed later."),
+    "Create",
+    async () => {
+      const operations = [{ operationType: "create", zone: { zoneID: { zoneName: name.value.trim() } } }];
+      const [zone] = (await recordCall(at, "zones/modify", { operations })).zones ?? [];
+      refuse(zone);
+    },
+  );
   if (!made) return;
   note(`The zone ${name.value.trim()} is there.`);
   done();

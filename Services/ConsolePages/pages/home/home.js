@@ -63,23 +63,55 @@ function showInstallation(outlet, signal) {
 function healthView(status) {
   const { isWell, sentence, findings, notes } = verdict(status);
   const workers = status.workers ?? [];
-  const figures = [["records", sum(workers, "records")], ["databases", sum(workers, "databases")], ["zones", sum(workers, "zones")],
-    ["stores", sum(workers, "stores")]];
-  return h("div", { class: "verdict", "data-well": String(isWell) },
+  const figures = [
+    ["records", sum(workers, "records")],
+    ["databases", sum(workers, "databases")],
+    ["zones", sum(workers, "zones")],
+    ["stores", sum(workers, "stores")],
+  ];
+  return h(
+    "div",
+    { class: "verdict", "data-well": String(isWell) },
     h("h1", null, isWell ? "All is well" : "Not well", h("span", null, isWell ? `: ${sentence}` : `: ${sentence}`)),
-    findings.length > 0 && h("ol", null, findings.map(({ what, remedy }) => h("li", null, h("b", null, `${what}.`), " ", remedy))),
-    notes.length > 0 && h("p", null, notes.map((text) => `${text}. `), h("a", { href: router.link("sync", ["quarantine"]) }, "See them")),
-    h("dl", { class: "counts" }, figures.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", { class: "number" }, count(value))))));
+    findings.length > 0 &&
+      h(
+        "ol",
+        null,
+        findings.map(({ what, remedy }) => h("li", null, h("b", null, `${what}.`), " ", remedy)),
+      ),
+    notes.length > 0 &&
+      h(
+        "p",
+        null,
+        notes.map((text) => `${text}. `),
+        h("a", { href: router.link("sync", ["quarantine"]) }, "See them"),
+      ),
+    h(
+      "dl",
+      { class: "counts" },
+      figures.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", { class: "number" }, count(value)))),
+    ),
+  );
 }
 
 /** A developer sees the containers that are theirs. */
 function showContainers(outlet, signal) {
   const content = place();
   replace(outlet, head("Your containers", "Choose one to see its data, its devices and its schema."), content);
-  loading(content, () => Promise.all(state.allContainers().map(async (entry) =>
-    [entry, await get("usage", { container: entry.container }, { signal })])), (rows) => (rows.length
-    ? h("div", { class: "grid" }, rows.map(containerCard))
-    : empty("No container yet", "An operator gives you the role of a developer of one.")), signal);
+  loading(
+    content,
+    () =>
+      Promise.all(
+        state
+          .allContainers()
+          .map(async (entry) => [entry, await get("usage", { container: entry.container }, { signal })]),
+      ),
+    (rows) =>
+      rows.length
+        ? h("div", { class: "grid" }, rows.map(containerCard))
+        : empty("No container yet", "An operator gives you the role of a developer of one."),
+    signal,
+  );
 }
 
 function containerCard([entry, usage]) {
@@ -87,7 +119,18 @@ function containerCard([entry, usage]) {
     state.setScope(entry.container, state.scope().environment);
     router.go("data");
   };
-  return card(entry.displayName || entry.container, h("div", { class: "stack" },
-    h("p", { class: "soft" }, `${plural(usage.records ?? 0, "record")} in ${plural(usage.databases ?? 0, "database")}, ${bytes(usage.bytes ?? 0)}`),
-    h("div", null, button("Open", open, { name: `Open ${entry.container}` }))));
+  return card(
+    entry.displayName || entry.container,
+    h(
+      "div",
+      { class: "stack" },
+      h(
+        "p",
+        { class: "soft" },
+        `${plural(usage.records ?? 0, "record")} in ${plural(usage.databases ?? 0, "database")}, ` +
+          `${bytes(usage.bytes ?? 0)}`,
+      ),
+      h("div", null, button("Open", open, { name: `Open ${entry.container}` })),
+    ),
+  );
 }

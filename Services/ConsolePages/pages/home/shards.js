@@ -40,7 +40,7 @@ export function shardMap() {
     if (item.title !== words || item.dataset.moving !== String(isMoving)) {
       item.title = words;
       item.dataset.moving = String(isMoving);
-      item.dataset.state = holder ? state ?? "open" : "none";
+      item.dataset.state = holder ? (state ?? "open") : "none";
       item.style.setProperty("--hue", hues.get(holder) ?? 0);
       replace(item, h("span", { "aria-hidden": "true" }, shard), h("span", { class: "unseen" }, words));
     }
@@ -51,10 +51,18 @@ export function shardMap() {
     const holders = new Map();
     for (const { holder } of shards) holders.set(holder ?? "no worker", (holders.get(holder ?? "no worker") ?? 0) + 1);
     const names = [...holders].sort(([one], [other]) => natural(one, other));
-    replace(legend, names.length > 12 ? badge(`${plural(names.length, "worker")}, up to ${Math.max(...holders.values())} shards each`)
-      : names.map(([name, count]) => h("span", { class: "holder", vars: { "--hue": hues.get(name) ?? 0 } }, h("i"), `${name} ${count}`)));
+    replace(
+      legend,
+      names.length > 12
+        ? badge(`${plural(names.length, "worker")}, up to ${Math.max(...holders.values())} shards each`)
+        : names.map(([name, count]) =>
+            h("span", { class: "holder", vars: { "--hue": hues.get(name) ?? 0 } }, h("i"), `${name} ${count}`),
+          ),
+    );
     const moves = [...moved].map(([shard, { from, to }]) => `${shard}: ${from ?? "no worker"} → ${to ?? "no worker"}`);
-    const words = moves.length ? `Moving: ${moves.slice(0, 6).join("; ")}${moves.length > 6 ? ` and ${moves.length - 6} more` : ""}` : "";
+    const words = moves.length
+      ? `Moving: ${moves.slice(0, 6).join("; ")}${moves.length > 6 ? ` and ${moves.length - 6} more` : ""}`
+      : "";
     if (said.textContent !== words) replace(said, words);
   }
 

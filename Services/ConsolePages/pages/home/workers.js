@@ -1,9 +1,9 @@
 // The processes: what each one does now, and which came or went while the page was open.
 
 import { h, replace } from "../../core/dom.js";
-import { ago, bytes, count, duration, figure } from "../../core/format.js";
+import { bytes, count, duration, figure } from "../../core/format.js";
 import * as live from "../../core/live.js";
-import { badge, card, table } from "../../parts/parts.js";
+import { badge, table } from "../../parts/parts.js";
 import { spark } from "../../parts/chart.js";
 import { natural } from "./shards.js";
 
@@ -31,14 +31,26 @@ export function workerTable() {
 
   function update(sample) {
     latest = sample;
-    const rows = [...(sample.processes ?? [])].sort((one, other) => natural(one.role, other.role) || natural(one.name, other.name));
+    const rows = [...(sample.processes ?? [])].sort(
+      (one, other) => natural(one.role, other.role) || natural(one.name, other.name),
+    );
     tell(rows);
     const odd = rows.filter((row) => row.ready === false || members.get(row.name)?.problems?.length);
     const shown = [...odd, ...rows.filter((row) => !odd.includes(row))].slice(0, limit);
     more.hidden = shown.length === rows.length;
     replace(more, `Show all ${rows.length}`);
-    replace(content, table("Processes", COLUMNS, shown.map((row) => ({ ...row, worker: members.get(row.name) ?? {},
-      isSilent: sample.silent?.includes(row.name) }))));
+    replace(
+      content,
+      table(
+        "Processes",
+        COLUMNS,
+        shown.map((row) => ({
+          ...row,
+          worker: members.get(row.name) ?? {},
+          isSilent: sample.silent?.includes(row.name),
+        })),
+      ),
+    );
   }
 
   function tell(rows) {
@@ -68,7 +80,11 @@ const COLUMNS = [
   ["Requests", (row) => `${figure(row.values?.requests_per_second ?? 0)}/s`, { right: true }],
   ["Last 90 s", (row) => spark(live.recentValues(row.name, "requests_per_second"))],
   ["Memory", (row) => bytes(row.values?.memory_bytes), { right: true }],
-  ["Processor", (row) => (row.values?.processor_percent === undefined ? "" : `${figure(row.values.processor_percent)} %`), { right: true }],
+  [
+    "Processor",
+    (row) => (row.values?.processor_percent === undefined ? "" : `${figure(row.values.processor_percent)} %`),
+    { right: true },
+  ],
   ["Shards", (row) => row.values?.shards_open ?? "", { right: true }],
   ["Records", (row) => (row.worker.records === undefined ? "" : count(row.worker.records)), { right: true }],
   ["Queue", (row) => row.values?.queue_length ?? "", { right: true }],
@@ -79,5 +95,5 @@ function toExport(row) {
   const waiting = row.values?.waiting_transactions;
   if (waiting === undefined) return "";
   const lag = row.values?.sync_lag_ms;
-  return lag > 1000 ? h("span", { title: `oldest ${ago(Date.now() - lag)}` }, `${count(waiting)} (${duration(lag / 1000)})`) : count(waiting);
+  return lag > 1000 ? `${count(waiting)} (${duration(lag / 1000)})` : count(waiting);
 }

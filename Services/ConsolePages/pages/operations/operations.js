@@ -8,7 +8,12 @@ import { showJobs } from "./jobs.js";
 import { showLogs, showSlow } from "./logs.js";
 import { showVersions } from "./versions.js";
 
-const VIEWS = { backups: ["Backups", showJobs], logs: ["Logs", showLogs], slow: ["Slow requests", showSlow], versions: ["Versions and keys", showVersions] };
+const VIEWS = {
+  backups: ["Backups", showJobs],
+  logs: ["Logs", showLogs],
+  slow: ["Slow requests", showSlow],
+  versions: ["Versions and keys", showVersions],
+};
 
 export function show(outlet, [name = "backups"], query, signal) {
   if (!state.isOperator()) {
@@ -17,7 +22,15 @@ export function show(outlet, [name = "backups"], query, signal) {
   }
   const content = h("div");
   const known = VIEWS[name] ? name : "backups";
-  replace(outlet, head("Operations", "The whole installation: its copies, its logs, its processes."),
-    tabs("Operations", Object.entries(VIEWS).map(([key, [text]]) => [key, text, link("operations", key === "backups" ? [] : [key])]), known), content);
+  replace(
+    outlet,
+    head("Operations", "The whole installation: its copies, its logs, its processes."),
+    tabs(
+      "Operations",
+      Object.entries(VIEWS).map(([key, [text]]) => [key, text, link("operations", key === "backups" ? [] : [key])]),
+      known,
+    ),
+    content,
+  );
   return VIEWS[known][1](content, query, signal);
 }

@@ -12,15 +12,29 @@ import { showShares } from "./shares.js";
 import { showUser } from "./user.js";
 import { showUsers } from "./users.js";
 
-const VIEWS = { users: ["Users", showUsers], shares: ["Shares", showShares], tokens: ["Tokens and keys", showTokens],
-  roles: ["Roles", showRoles], sessions: ["Sessions", showSessions], audit: ["Audit", showAudit] };
+const VIEWS = {
+  users: ["Users", showUsers],
+  shares: ["Shares", showShares],
+  tokens: ["Tokens and keys", showTokens],
+  roles: ["Roles", showRoles],
+  sessions: ["Sessions", showSessions],
+  audit: ["Audit", showAudit],
+};
 
 export function show(outlet, [name = "users", detail], query, signal) {
   const at = state.scope();
   if (name === "users" && detail) return showUser(outlet, detail, signal);
   const content = h("div");
   const known = VIEWS[name] ? name : "users";
-  replace(outlet, head("People", "Who has data here, what they share with one another, and how apps sign in."),
-    tabs("People", Object.entries(VIEWS).map(([key, [text]]) => [key, text, link("people", key === "users" ? [] : [key])]), known), content);
+  replace(
+    outlet,
+    head("People", "Who has data here, what they share with one another, and how apps sign in."),
+    tabs(
+      "People",
+      Object.entries(VIEWS).map(([key, [text]]) => [key, text, link("people", key === "users" ? [] : [key])]),
+      known,
+    ),
+    content,
+  );
   return VIEWS[known][1](content, at, query, signal);
 }

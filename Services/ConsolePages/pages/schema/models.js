@@ -14,10 +14,25 @@ export function showModels(content, at, _query, signal) {
   const hides = check("Also change the types of fields that records have", false);
   const said = h("p", { role: "status" }, "Drop a .xcdatamodeld, or its contents file");
   const choose = h("input", { type: "file", class: "unseen", "aria-label": "Choose a model's contents file" });
-  const folder = h("input", { type: "file", class: "unseen", webkitdirectory: true, "aria-label": "Choose a .xcdatamodeld folder" });
-  const well = h("div", { class: "well" }, said, h("div", { class: "row" },
-    h("label", { class: "button" }, "Choose a folder", folder), h("label", { class: "button" }, "Choose a file", choose)));
-  const fill = () => loading(list, () => get(["models", at.container, at.environment], undefined, { signal }), modelTable, signal);
+  const folder = h("input", {
+    type: "file",
+    class: "unseen",
+    webkitdirectory: true,
+    "aria-label": "Choose a .xcdatamodeld folder",
+  });
+  const well = h(
+    "div",
+    { class: "well" },
+    said,
+    h(
+      "div",
+      { class: "row" },
+      h("label", { class: "button" }, "Choose a folder", folder),
+      h("label", { class: "button" }, "Choose a file", choose),
+    ),
+  );
+  const fill = () =>
+    loading(list, () => get(["models", at.container, at.environment], undefined, { signal }), modelTable, signal);
 
   async function take(files) {
     const found = await current(files);
@@ -27,14 +42,27 @@ export function showModels(content, at, _query, signal) {
     }
     replace(said, h("b", null, found.name));
     const body = await found.file.arrayBuffer();
-    const send = (isTrial) => call("PUT", ["models", at.container, at.environment], { text: body, signal,
-      query: { dryRun: isTrial || undefined, configuration: configuration.value.trim(), changeTypes: hides.box.checked || undefined } });
-    await changePreview(preview, () => send(true), async () => {
-      await send(false);
-      note("The model is pushed.");
-      replace(preview);
-      await fill();
-    }, `Push to ${at.environment}`);
+    const send = (isTrial) =>
+      call("PUT", ["models", at.container, at.environment], {
+        text: body,
+        signal,
+        query: {
+          dryRun: isTrial || undefined,
+          configuration: configuration.value.trim(),
+          changeTypes: hides.box.checked || undefined,
+        },
+      });
+    await changePreview(
+      preview,
+      () => send(true),
+      async () => {
+        await send(false);
+        note("The model is pushed.");
+        replace(preview);
+        await fill();
+      },
+      `Push to ${at.environment}`,
+    );
   }
 
   choose.addEventListener("change", () => take([...choose.files].map(plainFile)));
@@ -45,25 +73,60 @@ export function showModels(content, at, _query, signal) {
       well.dataset.over = "true";
     });
   }
-  well.addEventListener("dragleave", () => (well.dataset.over = "false"));
+  well.addEventListener("dragleave", () => well.setAttribute("data-over", "false"));
   well.addEventListener("drop", async (event) => {
     event.preventDefault();
     well.dataset.over = "false";
     take(await dropped(event.dataTransfer));
   });
-  replace(content, h("div", { class: "stack" },
-    card("Check and push a model", h("div", { class: "stack" }, well, h("div", { class: "fields" }, field("Configuration", configuration)), hides.view, preview)),
-    h("section", { class: "card bare" }, h("header", null, h("h2", null, "Models of this environment")), list)));
+  replace(
+    content,
+    h(
+      "div",
+      { class: "stack" },
+      card(
+        "Check and push a model",
+        h(
+          "div",
+          { class: "stack" },
+          well,
+          h("div", { class: "fields" }, field("Configuration", configuration)),
+          hides.view,
+          preview,
+        ),
+      ),
+      h("section", { class: "card bare" }, h("header", null, h("h2", null, "Models of this environment")), list),
+    ),
+  );
   fill();
 }
 
 function modelTable({ models = [] }) {
   if (!models.length) return empty("No model yet", "Devices set up their stores with a model that is here.");
-  return table("Models", [
-    ["Model", (row) => h("span", null, h("code", { class: "cut", title: row.hash }, row.hash), row.latest && badge("latest", "good"))],
-    ["Pushed", (row) => date(row.pushed)],
-    ["Entities", (row) => (Array.isArray(row.entities) ? row.entities.map((each) => each.name ?? each).join(", ") : String(row.entities ?? ""))],
-  ], models);
+  return table(
+    "Models",
+    [
+      [
+        "Model",
+        (row) =>
+          h(
+            "span",
+            null,
+            h("code", { class: "cut", title: row.hash }, row.hash),
+            row.latest && badge("latest", "good"),
+          ),
+      ],
+      ["Pushed", (row) => date(row.pushed)],
+      [
+        "Entities",
+        (row) =>
+          Array.isArray(row.entities)
+            ? row.entities.map((each) => each.name ?? each).join(", ")
+            : String(row.entities ?? ""),
+      ],
+    ],
+    models,
+  );
 }
 
 const plainFile = (file) => ({ name: file.webkitRelativePath || file.name, file });
@@ -91,7 +154,9 @@ async function dropped(transfer) {
 
 /** The contents of the current version: the one that `.xccurrentversion` names, or the last by name. */
 async function current(files) {
-  const contents = files.filter(({ name }) => /(^|\/)contents$|\.xml$/.test(name)).sort((one, other) => one.name.localeCompare(other.name, "en", { numeric: true }));
+  const contents = files
+    .filter(({ name }) => /(^|\/)contents$|\.xml$/.test(name))
+    .sort((one, other) => one.name.localeCompare(other.name, "en", { numeric: true }));
   const mark = files.find(({ name }) => name.endsWith(".xccurrentversion"));
   const named = mark && /<string>([^<]+\.xcdatamodel)<\/string>/.exec(await mark.file.text())?.[1];
   return contents.find(({ name }) => named && name.includes(`/${named}/`)) ?? contents.at(-1);

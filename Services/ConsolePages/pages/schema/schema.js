@@ -9,8 +9,13 @@ import { showModels } from "./models.js";
 import { showRules } from "./rules.js";
 import { showText, showTypes } from "./types.js";
 
-const VIEWS = { types: ["Types", showTypes], text: ["Text", showText], diff: ["To production", showDifference], models: ["Models", showModels],
-  rules: ["Uniqueness", showRules] };
+const VIEWS = {
+  types: ["Types", showTypes],
+  text: ["Text", showText],
+  diff: ["To production", showDifference],
+  models: ["Models", showModels],
+  rules: ["Uniqueness", showRules],
+};
 
 export function show(outlet, [name = "types"], query, signal) {
   const at = state.scope();
@@ -20,7 +25,15 @@ export function show(outlet, [name = "types"], query, signal) {
   }
   const content = h("div");
   const known = VIEWS[name] ? name : "types";
-  replace(outlet, head("Schema", `Record types of ${at.container}, ${at.environment}.`),
-    tabs("Schema", Object.entries(VIEWS).map(([key, [text]]) => [key, text, link("schema", key === "types" ? [] : [key])]), known), content);
+  replace(
+    outlet,
+    head("Schema", `Record types of ${at.container}, ${at.environment}.`),
+    tabs(
+      "Schema",
+      Object.entries(VIEWS).map(([key, [text]]) => [key, text, link("schema", key === "types" ? [] : [key])]),
+      known,
+    ),
+    content,
+  );
   return VIEWS[known][1](content, at, query, signal);
 }

@@ -17,8 +17,17 @@ export function showConflicts(content, { container, environment }, query, signal
   const said = h("p", { class: "soft", role: "status" });
   const more = button("Look through more zones", () => round(), { hidden: true });
   const words = input({ type: "search", placeholder: "Zone or owner", value: query.zone ?? "" });
-  const kind = choice([["open", "Open"], ["lost", "Lost edits"], ["restored", "Restored"], ["resolved", "Resolved"], ["", "All"]], query.state ?? "open",
-    () => begin());
+  const kind = choice(
+    [
+      ["open", "Open"],
+      ["lost", "Lost edits"],
+      ["restored", "Restored"],
+      ["resolved", "Resolved"],
+      ["", "All"],
+    ],
+    query.state ?? "open",
+    () => begin(),
+  );
   let zones = [];
   let next = 0;
   let found = 0;
@@ -33,7 +42,9 @@ export function showConflicts(content, { container, environment }, query, signal
     try {
       const answer = await get("zones", { container, environment }, { signal });
       const text = words.value.trim().toLowerCase();
-      zones = (answer.zones ?? []).filter((zone) => !zone.deleted && `${zone.zone} ${zone.owner}`.toLowerCase().includes(text));
+      zones = (answer.zones ?? []).filter(
+        (zone) => !zone.deleted && `${zone.zone} ${zone.owner}`.toLowerCase().includes(text),
+      );
       await round();
     } catch (error) {
       if (!signal.aborted) replace(list, trouble(error, begin));
@@ -49,7 +60,10 @@ export function showConflicts(content, { container, environment }, query, signal
         const zone = zones[next];
         next += 1;
         const database = { container, environment, owner: zone.owner };
-        const answer = await zoneCall("GET", database, zone.zone, "conflicts", { query: { state: kind.value }, signal });
+        const answer = await zoneCall("GET", database, zone.zone, "conflicts", {
+          query: { state: kind.value },
+          signal,
+        });
         if (run !== mine) return;
         for (const conflict of answer.conflicts ?? []) {
           found += 1;
@@ -62,13 +76,25 @@ export function showConflicts(content, { container, environment }, query, signal
     if (run !== mine || signal.aborted) return;
     more.hidden = next >= zones.length;
     replace(said, `${plural(found, "conflict")} in ${next} of ${plural(zones.length, "zone")}.`);
-    if (!found) replace(list, h("li", null, empty("No conflict", "Edits of different devices were joined without a loss.")));
+    if (!found)
+      replace(list, h("li", null, empty("No conflict", "Edits of different devices were joined without a loss.")));
   }
 
-  const form = h("form", { class: "row end", on: { submit: (event) => {
-    event.preventDefault();
-    begin();
-  } } }, h("div", null, field("State", kind)), h("div", null, field("Zone or owner", words)), button("Look", null, { type: "submit" }));
+  const form = h(
+    "form",
+    {
+      class: "row end",
+      on: {
+        submit: (event) => {
+          event.preventDefault();
+          begin();
+        },
+      },
+    },
+    h("div", null, field("State", kind)),
+    h("div", null, field("Zone or owner", words)),
+    button("Look", null, { type: "submit" }),
+  );
   replace(content, h("div", { class: "stack" }, form, said, list, h("div", null, more)));
   begin();
 }
@@ -80,18 +106,55 @@ function entry(conflict, database, zone) {
 
   function draw(shown) {
     const isOpen = shown.state === "open";
-    replace(view, h("div", { class: "stack tight" }, h("header", { class: "row" }, h("h2", { tabindex: -1 }, shown.entity), badge(shown.state, isOpen ? "warn" : shown.state === "lost" ? "bad" : "good"),
-      h("span", { class: "soft" }, ago(shown.date))),
-    h("p", null, WORDS[shown.kind] ?? shown.kind, " ",
-      h("a", { class: "mono small", href: link("data", [database.container, database.environment, database.owner, zone, shown.objectID]) }, shown.objectID)),
-    h("p", { class: "small soft" }, `Zone ${zone} of ${brief(database.owner, 20)}. The edit that lost is by ${brief(shown.lostBy?.userRecordName, 20)} on ${shown.lostBy?.deviceID ?? "an unknown device"}.`),
-    h("div", { class: "sides" }, sides(shown, settle)),
-    canRestore(shown) && h("div", null, button("Restore what was lost", () => settle({ action: "restore" })))));
+    replace(
+      view,
+      h(
+        "div",
+        { class: "stack tight" },
+        h(
+          "header",
+          { class: "row" },
+          h("h2", { tabindex: -1 }, shown.entity),
+          badge(shown.state, isOpen ? "warn" : shown.state === "lost" ? "bad" : "good"),
+          h("span", { class: "soft" }, ago(shown.date)),
+        ),
+        h(
+          "p",
+          null,
+          WORDS[shown.kind] ?? shown.kind,
+          " ",
+          h(
+            "a",
+            {
+              class: "mono small",
+              href: link("data", [database.container, database.environment, database.owner, zone, shown.objectID]),
+            },
+            shown.objectID,
+          ),
+        ),
+        h(
+          "p",
+          { class: "small soft" },
+          `Zone ${zone} of ${brief(database.owner, 20)}. The edit that lost is by ` +
+            `${brief(shown.lostBy?.userRecordName, 20)} on ${shown.lostBy?.deviceID ?? "an unknown device"}.`,
+        ),
+        h("div", { class: "sides" }, sides(shown, settle)),
+        canRestore(shown) &&
+          h(
+            "div",
+            null,
+            button("Restore what was lost", () => settle({ action: "restore" })),
+          ),
+      ),
+    );
   }
 
   async function settle(action) {
     try {
-      draw({ ...conflict, ...await zoneCall("POST", database, zone, "conflicts", { json: { number: conflict.number, ...action } }) });
+      draw({
+        ...conflict,
+        ...(await zoneCall("POST", database, zone, "conflicts", { json: { number: conflict.number, ...action } })),
+      });
       note("Settled. Every device imports the result.");
       view.querySelector("h2")?.focus?.();
     } catch (error) {
@@ -100,26 +163,64 @@ function entry(conflict, database, zone) {
   }
 }
 
-const WORDS = { undecided: "Two devices set the same property, and the model says that somebody decides.", lostValue: "An edit lost to another one.",
-  lostObject: "An object was deleted while another device edited it.", unexported: "A change can't be written any more.",
-  reverted: "A change was undone because its user may not make it." };
+const WORDS = {
+  undecided: "Two devices set the same property, and the model says that somebody decides.",
+  lostValue: "An edit lost to another one.",
+  lostObject: "An object was deleted while another device edited it.",
+  unexported: "A change can't be written any more.",
+  reverted: "A change was undone because its user may not make it.",
+};
 
 const canRestore = ({ kind, state }) => kind !== "undecided" && state === "lost";
 
 function sides(conflict, settle) {
   if (conflict.kind === "undecided") {
-    return [["client", "The device says"], ["server", "The server has"], ["ancestor", "Before"]].map(([pick, title]) => side(title, conflict[pick],
-      conflict.state === "open" && conflict[pick] && button("Take this", () => settle({ action: "resolve", pick }), { name: `Take ${pick}` }), pick === "server"));
+    return [
+      ["client", "The device says"],
+      ["server", "The server has"],
+      ["ancestor", "Before"],
+    ].map(([pick, title]) =>
+      side(
+        title,
+        conflict[pick],
+        conflict.state === "open" &&
+          conflict[pick] &&
+          button("Take this", () => settle({ action: "resolve", pick }), { name: `Take ${pick}` }),
+        pick === "server",
+      ),
+    );
   }
   if (conflict.kind === "lostValue") {
-    return [["lost", "Lost"], ["kept", "Kept"], ["ancestor", "Before"]].map(([name, title]) => side(title, conflict[name], null, name === "kept"));
+    return [
+      ["lost", "Lost"],
+      ["kept", "Kept"],
+      ["ancestor", "Before"],
+    ].map(([name, title]) => side(title, conflict[name], null, name === "kept"));
   }
-  return (conflict.changes ?? []).map((change) => side(change.changeType, { ...change.attributes, ...change.relationships }));
+  return (conflict.changes ?? []).map((change) =>
+    side(change.changeType, { ...change.attributes, ...change.relationships }),
+  );
 }
 
 function side(title, values, action, isKept = false) {
-  return h("div", { class: "side-value", "data-kept": String(isKept) }, h("h3", null, title),
-    values ? Object.entries(values).map(([name, value]) => h("div", null, h("small", { class: "soft" }, name),
-      h("div", { class: "value" }, value === null ? "empty" : typeof value === "object" ? JSON.stringify(value) : String(value))))
-      : h("p", { class: "soft" }, "nothing"), action);
+  return h(
+    "div",
+    { class: "side-value", "data-kept": String(isKept) },
+    h("h3", null, title),
+    values
+      ? Object.entries(values).map(([name, value]) =>
+          h(
+            "div",
+            null,
+            h("small", { class: "soft" }, name),
+            h(
+              "div",
+              { class: "value" },
+              value === null ? "empty" : typeof value === "object" ? JSON.stringify(value) : String(value),
+            ),
+          ),
+        )
+      : h("p", { class: "soft" }, "nothing"),
+    action,
+  );
 }

@@ -23,7 +23,8 @@ export function showEvents(content, { container, environment }, _query, signal) 
 
   async function look() {
     try {
-      if (!isHeld && !document.hidden) take((await get("events", { container, environment, after }, { signal })).events ?? []);
+      if (!isHeld && !document.hidden)
+        take((await get("events", { container, environment, after }, { signal })).events ?? []);
       replace(failed);
     } catch (error) {
       if (signal.aborted) return;
@@ -43,7 +44,10 @@ export function showEvents(content, { container, environment }, _query, signal) 
     nothing.hidden = list.children.length > 0;
   }
 
-  replace(content, h("section", { class: "card bare" }, h("header", null, h("h2", null, "Live events"), hold), failed, nothing, list));
+  replace(
+    content,
+    h("section", { class: "card bare" }, h("header", null, h("h2", null, "Live events"), hold), failed, nothing, list),
+  );
   look();
   return () => clearTimeout(timer);
 }
@@ -55,11 +59,26 @@ export function eventRow(event) {
   const started = instant(event.startedAt);
   const ended = instant(event.endedAt);
   const isUnderWay = !ended;
-  const counts = [event.savedCount && `${event.savedCount} saved`, event.deletedCount && `${event.deletedCount} deleted`].filter(Boolean).join(", ");
-  const error = typeof event.error === "string" ? event.error : event.error?.reason ?? event.error?.partialErrors?.[0]?.reason;
-  return h("li", null, h("time", { class: "soft number", title: date(event.startedAt) }, time(event.startedAt)),
+  const counts = [
+    event.savedCount && `${event.savedCount} saved`,
+    event.deletedCount && `${event.deletedCount} deleted`,
+  ]
+    .filter(Boolean)
+    .join(", ");
+  const error =
+    typeof event.error === "string" ? event.error : (event.error?.reason ?? event.error?.partialErrors?.[0]?.reason);
+  return h(
+    "li",
+    null,
+    h("time", { class: "soft number", title: date(event.startedAt) }, time(event.startedAt)),
     h("span", null, badge(event.type, isUnderWay ? "accent" : event.succeeded === false ? "bad" : "good")),
-    h("span", null, event.user && h("code", { class: "small soft" }, `${brief(event.user)} · ${brief(event.store)} `),
+    h(
+      "span",
+      null,
+      event.user && h("code", { class: "small soft" }, `${brief(event.user)} · ${brief(event.store)} `),
       isUnderWay ? "under way" : counts || (event.succeeded === false ? "" : "nothing to do"),
-      ended && ended - started > 0 && h("small", { class: "soft" }, ` ${ended - started} ms`), error && h("p", null, error)));
+      ended && ended - started > 0 && h("small", { class: "soft" }, ` ${ended - started} ms`),
+      error && h("p", null, error),
+    ),
+  );
 }

@@ -13,10 +13,27 @@ import { silentHint } from "../data/data.js";
 export function showQuarantine(content, at, _query, signal) {
   const { container, environment } = at;
   const list = place();
-  const fill = () => loading(list, () => get("quarantine", { container, environment }, { signal }), ({ quarantine = [], silent }) => [
-    silentHint(silent),
-    pagedArray(() => quarantine, (rows) => (rows.length ? h("ul", { class: "stack plain-list padded" }, rows.map((row) => entry(row, at, fill)))
-      : empty("Nothing is held back", "Every saved change became a record, or waits its turn.")), signal).view], signal);
+  const fill = () =>
+    loading(
+      list,
+      () => get("quarantine", { container, environment }, { signal }),
+      ({ quarantine = [], silent }) => [
+        silentHint(silent),
+        pagedArray(
+          () => quarantine,
+          (rows) =>
+            rows.length
+              ? h(
+                  "ul",
+                  { class: "stack plain-list padded" },
+                  rows.map((row) => entry(row, at, fill)),
+                )
+              : empty("Nothing is held back", "Every saved change became a record, or waits its turn."),
+          signal,
+        ).view,
+      ],
+      signal,
+    );
   const all = button("Try all again", async () => {
     try {
       const query = new URLSearchParams({ container, environment });
@@ -33,23 +50,47 @@ export function showQuarantine(content, at, _query, signal) {
 
 function entry(row, at, done) {
   const store = { ...at, owner: row.owner, user: row.user, store: row.store, scope: row.scope ?? "private" };
-  const retry = button("Try again", async () => {
-    try {
-      await storeCall("POST", store, "quarantine/retry", { json: { objectIDs: [row.objectID] } });
-      note("It is tried again now.");
-      await done();
-    } catch (error) {
-      noteError(error);
-    }
-  }, { name: `Try ${row.objectID} again` });
-  return h("li", { class: "held" },
-    h("div", { class: "row" }, badge(row.cause, row.retryDate ? "warn" : "bad"), h("b", null, row.entity), h("code", null, row.objectID),
-      h("span", { class: "rest" }), retry),
+  const retry = button(
+    "Try again",
+    async () => {
+      try {
+        await storeCall("POST", store, "quarantine/retry", { json: { objectIDs: [row.objectID] } });
+        note("It is tried again now.");
+        await done();
+      } catch (error) {
+        noteError(error);
+      }
+    },
+    { name: `Try ${row.objectID} again` },
+  );
+  return h(
+    "li",
+    { class: "held" },
+    h(
+      "div",
+      { class: "row" },
+      badge(row.cause, row.retryDate ? "warn" : "bad"),
+      h("b", null, row.entity),
+      h("code", null, row.objectID),
+      h("span", { class: "rest" }),
+      retry,
+    ),
     h("p", null, row.reason),
     facts([
-      ["Error", [row.serverErrorCode, row.ckErrorCode && `CKError ${row.ckErrorCode}`, row.cocoaErrorCode && `Cocoa ${row.cocoaErrorCode}`].filter(Boolean).join(", ")],
+      [
+        "Error",
+        [
+          row.serverErrorCode,
+          row.ckErrorCode && `CKError ${row.ckErrorCode}`,
+          row.cocoaErrorCode && `Cocoa ${row.cocoaErrorCode}`,
+        ]
+          .filter(Boolean)
+          .join(", "),
+      ],
       ["Device", h("a", { href: link("sync", ["stores", row.owner, row.store]) }, brief(row.store, 20))],
-      ["First tried", date(row.firstDate)], ["Tries", `${row.attempts}, the last ${ago(row.lastDate)}`],
+      ["First tried", date(row.firstDate)],
+      ["Tries", `${row.attempts}, the last ${ago(row.lastDate)}`],
       ["Next try", row.retryDate ? date(row.retryDate) : "only when somebody asks"],
-    ]));
+    ]),
+  );
 }

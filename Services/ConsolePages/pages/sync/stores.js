@@ -13,24 +13,51 @@ export const pendingOf = (store) => Math.max(0, (store.transactions ?? 0) - (sto
 export function showStores(content, { container, environment }, { owner }, signal) {
   const list = place();
   const words = input({ type: "search", placeholder: "Device, store or user", value: owner ?? "" });
-  replace(content, h("section", { class: "card bare" }, h("header", null, h("h2", null, "Devices"), h("div", null, field("Filter", words))), list));
-  loading(list, () => get("stores", { container, environment, owner }, { signal }), ({ stores = [], silent }) => {
-    const sorted = stores.toSorted((one, other) => pendingOf(other) - pendingOf(one));
-    const shown = () => sorted.filter((store) => `${store.device} ${store.store} ${store.user}`.toLowerCase().includes(words.value.trim().toLowerCase()));
-    const pages = pagedArray(shown, storeTable, signal);
-    words.addEventListener("input", pages.reset);
-    return [silentHint(silent), pages.view];
-  }, signal);
+  replace(
+    content,
+    h(
+      "section",
+      { class: "card bare" },
+      h("header", null, h("h2", null, "Devices"), h("div", null, field("Filter", words))),
+      list,
+    ),
+  );
+  loading(
+    list,
+    () => get("stores", { container, environment, owner }, { signal }),
+    ({ stores = [], silent }) => {
+      const sorted = stores.toSorted((one, other) => pendingOf(other) - pendingOf(one));
+      const shown = () =>
+        sorted.filter((store) =>
+          `${store.device} ${store.store} ${store.user}`.toLowerCase().includes(words.value.trim().toLowerCase()),
+        );
+      const pages = pagedArray(shown, storeTable, signal);
+      words.addEventListener("input", pages.reset);
+      return [silentHint(silent), pages.view];
+    },
+    signal,
+  );
 }
 
 function storeTable(rows) {
   if (!rows.length) return empty("No device here", "A device appears with the set-up of its store.");
-  return table("Devices", [
-    ["Device", (row) => h("a", { href: link("sync", ["stores", row.owner, row.store]) }, row.device || brief(row.store))],
-    ["User", (row) => h("code", { class: "cut", title: row.user }, brief(row.user, 18))],
-    ["Database", (row) => row.scope],
-    ["To export", (row) => (pendingOf(row) ? badge(count(pendingOf(row)), "warn") : badge("none", "good")), { right: true }],
-    ["Exported", (row) => count(row.exported), { right: true }],
-    ["Set up", (row) => ago(row.createdAt)],
-  ], rows);
+  return table(
+    "Devices",
+    [
+      [
+        "Device",
+        (row) => h("a", { href: link("sync", ["stores", row.owner, row.store]) }, row.device || brief(row.store)),
+      ],
+      ["User", (row) => h("code", { class: "cut", title: row.user }, brief(row.user, 18))],
+      ["Database", (row) => row.scope],
+      [
+        "To export",
+        (row) => (pendingOf(row) ? badge(count(pendingOf(row)), "warn") : badge("none", "good")),
+        { right: true },
+      ],
+      ["Exported", (row) => count(row.exported), { right: true }],
+      ["Set up", (row) => ago(row.createdAt)],
+    ],
+    rows,
+  );
 }

@@ -12,8 +12,14 @@ import { showQuarantine } from "./quarantine.js";
 import { showStore } from "./store.js";
 import { showStores } from "./stores.js";
 
-const VIEWS = { stores: ["Devices", showStores], quarantine: ["Quarantine", showQuarantine], conflicts: ["Conflicts", showConflicts],
-  explain: ["Explain", showExplain], events: ["Live events", showEvents], pings: ["Pings", showPings] };
+const VIEWS = {
+  stores: ["Devices", showStores],
+  quarantine: ["Quarantine", showQuarantine],
+  conflicts: ["Conflicts", showConflicts],
+  explain: ["Explain", showExplain],
+  events: ["Live events", showEvents],
+  pings: ["Pings", showPings],
+};
 
 export function show(outlet, place, query, signal) {
   const at = state.scope();
@@ -25,7 +31,15 @@ export function show(outlet, place, query, signal) {
   if (store) return showStore(outlet, { ...at, owner, store }, signal);
   const content = h("div");
   const known = VIEWS[name] ? name : "stores";
-  replace(outlet, head("Sync", `What devices saved, and what became of it, in ${at.container}, ${at.environment}.`),
-    tabs("Sync", Object.entries(VIEWS).map(([key, [text]]) => [key, text, link("sync", key === "stores" ? [] : [key])]), known), content);
+  replace(
+    outlet,
+    head("Sync", `What devices saved, and what became of it, in ${at.container}, ${at.environment}.`),
+    tabs(
+      "Sync",
+      Object.entries(VIEWS).map(([key, [text]]) => [key, text, link("sync", key === "stores" ? [] : [key])]),
+      known,
+    ),
+    content,
+  );
   return VIEWS[known][1](content, at, query, signal);
 }

@@ -1,0 +1,84 @@
+"""Every flow of the console against a running installation, as a person clicks it.
+
+usage: flows.py CONSOLE GATEWAY OPERATOR_TOKEN BACKUP_FOLDER [PICTURES]
+"""
+
+import contextlib
+import pathlib
+import sys
+
+import flows_data
+import flows_operations
+import flows_people
+import flows_schema
+import flows_sync
+from accessibility import problems
+from population import PASSWORD, Installation, populate
+from visitor import Steps, equal, expect, visitor
+
+
+CONSOLE, GATEWAY, TOKEN, BACKUP = sys.argv[1:5]
+PICTURES = pathlib.Path(sys.argv[5]) if len(sys.argv) > 5 else None
+
+
+class Flows:
+    """What all flows share: the steps, the page, the people."""
+
+    def __init__(self, page, installation, ada, grace):
+        self.steps = Steps("console")
+        self.page = page
+        self.installation = installation
+        self.ada = ada
+        self.grace = grace
+        self.backup = BACKUP
+
+    @contextlib.contextmanager
+    def step(self, sentence):
+        """A flow, after which the page is as accessible as before, and nothing that was stored has run."""
+        with self.steps.step(sentence):
+            yield self.page
+            expect(self.page.is_whole(), self.page.complaints())
+            equal(problems(self.page), [], "the page")
+
+    def picture(self, name):
+        if PICTURES:
+            (PICTURES / name).write_bytes(self.page.chromium.screenshot(1280, 860))
+
+
+def sign_in(flows):
+    page = flows.page
+    with flows.step("an operator signs in with the token, and Home says that all is well"):
+        page.sign_in(TOKEN)
+        page.sees("All is well: 5 processes, 16 of 16 shards held by 2 workers.", "Requests", "Sync lag", "Shards", "worker-2")
+        page.sees("live")
+
+
+def sign_out(flows):
+    page = flows.page
+    with flows.step("a developer signs in by name, and sees their container only"):
+        page.sign_out()
+        page.sign_in_by_name("grace", PASSWORD)
+        page.sees("Your containers", "Photos")
+        expect("Operations" not in page.text(), "a developer sees Operations")
+        page.open("#/data")
+        page.sees("Private databases", "ada")
+        page.sign_out()
+
+
+def main():
+    installation = Installation(GATEWAY, TOKEN)
+    ada, grace = populate(installation)
+    with visitor(CONSOLE) as page:
+        flows = Flows(page, installation, ada, grace)
+        sign_in(flows)
+        flows.picture("console.png")
+        flows_data.play(flows)
+        flows_sync.play(flows)
+        flows_schema.play(flows)
+        flows_people.play(flows)
+        flows_operations.play(flows)
+        sign_out(flows)
+        flows.steps.done()
+
+
+main()
