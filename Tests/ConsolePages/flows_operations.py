@@ -13,12 +13,11 @@ def play(flows):
         page.click("Check now")
         page.click("Begin")
         page.sees("The check has begun.", "Links that lead nowhere")
-    with flows.step("a folder that is there already is refused, and the form stays"):
+    with flows.step("a backup into a folder that is there already fails, and says why"):
         page.click("Back up now")
         page.fill("Folder", flows.backup)
         page.click("Begin")
-        page.sees("Nothing was changed", flows.backup)
-        page.click("Cancel")
+        page.sees("failed", "is not empty")
     with flows.step("the logs are searched by process"):
         page.open("#/operations/logs")
         page.fill("Process", "worker-1")

@@ -38,7 +38,7 @@ def user(flows):
         page.fill("Name", "ada")
         page.fill("Given name", "Another")
         page.click("Create", "dialog button")
-        page.sees("Nothing was changed", "Another")
+        page.sees("The user 'ada' exists already", "Nothing was changed", "Another")
         page.click("Cancel")
 
 

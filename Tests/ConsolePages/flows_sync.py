@@ -19,7 +19,7 @@ def play(flows):
         page.sees("1 object will be tried again.")
     with flows.step("the way of an object is a line of time"):
         page.open(f"#/sync/explain?object={ada.photos[0]}&user={ada.record_name}")
-        page.sees("Saved on Ada’s telephone", "Exported from Ada’s telephone", "Imported by Ada’s tablet", "conflict to decide")
+        page.sees("Saved on Ada’s telephone", "Exported from Ada’s telephone", "Imported by Ada’s tablet", "1 conflict of it to decide")
         flows.picture("console-explain.png")
     with flows.step("a conflict is settled by one click, between client, server and ancestor"):
         page.open("#/sync/conflicts")

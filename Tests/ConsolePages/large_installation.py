@@ -147,7 +147,7 @@ def record(number):
 
 
 def log_lines(query):
-    rows = [{"at": 1_795_000_000_000 + number, "process": "gateway-1", "level": "info", "event": MARKUP if number == 3 else "request",
+    rows = [{"at": 1_795_000_000_000 + number, "process": query.get("process") or "gateway-1", "level": "info", "event": MARKUP if number == 3 else "request",
              "request": f"req-{number}", "facts": {"path": MARKUP, "ms": number}} for number in range(int(query.get("limit", 200)))]
     return {"lines": rows, "silent": []}
 

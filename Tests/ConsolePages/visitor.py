@@ -58,10 +58,15 @@ class Visitor:
             until(shown, words, seconds)
         except BrowserError:
             missing = [word for word in words if word not in seen]
-            raise BrowserError(f"the page never shows {missing}, but: {seen[:1500]}") from None
+            raise BrowserError(f"the page never shows {missing}, but: {' '.join(seen.split())[-900:]}") from None
 
     def sees_no(self, *words):
         until(lambda: not any(word in self.text() for word in words), f"the page is rid of {words}")
+
+    def has(self, css, words=""):
+        """Waits until an element of this selector has these words."""
+        script = "return [...document.querySelectorAll(given[0])].some(each => each.textContent.includes(given[1]))"
+        until(lambda: self.run(script, css, words), f"{css} has {words!r}")
 
     def find(self, kinds, words):
         """The element of these kinds with this text or name: of the dialog if one is open, else of the page."""

@@ -24,7 +24,7 @@ export class CallError extends Error {
     if (this.status === 401) return "Sign in again.";
     if (this.status === 403) return "Ask an operator for the role that this needs.";
     if (this.status === 404) return "It may have been deleted meanwhile. Reload the page.";
-    if (this.status === 409) return "Somebody else changed it. Look at the new state, and try again.";
+    if (this.status === 409) return "Nothing was changed. Look at what is there now, and try again.";
     if (this.isPassing) return `Try again in ${this.fields.retryAfter ?? "a few"} seconds.`;
     if (this.status >= 500) return `The server's log tells more about the request ${this.fields.uuid ?? ""}.`;
     return "Nothing was changed. Correct it, and try again.";

@@ -1,4 +1,4 @@
-// The address behind `#` names the page, its place and its options, so that links lead to each view, and Back leaves it.
+// The address behind `#` names the page, its place and its options, so that links lead to each view.
 
 const pages = new Map();
 let current = null;

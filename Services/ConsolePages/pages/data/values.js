@@ -138,7 +138,7 @@ const EDITABLE = new Set([
 
 export const isEditable = (type) => EDITABLE.has(type) || /^LIST<(STRING|INT64|DOUBLE)>$|_LIST$/.test(type);
 
-/** A control for a value. `read()` gives `{type, value}`, null for an empty one, and throws a sentence for a bad one. */
+/** A control for a value. `read()` gives `{type, value}`, null for an empty one, and throws a sentence. */
 export function valueEditor(type, field) {
   const start = field?.value ?? null;
   if (/^LIST<|_LIST$/.test(type)) return jsonEditor(type, start);

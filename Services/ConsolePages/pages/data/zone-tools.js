@@ -110,7 +110,7 @@ async function importZone(at) {
 }
 
 async function restoreZone(at) {
-  const date = input({ type: "datetime-local", step: "1", required: true });
+  const date = input({ type: "datetime-local", step: "0.001", required: true });
   const preview = h("div", { "aria-live": "polite" });
   const moment = () => new Date(`${date.value}Z`).toISOString();
   const look = button("See what will change", async () => {
