@@ -40,3 +40,11 @@ def events(flows):
         change = {"changeType": "update", "entity": "Photo", "objectID": grace.photos[1], "attributes": {"caption": "Seen at once"}}
         grace.save(grace.stores[0], [change])
         page.run("while (document.querySelectorAll('.feed li').length <= given[0]) await new Promise(requestAnimationFrame)", before)
+    with flows.step("a zone that changes is told to who listens to its owner"):
+        page.open(f"#/sync/changes?user={grace.record_name}")
+        page.click("Listen", "form button")
+        page.sees("Listening.")
+        page.run("const seen = () => performance.getEntriesByType('resource').some(each => each.name.endsWith('changes/database'));"
+                 "while (!seen()) await new Promise(requestAnimationFrame)")
+        grace.save(grace.stores[0], [change | {"attributes": {"caption": "Heard at once"}}])
+        page.has(".feed a", ZONE)

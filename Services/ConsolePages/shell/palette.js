@@ -14,7 +14,7 @@ const PAGES = [
   ["Sync: conflicts", "sync", ["conflicts"]],
   ["Sync: explain an object", "sync", ["explain"]],
   ["Sync: live events", "sync", ["events"]],
-  ["Sync: pings", "sync", ["pings"]],
+  ["Sync: zone changes", "sync", ["changes"]],
   ["Schema: types", "schema"],
   ["Schema: development and production", "schema", ["diff"]],
   ["Schema: models", "schema", ["models"]],
