@@ -164,7 +164,7 @@ export function spark(values) {
   const d = values.map(
     (value, index) =>
       `${index ? "L" : "M"}${(index * step).toFixed(1)} ` +
-        `${(height - 2 - (Math.max(value ?? 0, 0) / most) * (height - 4)).toFixed(1)}`,
+      `${(height - 2 - (Math.max(value ?? 0, 0) / most) * (height - 4)).toFixed(1)}`,
   );
   return s(
     "svg",

@@ -15,7 +15,7 @@ export async function createRecord(at, types) {
   let editors = new Map();
   const type = choice(
     types.map((each) => each.name),
-    types[0]?.name,
+    (types.find((each) => each.name !== "CDMR") ?? types[0])?.name,
     () => draw(),
   );
   const difference = h("div");

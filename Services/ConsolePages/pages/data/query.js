@@ -43,7 +43,7 @@ const spelled = (comparator) => comparator.toLowerCase().replaceAll("_", " ");
 /** `types` are of `recordTypes`; `search(query)` is called with the body's `query`, or null for every record. */
 export function queryBuilder(types, start, search) {
   const conditions = h("div", { class: "conditions" });
-  const order = h("div");
+  const order = h("div", { class: "order" });
   const failed = h("div");
   const names = types.map((type) => type.name);
   const type = choice([["", "Every type"], ...names], start && names.includes(start) ? start : "", () => reset());
@@ -78,18 +78,9 @@ export function queryBuilder(types, start, search) {
       ],
       "up",
       null,
-      { "aria-label": "Direction" },
     );
     sort.direction = direction;
-    replace(
-      order,
-      h(
-        "div",
-        { class: "row" },
-        h("div", null, field("Order by", sort)),
-        h("div", null, field("Direction", direction)),
-      ),
-    );
+    replace(order, field("Order by", sort), field("Direction", direction));
     send();
   }
 

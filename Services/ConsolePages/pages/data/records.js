@@ -65,8 +65,7 @@ const fieldNames = (types, body) =>
   types
     .find((each) => each.name === body?.recordType)
     ?.fields.filter(
-      (each) =>
-        !each.isSystem && !["CD_entityName", "CD_moveReceipt"].includes(each.name) && !each.name.endsWith("_ckAsset"),
+      (each) => !each.isSystem && each.name !== "CD_entityName" && !["BYTES", "ASSET"].includes(each.type),
     )
     .slice(0, COLUMNS)
     .map((each) => each.name);

@@ -49,13 +49,13 @@ const PLOTS = [
     ],
   ],
   ["Errors", rate, null],
-  ["Data on disk", bytes, [["", "worker", "database_bytes"]]],
   [
-    "Disk left",
+    "Disk",
     bytes,
     [
-      ["workers", "worker", "disk_free_bytes"],
-      ["share service", "share", "disk_free_bytes"],
+      ["data", "worker", "database_bytes"],
+      ["left to workers", "worker", "disk_free_bytes"],
+      ["to the share service", "share", "disk_free_bytes"],
     ],
   ],
   [

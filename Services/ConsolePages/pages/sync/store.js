@@ -83,9 +83,7 @@ function view({ store, status }, signal) {
 const savedWords = (event) => `${count(event.counts?.saved ?? 0)} saved`;
 
 const eventFact = (event) =>
-  event
-    ? `${ago(event.endDate ?? event.startDate)}, ${event.succeeded ? savedWords(event) : "failed"}`
-    : "none yet";
+  event ? `${ago(event.endDate ?? event.startDate)}, ${event.succeeded ? savedWords(event) : "failed"}` : "none yet";
 
 function history(store, signal) {
   return paged(
@@ -107,23 +105,21 @@ function history(store, signal) {
                   h(
                     "ul",
                     { class: "plain-list" },
-                    (row.changes ?? [])
-                      .slice(0, 6)
-                      .map((change) =>
+                    (row.changes ?? []).slice(0, 6).map((change) =>
+                      h(
+                        "li",
+                        null,
+                        `${change.changeType} ${change.entity} `,
                         h(
-                          "li",
-                          null,
-                          `${change.changeType} ${change.entity} `,
-                          h(
-                            "a",
-                            {
-                              class: "mono small",
-                              href: link("sync", ["explain"], { object: change.objectID, user: store.user }),
-                            },
-                            change.objectID,
-                          ),
+                          "a",
+                          {
+                            class: "mono small",
+                            href: link("sync", ["explain"], { object: change.objectID, user: store.user }),
+                          },
+                          change.objectID,
                         ),
                       ),
+                    ),
                   ),
               ],
             ],
