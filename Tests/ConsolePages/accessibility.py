@@ -1,6 +1,8 @@
 """Looks for what keeps people out: controls without a name, weak contrast, a lost focus, headings that skip."""
 
 RULES = r"""
+const changing = () => document.getAnimations().filter(each => each instanceof CSSTransition);
+while (changing().length) await Promise.allSettled(changing().map(each => each.finished));
 const problems = [];
 const seen = each => each.checkVisibility({ visibilityProperty: true }) && each.getClientRects().length > 0;
 const nameOf = each => (each.getAttribute('aria-label') || [...(each.labels ?? [])].map(label => label.innerText).join(' ')

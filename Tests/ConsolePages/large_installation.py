@@ -154,7 +154,7 @@ def log_lines(query):
 
 FIXED = {
     "containers": lambda _: {"containers": [{"container": CONTAINER, "displayName": "Photos", "created": 1_795_000_000_000}]},
-    "status": lambda _: status(), "workers": lambda _: {"workers": status()["workers"]}, "history": lambda _: history(),
+    "status": lambda _: status(), "sample": lambda _: sample(), "workers": lambda _: {"workers": status()["workers"]}, "history": lambda _: history(),
     "users": users, "zones": zones, "stores": lambda _: stores(), "logs": log_lines,
     "usage": lambda _: {"records": RECORDS, "databases": USERS, "publicRecords": 0, "bytes": 10**12},
     "events": lambda _: {"events": [], "silent": []}, "quarantine": lambda _: {"quarantine": [], "silent": []},

@@ -42,9 +42,18 @@ function open() {
   source.addEventListener("open", readPast);
   source.addEventListener("error", () => {
     tell(null);
-    // A browser ends a stream for good when the answer is an error: it is opened again after a pause.
-    if (source?.readyState === EventSource.CLOSED) retry = setTimeout(open, 2000);
+    // A browser ends a stream for good when the answer is an error.
+    if (source?.readyState === EventSource.CLOSED) retry = setTimeout(reopen, 2000);
   });
+}
+
+/** Opens the stream again, unless the session has ended: an ordinary call tells, which a stream does not. */
+async function reopen() {
+  const error = await get("sample").then(
+    () => null,
+    (refused) => refused,
+  );
+  if (source && error?.status !== 401) open();
 }
 
 function tell(sample) {

@@ -68,7 +68,7 @@ function userTable(rows, words) {
         "Name",
         (row) =>
           state.isOperator()
-            ? h("a", { href: link("people", ["users", row.userRecordName]) }, row.name)
+            ? h("a", { class: "nowrap", href: link("people", ["users", row.userRecordName]) }, row.name)
             : h("b", null, row.name),
       ],
       ["Person", (row) => [row.givenName, row.familyName].filter(Boolean).join(" ")],
