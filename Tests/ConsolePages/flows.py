@@ -49,7 +49,9 @@ class Flows:
 
 def sign_in(flows):
     page = flows.page
-    with flows.step("an operator signs in with the token, and Home says of the installation what `aquifer status` says"):
+    with flows.step(
+        "an operator signs in with the token, and Home says of the installation what `aquifer status` says"
+    ):
         page.sign_in(TOKEN)
         page.sees(VERDICT, "Requests", "Sync lag", "Shards", "worker-2")
         page.sees("live")

@@ -34,8 +34,16 @@ def look(flows):
         page.run("while (!document.querySelector('img')?.naturalWidth) await new Promise(requestAnimationFrame)")
     with flows.step("a record says which device set which field, and is shown as a record and as an object"):
         page.open(f"#/data/{CONTAINER}/development/{ada.record_name}/{ZONE}/{ada.photos[0]}")
-        page.sees("As a record", "As an object", "update", "Dunes before breakfast", "CD_caption: Morning on the dunes", "on Ada’s telephone",
-                  '"objectID"', '"recordName"')
+        page.sees(
+            "As a record",
+            "As an object",
+            "update",
+            "Dunes before breakfast",
+            "CD_caption: Morning on the dunes",
+            "on Ada’s telephone",
+            '"objectID"',
+            '"recordName"',
+        )
 
 
 def query(flows):
@@ -96,12 +104,22 @@ def restore(flows):
         page.click("Close")
     with flows.step("a zone is restored to a date, after a look at what will change"):
         before = page.run("return new Date(Date.now()).toISOString().slice(0, 23)")
-        change = {"changeType": "update", "entity": "Photo", "objectID": grace.photos[3], "attributes": {"caption": "A mistake"}}
-        page.run("await new Promise(resolve => { const wait = () => new Date().toISOString() > given[0] + 'Z' ? resolve() : setTimeout(wait, 5); wait(); })", before)
+        change = {
+            "changeType": "update",
+            "entity": "Photo",
+            "objectID": grace.photos[3],
+            "attributes": {"caption": "A mistake"},
+        }
+        page.run(
+            "while (new Date().toISOString() <= given[0] + 'Z') await new Promise(requestAnimationFrame)",
+            before,
+        )
         grace.save(grace.stores[0], [change])
         page.click("Zone tools")
         page.click("Restore", "dialog button")
-        page.run("const box = document.querySelector('dialog input[type=datetime-local]'); box.value = given[0]", before)
+        page.run(
+            "const box = document.querySelector('dialog input[type=datetime-local]'); box.value = given[0]", before
+        )
         page.click("See what will change")
         page.sees("1 record will change.", "CD_caption: A mistake", f"CD_caption: {CAPTIONS[3]}")
         page.click("Restore", "dialog footer button")

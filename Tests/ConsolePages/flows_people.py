@@ -67,7 +67,10 @@ def credentials(flows):
         page.sees("It is shown this once.")
         page.click("Done")
         page.sees("https://trips.example.org")
-        page.run("[...document.querySelectorAll('tr')].find(row => row.innerText.includes('trips')).querySelector('button').click()")
+        page.run(
+            "const row = [...document.querySelectorAll('tr')].find(each => each.innerText.includes('trips'));"
+            "row.querySelector('button').click()"
+        )
         page.click("Revoke", "dialog footer button")
         page.sees("It is revoked.")
         page.sees_no("https://trips.example.org")

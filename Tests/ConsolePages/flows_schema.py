@@ -47,7 +47,9 @@ def promote(flows):
         page.open("#/schema/rules")
         page.sees("No rules")
         page.click("Change the rules")
-        page.fill("Rules as JSON", '{"unique":[{"entity":"Nobody","attributes":["name"],"scope":"zone","policy":"merge"}]}')
+        page.fill(
+            "Rules as JSON", '{"unique":[{"entity":"Nobody","attributes":["name"],"scope":"zone","policy":"merge"}]}'
+        )
         page.click("Save", "dialog button")
         page.sees("Nobody", "Nothing was changed")
         page.click("Cancel")

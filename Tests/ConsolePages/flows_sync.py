@@ -19,11 +19,24 @@ def play(flows):
         page.sees("1 object will be tried again.")
     with flows.step("the way of an object is a line of time"):
         page.open(f"#/sync/explain?object={ada.photos[0]}&user={ada.record_name}")
-        page.sees("Saved on Ada’s telephone", "Exported from Ada’s telephone", "Imported by Ada’s tablet", "1 conflict of it to decide")
+        page.sees(
+            "Saved on Ada’s telephone",
+            "Exported from Ada’s telephone",
+            "Imported by Ada’s tablet",
+            "1 conflict of it to decide",
+        )
         flows.picture("console-explain.png")
     with flows.step("a conflict is settled by one click, between client, server and ancestor"):
         page.open("#/sync/conflicts")
-        page.sees("1 conflict in", "The device says", "The server has", "Before", "Dunes before breakfast", "Morning on the dunes", MARKUP)
+        page.sees(
+            "1 conflict in",
+            "The device says",
+            "The server has",
+            "Before",
+            "Dunes before breakfast",
+            "Morning on the dunes",
+            MARKUP,
+        )
         page.click("Take client")
         page.sees("Settled.", "resolved")
         page.open(f"#/data/{CONTAINER}/development/{ada.record_name}/{ZONE}/{ada.photos[0]}")
@@ -37,14 +50,25 @@ def events(flows):
         page.open("#/sync/events")
         page.sees("Live events", "setup")
         before = page.run("return document.querySelectorAll('.feed li').length")
-        change = {"changeType": "update", "entity": "Photo", "objectID": grace.photos[1], "attributes": {"caption": "Seen at once"}}
+        change = {
+            "changeType": "update",
+            "entity": "Photo",
+            "objectID": grace.photos[1],
+            "attributes": {"caption": "Seen at once"},
+        }
         grace.save(grace.stores[0], [change])
-        page.run("while (document.querySelectorAll('.feed li').length <= given[0]) await new Promise(requestAnimationFrame)", before)
+        page.run(
+            "while (document.querySelectorAll('.feed li').length <= given[0]) await new Promise(requestAnimationFrame)",
+            before,
+        )
     with flows.step("a zone that changes is told to who listens to its owner"):
         page.open(f"#/sync/changes?user={grace.record_name}")
         page.click("Listen", "form button")
         page.sees("Listening.")
-        page.run("const seen = () => performance.getEntriesByType('resource').some(each => each.name.endsWith('changes/database'));"
-                 "while (!seen()) await new Promise(requestAnimationFrame)")
+        page.run(
+            "const answers = () => performance.getEntriesByType('resource').map(each => each.name);"
+            "const isSeen = () => answers().some(each => each.endsWith('changes/database'));"
+            "while (!isSeen()) await new Promise(requestAnimationFrame)"
+        )
         grace.save(grace.stores[0], [change | {"attributes": {"caption": "Heard at once"}}])
         page.has(".feed a", ZONE)

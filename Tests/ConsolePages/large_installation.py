@@ -1,16 +1,11 @@
 """Answers for a made-up installation: 1 million records, 10 000 users, 2 000 zones, 50 workers."""
 
 import hashlib
-import math
-import time
 
-WORKERS = 50
-SHARDS = 256
-USERS = 10_000
-ZONES = 2_000
-RECORDS = 1_000_000
+from large_sample import RECORDS, USERS, ZONES, history, sample, status
+
 CONTAINER = "iCloud.org.example.photos"
-MARKUP = "<img src=x onerror=\"window.broken=1\"><script>window.broken=1</script>"
+MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
 TYPES = """DEFINE SCHEMA
 
     RECORD TYPE CD_Photo (
@@ -34,75 +29,8 @@ TYPES = """DEFINE SCHEMA
 """
 
 
-def noise(name, now):
-    seed = int(hashlib.sha256(name.encode()).hexdigest()[:6], 16)
-    return 1 + 0.4 * math.sin(now / 97 + seed) + 0.15 * math.sin(now / 13 + seed * 2)
-
-
 def user(number):
     return f"_{hashlib.md5(str(number).encode()).hexdigest()}"
-
-
-def holder(shard, now):
-    """One shard moves each 20 seconds."""
-    moved = int(now / 20) % SHARDS
-    return f"worker-{(shard + (1 if shard == moved else 0)) % WORKERS + 1}"
-
-
-def values(role, name, now):
-    level = noise(name, now)
-    common = {"memory_bytes": 60e6 * level, "processor_percent": 18 * level, "requests_per_second": 240 * level}
-    if role == "gateway":
-        return common | {
-            "record_requests_per_second": 900 * level, "object_requests_per_second": 1400 * noise(name + "o", now),
-            "other_requests_per_second": 40 * level, "record_latency_p50_ms": 1.2 * level, "record_latency_p99_ms": 9 * level,
-            "object_latency_p50_ms": 2.1 * level, "object_latency_p99_ms": 14 * level, "errors_409_per_second": max(0, level - 1.2),
-            "errors_503_per_second": max(0, level - 1.45)}
-    if role == "worker":
-        return common | {
-            "commits_per_second": 60 * level, "group_size": 9 * level, "sync_lag_ms": 80 * level, "queue_length": int(4 * level),
-            "longest_queue": int(2 * level), "waiting_transactions": int(3 * level), "quarantined": 0, "shards_open": SHARDS // WORKERS,
-            "database_bytes": 4e9 + 1e6 * now % 1e9, "disk_free_bytes": 2.1e11, "disk_size_bytes": 5e11}
-    if role == "notifier":
-        return common | {"pings_per_second": 700 * level, "listeners": 8000 + int(300 * level)}
-    return common | {"disk_free_bytes": 9e10, "disk_size_bytes": 1e11}
-
-
-def processes():
-    yield from (("gateway", f"gateway-{n}") for n in range(1, 5))
-    yield from (("notifier", f"notifier-{n}") for n in range(1, 3))
-    yield ("share", "share")
-    yield from (("worker", f"worker-{n}") for n in range(1, WORKERS + 1))
-
-
-def sample():
-    now = time.time()
-    rows = [{"name": name, "role": role, "version": "0.1.0", "ready": True,
-             "values": {key: round(value, 2) for key, value in values(role, name, now).items()}} for role, name in processes()]
-    shards = [{"shard": shard, "holder": holder(shard, now), "state": "open"} for shard in range(SHARDS)]
-    return {"at": int(now * 1000), "processes": rows, "shards": shards, "silent": []}
-
-
-def history():
-    now = time.time()
-    step = 10
-    start = int(now) - 3600
-    series = {}
-    for role, name in processes():
-        frames = [values(role, name, start + index * step) for index in range(360)]
-        for key in frames[0]:
-            series[f"{name}/{key}"] = [round(frame[key], 2) for frame in frames]
-    return {"start": start * 1000, "step": step * 1000, "series": series}
-
-
-def status():
-    now = time.time()
-    members = [{"name": name, "role": role, "ready": True, "endpoint": "", "adminURL": ""} for role, name in processes()]
-    workers = [{"name": f"worker-{n}", "ready": True, "silent": False, "shards": [], "opening": 0, "databases": USERS // WORKERS,
-                "zones": ZONES // WORKERS, "records": RECORDS // WORKERS, "stores": 2 * USERS // WORKERS, "pendingPings": 0,
-                "waitingTransactions": int(3 * noise(str(n), now)), "quarantined": 0, "queue": 2, "longestQueue": 1,
-                "diskFree": int(2.1e11), "diskSize": int(5e11), "problems": []} for n in range(1, WORKERS + 1)]
-    return {"members": members, "shards": {"count": SHARDS, "held": SHARDS}, "mapVersion": 1, "sharedZones": 40, "workers": workers}
 
 
 def users(query):
@@ -114,53 +42,118 @@ def users(query):
         name = f"person-{number + 1:05}"
         if words and words not in name:
             continue
-        found.append({"name": name, "userRecordName": user(number), "email": f"{name}@example.org", "givenName": MARKUP,
-                      "familyName": "", "disabled": number % 97 == 3, "discoverable": True, "password": True,
-                      "bytes": 1_000_000 + number, "records": 100, "databases": 1})
+        found.append(
+            {
+                "name": name,
+                "userRecordName": user(number),
+                "email": f"{name}@example.org",
+                "givenName": MARKUP,
+                "familyName": "",
+                "disabled": number % 97 == 3,
+                "discoverable": True,
+                "password": True,
+                "bytes": 1_000_000 + number,
+                "records": 100,
+                "databases": 1,
+            }
+        )
         if len(found) == limit:
             return {"users": found, "isPartial": False, "after": name}
     return {"users": found, "isPartial": False}
 
 
 def zones(query):
-    rows = [{"container": CONTAINER, "environment": "development", "owner": user(number % 700), "zone": f"Trip {number + 1}",
-             "sequence": 500 + number, "deleted": False, "members": number % 5} for number in range(ZONES)]
+    rows = [
+        {
+            "container": CONTAINER,
+            "environment": "development",
+            "owner": user(number % 700),
+            "zone": f"Trip {number + 1}",
+            "sequence": 500 + number,
+            "deleted": False,
+            "members": number % 5,
+        }
+        for number in range(ZONES)
+    ]
     rows[0]["zone"] = MARKUP
     return {"zones": [row for row in rows if row["owner"] == query.get("owner", row["owner"])], "silent": []}
 
 
 def stores():
-    rows = [{"container": CONTAINER, "environment": "development", "owner": user(number % 5000), "scope": "private",
-             "store": f"store-{number:05}", "user": user(number % 5000), "device": MARKUP if number == 0 else f"Phone {number}",
-             "modelHash": "b4cb" * 16, "transactions": 900 + number % 7, "exported": 900, "createdAt": 1_795_000_000_000} for number in range(5000)]
+    rows = [
+        {
+            "container": CONTAINER,
+            "environment": "development",
+            "owner": user(number % 5000),
+            "scope": "private",
+            "store": f"store-{number:05}",
+            "user": user(number % 5000),
+            "device": MARKUP if number == 0 else f"Phone {number}",
+            "modelHash": "b4cb" * 16,
+            "transactions": 900 + number % 7,
+            "exported": 900,
+            "createdAt": 1_795_000_000_000,
+        }
+        for number in range(5000)
+    ]
     return {"stores": rows, "silent": []}
 
 
 def record(number):
     return {
-        "recordName": f"00000000-0000-0000-0000-{number:012}", "recordType": "CD_Photo", "recordChangeTag": format(number, "x"),
-        "fields": {"CD_caption": {"type": "STRING", "value": MARKUP if number % 50 == 0 else f"Photo {number}"},
-                   "CD_album": {"type": "STRING", "value": "00000000-0000-0000-0000-000000000007"},
-                   "CD_stars": {"type": "INT64", "value": number % 6}, "CD_takenAt": {"type": "TIMESTAMP", "value": 1_795_000_000_000}},
+        "recordName": f"00000000-0000-0000-0000-{number:012}",
+        "recordType": "CD_Photo",
+        "recordChangeTag": format(number, "x"),
+        "fields": {
+            "CD_caption": {"type": "STRING", "value": MARKUP if number % 50 == 0 else f"Photo {number}"},
+            "CD_album": {"type": "STRING", "value": "00000000-0000-0000-0000-000000000007"},
+            "CD_stars": {"type": "INT64", "value": number % 6},
+            "CD_takenAt": {"type": "TIMESTAMP", "value": 1_795_000_000_000},
+        },
         "created": {"timestamp": 1_795_000_000_000, "userRecordName": user(1), "deviceID": MARKUP},
-        "modified": {"timestamp": 1_795_000_500_000, "userRecordName": user(1), "deviceID": "store-00001"}, "deleted": False}
+        "modified": {"timestamp": 1_795_000_500_000, "userRecordName": user(1), "deviceID": "store-00001"},
+        "deleted": False,
+    }
 
 
 def log_lines(query):
-    rows = [{"at": 1_795_000_000_000 + number, "process": query.get("process") or "gateway-1", "level": "info", "event": MARKUP if number == 3 else "request",
-             "request": f"req-{number}", "facts": {"path": MARKUP, "ms": number}} for number in range(int(query.get("limit", 200)))]
+    rows = [
+        {
+            "at": 1_795_000_000_000 + number,
+            "process": query.get("process") or "gateway-1",
+            "level": "info",
+            "event": MARKUP if number == 3 else "request",
+            "request": f"req-{number}",
+            "facts": {"path": MARKUP, "ms": number},
+        }
+        for number in range(int(query.get("limit", 200)))
+    ]
     return {"lines": rows, "silent": []}
 
 
 FIXED = {
-    "containers": lambda _: {"containers": [{"container": CONTAINER, "displayName": "Photos", "created": 1_795_000_000_000}]},
-    "status": lambda _: status(), "sample": lambda _: sample(), "workers": lambda _: {"workers": status()["workers"]}, "history": lambda _: history(),
-    "users": users, "zones": zones, "stores": lambda _: stores(), "logs": log_lines,
+    "containers": lambda _: {
+        "containers": [{"container": CONTAINER, "displayName": "Photos", "created": 1_795_000_000_000}]
+    },
+    "status": lambda _: status(),
+    "sample": lambda _: sample(),
+    "workers": lambda _: {"workers": status()["workers"]},
+    "history": lambda _: history(),
+    "users": users,
+    "zones": zones,
+    "stores": lambda _: stores(),
+    "logs": log_lines,
     "usage": lambda _: {"records": RECORDS, "databases": USERS, "publicRecords": 0, "bytes": 10**12},
-    "events": lambda _: {"events": [], "silent": []}, "quarantine": lambda _: {"quarantine": [], "silent": []},
-    "duplicates": lambda _: {"duplicates": [], "silent": []}, "shares": lambda _: {"shares": [], "silent": []},
-    "tokens": lambda _: {"tokens": []}, "keys": lambda _: {"keys": []}, "roles": lambda _: {"roles": []},
-    "sessions": lambda _: {"sessions": []}, "audit": lambda _: {"acts": []}, "subscriptions": lambda _: {"subscriptions": [], "silent": []},
+    "events": lambda _: {"events": [], "silent": []},
+    "quarantine": lambda _: {"quarantine": [], "silent": []},
+    "duplicates": lambda _: {"duplicates": [], "silent": []},
+    "shares": lambda _: {"shares": [], "silent": []},
+    "tokens": lambda _: {"tokens": []},
+    "keys": lambda _: {"keys": []},
+    "roles": lambda _: {"roles": []},
+    "sessions": lambda _: {"sessions": []},
+    "audit": lambda _: {"acts": []},
+    "subscriptions": lambda _: {"subscriptions": [], "silent": []},
 }
 
 
@@ -169,7 +162,14 @@ def answer(method, path, query, _body):
     if method == "GET" and len(path) == 1 and noun in FIXED:
         return 200, FIXED[noun](query)
     if noun == "users" and len(path) == 2:
-        return 200, users({})["users"][0] | {"quota": None, "holds": [], "memberships": [], "tokens": 1, "sessions": 0, "keys": 0}
+        return 200, users({})["users"][0] | {
+            "quota": None,
+            "holds": [],
+            "memberships": [],
+            "tokens": 1,
+            "sessions": 0,
+            "keys": 0,
+        }
     if noun == "schema":
         return 200, TYPES if len(path) == 3 else ""
     if noun == "rules":
@@ -179,11 +179,16 @@ def answer(method, path, query, _body):
     if noun == "as" and path[-1] in ("query", "zone"):
         records = [record(number) for number in range(200)]
         return 200, {"records": records, "continuationMarker": "next"} if path[-1] == "query" else {
-            "zones": [{"records": records, "moreComing": True, "syncToken": "next"}]}
+            "zones": [{"records": records, "moreComing": True, "syncToken": "next"}]
+        }
     if noun == "as" and path[-1] == "lookup":
         return 200, {"records": [record(50)]}
     if noun == "zone" and path[-1] == "audit":
         return 200, {"changes": [], "knownFrom": 1, "last": 0, "moreComing": False}
     if noun == "zone" and path[-1] == "conflicts":
         return 200, {"conflicts": [], "lastConflict": "0", "moreComing": False, "evicted": 0}
-    return 404, {"uuid": "6F", "serverErrorCode": "NOT_FOUND", "reason": f"There is no operator call '/{'/'.join(path)}'"}
+    return 404, {
+        "uuid": "6F",
+        "serverErrorCode": "NOT_FOUND",
+        "reason": f"There is no operator call '/{'/'.join(path)}'",
+    }

@@ -19,14 +19,23 @@ from visitor import SIZES, Steps, equal, expect, visitor
 
 STEPS = Steps("console")
 OWNER = large_installation.user(0)
-PAGES = routes(large_installation.CONTAINER, OWNER, large_installation.MARKUP, "00000000-0000-0000-0000-000000000050", "store-00000")
+PAGES = routes(
+    large_installation.CONTAINER,
+    OWNER,
+    large_installation.MARKUP,
+    "00000000-0000-0000-0000-000000000050",
+    "store-00000",
+)
 LIMIT = 250 * 1024
 
 
 def check_sources():
     with STEPS.step("no page makes markup of a text, and all pages are small"):
         for path in FOLDER.rglob("*.js"):
-            found = re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|DOMParser", path.read_text())
+            found = re.search(
+                r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|DOMParser",
+                path.read_text(),
+            )
             expect(not found, f"{path.name} has {found and found.group()}")
         size = sum(len(gzip.compress(path.read_bytes())) for path in FOLDER.rglob("*") if path.is_file())
         expect(size < LIMIT, f"{size} bytes")
@@ -65,7 +74,9 @@ def measure(page):
             window.location.hash = '#/people';
             while (!document.body.innerText.includes('person-00001')) await new Promise(requestAnimationFrame);
             return performance.now() - began""")
-        print(f"  Home keeps {heap / 1e6:.1f} MB of objects; ten thousand users show their first page in {shown:.0f} ms")
+        print(
+            f"  Home keeps {heap / 1e6:.1f} MB of objects; ten thousand users show their first page in {shown:.0f} ms"
+        )
 
 
 def check_people(page, size, scheme, folder):
@@ -122,7 +133,10 @@ def check_refusals(page, stand_in):
         page.fill("Operator token", stand_in.token)
         page.click("Sign in")
         page.sees("All is well")
-        expect(not any("a%20guess" in path or "a+guess" in path for _, path in stand_in.requests), "the token is in an address")
+        expect(
+            not any("a%20guess" in path or "a+guess" in path for _, path in stand_in.requests),
+            "the token is in an address",
+        )
     with STEPS.step("a session that ended leads to the door, and a new one goes on at the same page"):
         page.open("#/people")
         page.sees("person-00001")
@@ -144,7 +158,14 @@ def main():
         measure(page)
         check_keyboard(page)
         check_lost_connection(page, stand_in)
-        for size, scheme in ((390, "dark"), (1280, "light"), (1920, "dark"), (390, "light"), (1280, "dark"), (1920, "light")):
+        for size, scheme in (
+            (390, "dark"),
+            (1280, "light"),
+            (1920, "dark"),
+            (390, "light"),
+            (1280, "dark"),
+            (1920, "light"),
+        ):
             if not folder and (size, scheme) not in ((390, "dark"), (1280, "light")):
                 continue
             with STEPS.step(f"names, contrast and width hold at {size} pixels, {scheme}"):

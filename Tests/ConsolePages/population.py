@@ -1,4 +1,4 @@
-"""Fills an installation as its apps and operators do: people, devices, photos, a conflict, a held-back change, a share."""
+"""Fills an installation as its apps and operators do: people, devices, photos, a conflict, a share."""
 
 import base64
 import json
@@ -13,11 +13,13 @@ CONTAINER = "iCloud.org.example.photos"
 PASSWORD = "correct horse"
 MODEL = pathlib.Path(__file__).resolve().parents[2] / "Clients/Photos/Photos.xcdatamodeld/Photos.xcdatamodel/contents"
 CAPTION = b'<attribute name="caption" optional="YES" attributeType="String"/>'
-DECIDED = CAPTION.replace(b"/>", b'><userInfo><entry key="AquiferConflictPolicy" value="manual"/></userInfo></attribute>')
+DECIDED = CAPTION.replace(
+    b"/>", b'><userInfo><entry key="AquiferConflictPolicy" value="manual"/></userInfo></attribute>'
+)
 CAPTIONS = ["Morning on the dunes", "Waiting for the ferry", "The day we got lost", "Above it all", "Two umbrellas"]
 TAGS = ["desert", "family", "summit"]
 # What a page must show as the text that it is, wherever an app may store it.
-MARKUP = "<img src=x onerror=\"window.broken=1\"><script>window.broken=1</script>"
+MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
 
 
 def name():
@@ -26,7 +28,9 @@ def name():
 
 def picture(red, size=120):
     """A picture as PNG: a gradient."""
-    rows = b"".join(b"\0" + b"".join(bytes((min(255, red + x), min(255, 80 + y), 160)) for x in range(size)) for y in range(size))
+    rows = b"".join(
+        b"\0" + b"".join(bytes((min(255, red + x), min(255, 80 + y), 160)) for x in range(size)) for y in range(size)
+    )
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -62,8 +66,18 @@ class Person:
     def __init__(self, installation, model_hash, given, device_names):
         self.installation = installation
         self.name = given.lower()
-        made = installation.admin("POST", "users", {"name": self.name, "givenName": given, "familyName": "Example",
-                                                    "email": f"{self.name}@example.org", "password": PASSWORD, "discoverable": True})
+        made = installation.admin(
+            "POST",
+            "users",
+            {
+                "name": self.name,
+                "givenName": given,
+                "familyName": "Example",
+                "email": f"{self.name}@example.org",
+                "password": PASSWORD,
+                "discoverable": True,
+            },
+        )
         self.record_name, self.token = made["userRecordName"], made["webAuthToken"]
         self.stores = [name() for _ in device_names]
         for store, device in zip(self.stores, device_names):
@@ -71,7 +85,9 @@ class Person:
         self.photos = []
 
     def store(self, method, store, path, body=None):
-        return self.installation.call(method, f"/mirror/1/{CONTAINER}/development/private/stores/{store}{path}", body, self.token)
+        return self.installation.call(
+            method, f"/mirror/1/{CONTAINER}/development/private/stores/{store}{path}", body, self.token
+        )
 
     def save(self, store, changes, **more):
         transaction = {"transactionID": name(), "author": "app", "changes": changes, **more}
@@ -82,8 +98,11 @@ class Person:
         changes = [insert("Tag", tag, {"name": text}) for tag, text in zip(tags, TAGS)]
         for number, caption in enumerate(CAPTIONS):
             self.photos.append(name())
-            values = {"caption": caption, "addedAt": f"2026-11-{10 + number}T07:33:24.123Z",
-                      "picture": base64.b64encode(picture(40 * number)).decode()}
+            values = {
+                "caption": caption,
+                "addedAt": f"2026-11-{10 + number}T07:33:24.123Z",
+                "picture": base64.b64encode(picture(40 * number)).decode(),
+            }
             changes.append(insert("Photo", self.photos[-1], values, tags=[tags[number % 3]]))
             changes.append(insert("Rating", name(), {"stars": number % 6, "who": self.name}, photo=self.photos[-1]))
         self.save(self.stores[0], changes)
@@ -93,7 +112,12 @@ class Person:
         self.store("GET", self.stores[1], "/changes")
         known = self.store("GET", self.stores[0], "/changes")["importToken"]
         for store, caption in zip(self.stores, ("Dunes before breakfast", MARKUP)):
-            update = {"changeType": "update", "entity": "Photo", "objectID": self.photos[0], "attributes": {"caption": caption}}
+            update = {
+                "changeType": "update",
+                "entity": "Photo",
+                "objectID": self.photos[0],
+                "attributes": {"caption": caption},
+            }
             self.save(store, [update], importToken=known)
 
     def lose_a_rating(self):
@@ -101,16 +125,32 @@ class Person:
         self.save(self.stores[0], [insert("Photo", name(), {"caption": "A rating is missing"}, ratings=[name()])])
 
     def share(self):
-        self.store("POST", self.stores[0], "/shares", {"objectIDs": self.photos[1:2], "to": None, "title": "Ferry trip",
-                                                       "publicPermission": "READ_ONLY", "participants": []})
+        self.store(
+            "POST",
+            self.stores[0],
+            "/shares",
+            {
+                "objectIDs": self.photos[1:2],
+                "to": None,
+                "title": "Ferry trip",
+                "publicPermission": "READ_ONLY",
+                "participants": [],
+            },
+        )
 
 
 def insert(entity, object_id, attributes, **relationships):
-    return {"changeType": "insert", "entity": entity, "objectID": object_id, "attributes": attributes, "relationships": relationships}
+    return {
+        "changeType": "insert",
+        "entity": entity,
+        "objectID": object_id,
+        "attributes": attributes,
+        "relationships": relationships,
+    }
 
 
 def populate(installation):
-    """Returns Ada and Grace. Ada has a conflict, a held-back change and a share; a device of Grace's has markup for a name."""
+    """Returns Ada, who has a conflict, a held-back change and a share, and Grace, whose tablet is named by markup."""
     installation.admin("POST", "containers", {"container": CONTAINER})
     installation.admin("POST", f"containers/{CONTAINER}", {"displayName": "Photos"})
     model = MODEL.read_bytes().replace(CAPTION, DECIDED)
@@ -122,6 +162,9 @@ def populate(installation):
     ada.disagree()
     ada.lose_a_rating()
     ada.share()
-    installation.admin("POST", "tokens", {"container": CONTAINER, "environment": "development",
-                                          "allowedOrigins": ["https://photos.example.org"]})
+    installation.admin(
+        "POST",
+        "tokens",
+        {"container": CONTAINER, "environment": "development", "allowedOrigins": ["https://photos.example.org"]},
+    )
     return ada, grace

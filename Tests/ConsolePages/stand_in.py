@@ -59,7 +59,13 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         return self.owner.sessions.get(cookies.get("aquifer-console"))
 
     def send(self, status, value, content_type="application/json", headers=()):
-        data = value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else json.dumps(value).encode()
+        data = (
+            value
+            if isinstance(value, bytes)
+            else value.encode()
+            if isinstance(value, str)
+            else json.dumps(value).encode()
+        )
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(data)))
@@ -121,11 +127,18 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         if given.get("operatorToken") != self.owner.token and given.get("password") != "correct horse":
             return self.refuse(401, "AUTHENTICATION_FAILED", "The token or password is wrong")
         name = given.get("name")
-        session = {"role": "developer" if name else "operator", "name": name or "operator token", "csrf": secrets.token_hex(8),
-                   "containers": [], "expires": int(time.time() * 1000) + 8 * 3_600_000}
+        session = {
+            "role": "developer" if name else "operator",
+            "name": name or "operator token",
+            "csrf": secrets.token_hex(8),
+            "containers": [],
+            "expires": int(time.time() * 1000) + 8 * 3_600_000,
+        }
         key = secrets.token_hex(16)
         self.owner.sessions[key] = session
-        self.send(200, session, headers=[("Set-Cookie", f"aquifer-console={key}; HttpOnly; SameSite=Strict; Path=/console")])
+        self.send(
+            200, session, headers=[("Set-Cookie", f"aquifer-console={key}; HttpOnly; SameSite=Strict; Path=/console")]
+        )
 
     def serve_live(self):
         self.send_response(200)

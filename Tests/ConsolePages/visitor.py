@@ -24,7 +24,13 @@ class Visitor:
         return self.chromium.send("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def resize(self, width):
-        self.command("Emulation.setDeviceMetricsOverride", width=width, height=SIZES[width], deviceScaleFactor=1, mobile=width < 600)
+        self.command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=SIZES[width],
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
 
     def set_scheme(self, scheme):
         self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
@@ -43,7 +49,8 @@ class Visitor:
         """What the page shows, fields included."""
         return self.run(
             "const fields = [...document.querySelectorAll('input, textarea, select')].map(each => each.value);"
-            "return document.body.innerText + '\\n' + fields.join('\\n')")
+            "return document.body.innerText + '\\n' + fields.join('\\n')"
+        )
 
     def sees(self, *words, seconds=20):
         """Waits until the page shows all of these words."""
@@ -88,7 +95,9 @@ class Visitor:
                 self.command("Runtime.enable")
                 return self.chromium.send("POST", f"/element/{element}/click")
             except BrowserError as error:
-                if not any(reason in str(error) for reason in ("stale element", "click intercepted", "not interactable")):
+                if not any(
+                    reason in str(error) for reason in ("stale element", "click intercepted", "not interactable")
+                ):
                     raise
         raise BrowserError(f"{words} can't be clicked")
 
@@ -96,7 +105,8 @@ class Visitor:
         script = """
             const root = [...document.querySelectorAll('dialog[open]')].pop() ?? document;
             const labels = [...root.querySelectorAll('label')].filter(each => each.innerText.trim() === given[0]);
-            const named = [...root.querySelectorAll('input, select, textarea')].filter(each => each.getAttribute('aria-label') === given[0]);
+            const named = [...root.querySelectorAll('input, select, textarea')]
+              .filter(each => each.getAttribute('aria-label') === given[0]);
             return labels.map(each => each.control).find(Boolean) ?? named[0] ?? null;
         """
         return until(lambda: self.run(script, label), f"there is a field {label!r}")[ELEMENT]
@@ -107,8 +117,13 @@ class Visitor:
         self.chromium.send("POST", f"/element/{element}/value", {"text": text})
 
     def choose(self, label, option):
-        script = "const [box, words] = given; box.value = [...box.options].find(each => each.text === words || each.value === words).value;"
-        self.run(script + "box.dispatchEvent(new Event('change', { bubbles: true }))", {ELEMENT: self.control(label)}, option)
+        script = (
+            "const [box, words] = given; const is = each => each.text === words || each.value === words;"
+            "box.value = [...box.options].find(is).value;"
+        )
+        self.run(
+            script + "box.dispatchEvent(new Event('change', { bubbles: true }))", {ELEMENT: self.control(label)}, option
+        )
 
     def press(self, keys, *modifiers):
         actions = [{"type": "keyDown", "value": key} for key in (*modifiers, keys)]
@@ -147,7 +162,10 @@ class Visitor:
 
     def is_whole(self):
         """No stored text ran, and the policy refused nothing."""
-        return self.run("return window.broken === undefined && !document.querySelector('[onerror]')") and not self.complaints()
+        return (
+            self.run("return window.broken === undefined && !document.querySelector('[onerror]')")
+            and not self.complaints()
+        )
 
 
 @contextlib.contextmanager
