@@ -44,7 +44,8 @@ class Flows:
 
     def picture(self, name):
         if PICTURES:
-            (PICTURES / name).write_bytes(self.page.chromium.screenshot(1280, 860))
+            self.page.run("document.querySelectorAll('.note').forEach(each => each.remove())")
+            (PICTURES / name).write_bytes(self.page.chromium.screenshot(1280, 900))
 
 
 def sign_in(flows):

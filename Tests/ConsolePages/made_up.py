@@ -130,6 +130,7 @@ def check_refusals(page, stand_in):
         page.fill("Operator token", "a guess")
         page.click("Sign in")
         page.sees("This is not the operator token")
+        equal(problems(page), [], "the door")
         page.fill("Operator token", stand_in.token)
         page.click("Sign in")
         page.sees("All is well")
