@@ -1,6 +1,6 @@
 """Every flow of the console against a running installation, as a person clicks it.
 
-usage: flows.py CONSOLE GATEWAY OPERATOR_TOKEN BACKUP_FOLDER VERDICT [PICTURES]
+usage: flows.py CONSOLE GATEWAY OPERATOR_TOKEN BACKUP_FOLDER VERDICT PICTURE
 
 VERDICT is the first line of `aquifer status`, which Home says, too.
 """
@@ -19,8 +19,7 @@ from population import PASSWORD, Installation, populate
 from visitor import Steps, equal, expect, visitor
 
 
-CONSOLE, GATEWAY, TOKEN, BACKUP, VERDICT = sys.argv[1:6]
-PICTURES = pathlib.Path(sys.argv[6]) if len(sys.argv) > 6 else None
+CONSOLE, GATEWAY, TOKEN, BACKUP, VERDICT, PICTURE = sys.argv[1:7]
 
 
 class Flows:
@@ -42,10 +41,9 @@ class Flows:
             expect(self.page.is_whole(), self.page.complaints())
             equal(problems(self.page), [], "the page")
 
-    def picture(self, name):
-        if PICTURES:
-            self.page.run("document.querySelectorAll('.note').forEach(each => each.remove())")
-            (PICTURES / name).write_bytes(self.page.chromium.screenshot(1280, 900))
+    def take_picture(self):
+        self.page.run("document.querySelectorAll('.note').forEach(each => each.remove())")
+        pathlib.Path(PICTURE).write_bytes(self.page.chromium.screenshot(1280, 900, scale=0.85))
 
 
 def sign_in(flows):
@@ -78,7 +76,6 @@ def main():
     with visitor(CONSOLE) as page:
         flows = Flows(page, installation, ada, grace)
         sign_in(flows)
-        flows.picture("console.png")
         flows_data.play(flows)
         flows_sync.play(flows)
         flows_schema.play(flows)

@@ -25,7 +25,7 @@ def play(flows):
             "Imported by Ada’s tablet",
             "1 conflict of it to decide",
         )
-        flows.picture("console-explain.png")
+        flows.take_picture()
     with flows.step("a conflict is settled by one click, between client, server and ancestor"):
         page.open("#/sync/conflicts")
         page.sees(

@@ -1,6 +1,6 @@
 """The console before a made-up installation: a large one, a lost connection, markup in every place, 390 to 1920 pixels.
 
-usage: made_up.py [FOLDER]   leaves pictures of all pages in FOLDER
+usage: made_up.py PICTURE [FOLDER]   leaves a picture of Home, and in FOLDER pictures of all pages in all sizes
 """
 
 import gzip
@@ -67,6 +67,9 @@ def measure(page):
     with STEPS.step("the pages measure what they need"):
         page.open("#/home")
         page.sees("All is well")
+        # The past hour has come when a plot says that it begins then.
+        page.has(".times", "1 h ago")
+        pathlib.Path(sys.argv[1]).write_bytes(page.chromium.screenshot(1280, 900, scale=0.85))
         page.command("HeapProfiler.collectGarbage")
         heap = page.run("return performance.memory.usedJSHeapSize")
         shown = page.run("""
@@ -150,7 +153,7 @@ def check_refusals(page, stand_in):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
     check_sources()
     stand_in = StandIn(large_installation.answer, large_installation.sample)
     with visitor(stand_in.address) as page:

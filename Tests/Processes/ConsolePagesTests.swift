@@ -11,37 +11,35 @@ import Testing
       let verdict = try CommandLineTool.run([
         "status", "--server", installation.ready.gateway, "--operator-token", installation.ready.operatorToken,
       ]).output.split(separator: "\n").first
-      // REWRITE=1 makes the pictures of the guide.
-      let isKept = ProcessInfo.processInfo.environment["REWRITE"] == "1"
-      let pictures = isKept ? Checkout.root.appending(path: "docs/guide") : installation.folder
       try Self.play(
-        "flows.py",
+        "flows.py", picture: "console-explain.png",
         [
           "\(installation.ready.gateway)/console/", installation.ready.gateway, installation.ready.operatorToken,
-          installation.folder.appending(path: "backup").path, String(try #require(verdict)), pictures.path,
+          installation.folder.appending(path: "backup").path, String(try #require(verdict)),
         ])
-      for name in ["console.png", "console-explain.png"] {
-        let bytes = try Data(contentsOf: pictures.appending(path: name))
-        #expect(
-          bytes.starts(with: [0x89, 0x50, 0x4e, 0x47]) && bytes.count < 150 * 1024, "\(name) has \(bytes.count) bytes")
-      }
     }
   }
 
   @Test(.timeLimit(.minutes(4)))
   func `the pages hold a large installation, a lost connection, and markup in every place`() throws {
-    try Self.play("made_up.py", [])
+    try Self.play("made_up.py", picture: "console.png", [])
   }
 
-  /// Runs a script of Tests/ConsolePages, and prints its steps.
-  private static func play(_ script: String, _ arguments: [String]) throws {
+  /// Runs a script of Tests/ConsolePages, and prints its steps. REWRITE=1 makes the picture of the guide.
+  private static func play(_ script: String, picture name: String, _ arguments: [String]) throws {
+    let isKept = ProcessInfo.processInfo.environment["REWRITE"] == "1"
+    let folder = try Installation.makeFolder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let picture = (isKept ? Checkout.root.appending(path: "docs/guide") : folder).appending(path: name)
     let environment = try CommandLineTool.run(
       [], executable: Checkout.root.appending(path: "Tests/Clients/environment"))
     try #require(environment.code == 0, "Tests/Clients/environment: \(environment.problem)")
     let played = try CommandLineTool.run(
-      ["-B", scripts.appending(path: script).path] + arguments,
+      ["-B", scripts.appending(path: script).path] + arguments + [picture.path],
       executable: URL(filePath: environment.output.trimmingCharacters(in: .whitespacesAndNewlines)))
     print(played.output, terminator: "")
     #expect(played.code == 0, "\(played.output)\(played.problem)")
+    let bytes = try Data(contentsOf: picture)
+    #expect(bytes.starts(with: [0x89, 0x50, 0x4e, 0x47]) && bytes.count < 150 * 1024, "\(bytes.count) bytes")
   }
 }

@@ -52,7 +52,7 @@ export function chart(title, lines, format, { height = 120, span = SPAN } = {}) 
       cross(),
     );
     replace(top, most > 0 ? format(ceiling) : "");
-    replace(since, start <= now - span + 1 ? "1 h ago" : `${Math.max(1, Math.round((now - start) / 60))} min ago`);
+    replace(since, start <= now - span + 30 ? "1 h ago" : `${Math.max(1, Math.round((now - start) / 60))} min ago`);
     tell();
   }
 
