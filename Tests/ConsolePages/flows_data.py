@@ -11,6 +11,7 @@ def play(flows):
     look(flows)
     query(flows)
     edit(flows)
+    share_with_all(flows)
     restore(flows)
 
 
@@ -92,6 +93,19 @@ def edit(flows):
         page.sees("Every device of everybody")
         page.click("Delete the record")
         page.sees("The record is deleted.", "Find records")
+
+
+def share_with_all(flows):
+    page = flows.page
+    with flows.step("a record is made in the public database"):
+        page.open("#/data")
+        page.click("Public database")
+        page.click("_defaultZone")
+        page.click("New record")
+        page.choose("Record type", "CD_Tag")
+        page.fill("CD_name", "for everybody")
+        page.click("Create", "dialog button")
+        page.sees("CD_Tag", "for everybody", "History", "insert")
 
 
 def restore(flows):

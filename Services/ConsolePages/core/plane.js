@@ -3,6 +3,16 @@
 import { call, CallError, get } from "./api.js";
 
 export const PUBLIC = "public";
+/** How lists of zones and stores name the owner of the public database. */
+const NOBODY = "__public__";
+
+export const listedOwner = (owner) => (owner === PUBLIC ? NOBODY : owner);
+
+/** The zones of a container's environment, or of one owner there: `{zones, silent}`. */
+export async function zonesOf({ container, environment, owner }, signal) {
+  const { zones = [], silent } = await get("zones", { container, environment, owner: listedOwner(owner) }, { signal });
+  return { zones: zones.map((zone) => (zone.owner === NOBODY ? { ...zone, owner: PUBLIC } : zone)), silent };
+}
 
 /** A database: `{container, environment, owner}`, with `owner` a record name or `public`. */
 function root(database) {
@@ -56,7 +66,6 @@ export async function lookup(database, zone, recordName, signal) {
 export async function modify(database, zone, operationType, record) {
   const answer = await recordCall(database, "records/modify", {
     zoneID: { zoneName: zone },
-    atomic: true,
     operations: [{ operationType, record }],
   });
   return refuse(answer.records?.[0]);

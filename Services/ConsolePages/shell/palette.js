@@ -3,6 +3,7 @@
 import { get } from "../core/api.js";
 import { freshID, h, replace } from "../core/dom.js";
 import { brief } from "../core/format.js";
+import { zonesOf } from "../core/plane.js";
 import { go } from "../core/router.js";
 import * as state from "../core/state.js";
 
@@ -148,9 +149,9 @@ const databasePlace = (owner) => ["data", [state.scope().container, state.scope(
 async function zones(text, signal) {
   const { container, environment } = state.scope();
   if (!container) return [];
-  const answer = await get("zones", { container, environment }, { signal }).catch(() => ({}));
+  const answer = await zonesOf({ container, environment }, signal).catch(() => ({ zones: [] }));
   const words = text.toLowerCase();
-  return (answer.zones ?? [])
+  return answer.zones
     .filter((zone) => zone.zone.toLowerCase().includes(words))
     .slice(0, 6)
     .map((zone) => ({

@@ -5,7 +5,7 @@ import { h, replace } from "../../core/dom.js";
 import { bytes, count, plural } from "../../core/format.js";
 import { link } from "../../core/router.js";
 import * as state from "../../core/state.js";
-import { PUBLIC, recordCall, refuse } from "../../core/plane.js";
+import { PUBLIC, recordCall, refuse, zonesOf } from "../../core/plane.js";
 import { badge, button, field, head, input, loading, place, table } from "../../parts/parts.js";
 import { ask, note } from "../../parts/dialogs.js";
 import { pagedArray } from "../../parts/pager.js";
@@ -39,7 +39,7 @@ export function showDatabase(outlet, at, signal) {
       replace(
         usage,
         isPublic
-          ? `${count(answer.publicRecords)} public records`
+          ? plural(answer.publicRecords ?? 0, "public record")
           : `${plural(answer.records ?? 0, "record")}, ${bytes(answer.bytes ?? 0)}`,
       ),
     )
@@ -50,7 +50,7 @@ export function showDatabase(outlet, at, signal) {
     replace(list, content);
     loading(
       content,
-      () => zonesOf(at, signal),
+      () => withDefaultZone(at, signal),
       ({ zones, silent }) => [
         silentHint(silent),
         pagedArray(
@@ -65,11 +65,9 @@ export function showDatabase(outlet, at, signal) {
 }
 
 /** The database's zones. The default zone is there even while nothing has been written to it. */
-async function zonesOf({ container, environment, owner }, signal) {
-  const answer = await get("zones", { container, environment, owner }, { signal });
-  const zones = (answer.zones ?? []).filter(
-    (zone) => zone.owner === owner || (owner === PUBLIC && zone.scope === PUBLIC),
-  );
+async function withDefaultZone(at, signal) {
+  const answer = await zonesOf(at, signal);
+  const zones = answer.zones.filter((zone) => zone.owner === at.owner);
   if (!zones.some((zone) => zone.zone === "_defaultZone")) zones.push({ zone: "_defaultZone", isImplied: true });
   return { zones, silent: answer.silent };
 }

@@ -1,9 +1,8 @@
 // Conflicts: what two devices said, side by side with what was before, and one click to settle.
 
-import { get } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
 import { ago, brief, plural } from "../../core/format.js";
-import { zoneCall } from "../../core/plane.js";
+import { zoneCall, zonesOf } from "../../core/plane.js";
 import { link, note as noteQuery } from "../../core/router.js";
 import { badge, button, choice, empty, field, input, trouble } from "../../parts/parts.js";
 import { note, noteError } from "../../parts/dialogs.js";
@@ -40,11 +39,9 @@ export function showConflicts(content, { container, environment }, query, signal
     replace(list);
     replace(said, "Looking…");
     try {
-      const answer = await get("zones", { container, environment }, { signal });
+      const answer = await zonesOf({ container, environment }, signal);
       const text = words.value.trim().toLowerCase();
-      zones = (answer.zones ?? []).filter(
-        (zone) => !zone.deleted && `${zone.zone} ${zone.owner}`.toLowerCase().includes(text),
-      );
+      zones = answer.zones.filter((zone) => !zone.deleted && `${zone.zone} ${zone.owner}`.toLowerCase().includes(text));
       await round();
     } catch (error) {
       if (!signal.aborted) replace(list, trouble(error, begin));

@@ -3,6 +3,7 @@
 import { get } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
 import { ago, brief, count } from "../../core/format.js";
+import { listedOwner } from "../../core/plane.js";
 import { link } from "../../core/router.js";
 import { badge, empty, field, input, loading, place, table } from "../../parts/parts.js";
 import { pagedArray } from "../../parts/pager.js";
@@ -24,7 +25,7 @@ export function showStores(content, { container, environment }, { owner }, signa
   );
   loading(
     list,
-    () => get("stores", { container, environment, owner }, { signal }),
+    () => get("stores", { container, environment, owner: listedOwner(owner) }, { signal }),
     ({ stores = [], silent }) => {
       const sorted = stores.toSorted((one, other) => pendingOf(other) - pendingOf(one));
       const shown = () =>
