@@ -69,7 +69,7 @@ function view(at, record, types, signal) {
           "As an object",
           isCoreData && at.owner !== PUBLIC
             ? object
-            : h("p", { class: "hint" }, "Records of a Core Data model in a private database are shown as devices see them, too."),
+            : h("p", { class: "hint" }, "Records of a Core Data model in a private database are objects, too."),
         ),
       ),
     ),
