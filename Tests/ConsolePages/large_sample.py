@@ -24,7 +24,11 @@ def holder(shard, now):
 
 def values(role, name, now):
     level = noise(name, now)
-    common = {"memory_bytes": 60e6 * level, "processor_percent": 18 * level, "requests_per_second": 240 * level}
+    common = {
+        "memory_bytes": 60e6 * level,
+        "processor_seconds_per_second": 0.18 * level,
+        "requests_per_second": 240 * level,
+    }
     if role == "gateway":
         return common | {
             "record_requests_per_second": 900 * level,

@@ -129,7 +129,7 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         name = given.get("name")
         session = {
             "role": "developer" if name else "operator",
-            "name": name or "operator token",
+            "name": name or "_operator",
             "csrf": secrets.token_hex(8),
             "containers": [],
             "expires": int(time.time() * 1000) + 8 * 3_600_000,

@@ -21,6 +21,9 @@ const PLACES = [
   ["operations", "Operations", true],
 ];
 
+/** The name of who signs in with the operator token. */
+const TOKEN_HOLDER = "_operator";
+
 /** Pages that begin anew when the container or the environment changes. */
 const SCOPED = new Set(["data", "sync", "schema", "people"]);
 
@@ -83,7 +86,8 @@ const skip = (outlet) => (event) => {
 };
 
 function whoView(leave) {
-  const { name, role } = state.who();
+  const { name: given, role } = state.who();
+  const name = given === TOKEN_HOLDER ? "operator token" : given;
   return h(
     "div",
     { class: "who" },

@@ -77,19 +77,27 @@ function stateOf({ ready, isSilent, worker }) {
 const COLUMNS = [
   ["Process", (row) => h("b", { class: "nowrap", title: row.version }, row.name)],
   ["State", stateOf],
-  ["Requests", (row) => `${figure(row.values?.requests_per_second ?? 0)}/s`, { right: true }],
+  ["Requests", requests, { right: true }],
   ["Last 90 s", (row) => spark(live.recentValues(row.name, "requests_per_second"))],
   ["Memory", (row) => bytes(row.values?.memory_bytes), { right: true }],
-  [
-    "Processor",
-    (row) => (row.values?.processor_percent === undefined ? "" : `${figure(row.values.processor_percent)} %`),
-    { right: true },
-  ],
+  ["Processor", processor, { right: true }],
   ["Shards", (row) => row.values?.shards_open ?? "", { right: true }],
   ["Records", (row) => (row.worker.records === undefined ? "" : count(row.worker.records)), { right: true }],
   ["Queue", (row) => row.values?.queue_length ?? "", { right: true }],
   ["To export", toExport, { right: true }],
 ];
+
+/** The share service has no requests of its own. */
+function requests(row) {
+  const rate = row.values?.requests_per_second;
+  return rate === undefined ? "" : `${figure(rate)}/s`;
+}
+
+/** 100 % is one core. */
+function processor(row) {
+  const share = row.values?.processor_seconds_per_second;
+  return share === undefined ? "" : `${figure(Math.round(share * 1000) / 10)} %`;
+}
 
 function toExport(row) {
   const waiting = row.values?.waiting_transactions;
