@@ -45,6 +45,10 @@ enum Repository {
 
   static func documents(under folders: String...) -> [SourceFile] { files("md", under: folders) }
 
+  static func scripts(under folders: String...) -> [SourceFile] {
+    files("js", under: folders) + files("css", under: folders)
+  }
+
   private static func files(_ pathExtension: String, under folders: [String]) -> [SourceFile] {
     folders.flatMap { folder in
       let enumerator = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)

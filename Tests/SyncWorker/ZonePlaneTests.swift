@@ -173,6 +173,7 @@ func `T-X03 a zone is restored to an earlier sequence, and every client gets the
         "A", (start..<start + 250).map { insertTag("T\($0)") }.joined(separator: ","), query: ["wait": "export"])
     }
     let date = world.clock.now
+    let before = try await world.exported()
     world.clock.advance(by: 1000)
     for start in stride(from: 0, to: 1000, by: 250) {
       let changes = (start..<start + 250).map {
@@ -180,6 +181,9 @@ func `T-X03 a zone is restored to an earlier sequence, and every client gets the
       }
       try await world.save("A", changes.joined(separator: ","), query: ["wait": "export"])
     }
+    #expect(try await world.exported(["date": MirrorDate.text(date)]) == before, "an export takes a date, too")
+    let both = ["date": MirrorDate.text(date), "sequence": "1"]
+    for query in [both, ["date": "soon"]] { #expect(try await world.zone("GET", "export", query: query).status == 400) }
     let first = try await world.zone(
       "POST", "restore", Array(#"{"date":"\#(MirrorDate.text(date))"}"#.utf8), as: .owner)
     let answer = try JSONValue(parsing: first.bytes)
