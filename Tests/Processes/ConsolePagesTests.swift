@@ -1,10 +1,24 @@
-// The console in headless Chromium, before a large installation that is made up.
+// The console in headless Chromium: every flow against real processes, and a large installation that is made up.
 
 import Foundation
 import Testing
 
 @Suite(.serialized) struct ConsolePagesTests {
   private static let scripts = Checkout.root.appending(path: "Tests/ConsolePages")
+
+  @Test(.timeLimit(.minutes(4))) func `a person does all that the console offers, page by page`() async throws {
+    try await Installation.run(workers: 2, options: ["--shards", "16"]) { installation in
+      let verdict = try CommandLineTool.run([
+        "status", "--server", installation.ready.gateway, "--operator-token", installation.ready.operatorToken,
+      ]).output.split(separator: "\n").first
+      try Self.play(
+        "flows.py", picture: "console-explain.png",
+        [
+          "\(installation.ready.gateway)/console/", installation.ready.gateway, installation.ready.operatorToken,
+          installation.folder.appending(path: "backup").path, String(try #require(verdict)),
+        ])
+    }
+  }
 
   @Test(.timeLimit(.minutes(4)))
   func `the pages hold a large installation, a lost connection, and markup in every place`() throws {
