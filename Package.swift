@@ -13,7 +13,9 @@ let settings: [SwiftSetting] = [
 
 /// Debian's -dev packages: a module map and a small importing header for each.
 let systemLibraries: [Target] =
-  ["CCurl", "CDeflate", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ"]
+  [
+    "CCJOSE", "CCurl", "CDeflate", "CLinux", "CMessagePack", "CMicroHTTPD", "COpenSSL", "CSQLite", "CSodium", "CZeroMQ",
+  ]
   .map { .systemLibrary(name: $0, path: "Shared/\($0)") }
   // Their headers lie in folders of their own.
   + [
@@ -82,6 +84,7 @@ let layers: [Target] = [
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
   shared("HTTPClient", ["CCurl"]),
+  shared("OpenID", ["CCJOSE", "HTTPClient", "JSON", "Crypto"]),
   shared("ServiceKit", ["OptionWords", "HTTPServer", "ServiceBus", "Assets", "Records", "JSON", "CLinux", "Crypto"]),
   shared("Authentication", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
 ]
@@ -90,6 +93,7 @@ let services: [Target] = [
   service(
     "Gateway",
     [
+      "OpenID", "HTTPClient",
       "CDeflate", "COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets",
       "JSON", "Records", "Crypto",
     ]),
@@ -235,6 +239,8 @@ let testTargets: [Target] = [
     swiftSettings: settings),
   tests("HTTPServer", ["HTTPServer", "HTTPClient", "CLinux"]),
   tests("HTTPClient", ["HTTPClient", "HTTPServer"]),
+  support("ForgedProvider", ["CCJOSE", "HTTPServer", "JSON", "Crypto"]),
+  tests("OpenID", ["OpenID", "ForgedProvider", "HTTPClient", "HTTPServer", "JSON", "Crypto"]),
   tests(
     "ServiceKit", ["InMemoryServiceBus", "ServiceKit", "ServiceBus", "HTTPClient", "HTTPServer", "Records", "JSON"]),
   .target(name: "SigningKeys", dependencies: ["COpenSSL"], path: "Tests/SigningKeys", swiftSettings: settings),
@@ -247,7 +253,8 @@ let testTargets: [Target] = [
   tests(
     "Gateway",
     [
-      "InMemoryServiceBus", "Gateway", "Authentication", "SigningKeys", "ServiceKit", "ServiceBus", "HTTPServer",
+      "ForgedProvider", "HTTPClient", "InMemoryServiceBus", "Gateway", "Authentication", "SigningKeys", "ServiceKit",
+      "ServiceBus", "HTTPServer",
       "WebServices", "Assets", "JSON", "Records", "Crypto",
       "CDeflate",
     ]),

@@ -10,6 +10,8 @@ struct AdminCall: Hashable, Sendable {
       setUserQuota
     case grantRole, revokeRole, listRoles
     case listSessions, revokeSession
+    case addIdentity, listIdentities, removeIdentity
+    case invite, listInvitations, withdrawInvitation
     case createToken, listTokens, revokeToken
     case addKey, listKeys, revokeKey
     case exportSchema, importSchema, promoteSchema, diffSchema
@@ -60,6 +62,8 @@ struct AdminCall: Hashable, Sendable {
         body: Self.object { $0.member("password", String(decoding: content, as: UTF8.self)) })
     case .listSessions: self.init("GET", admin + ["sessions"], query: Self.given(invocation, "user", "container"))
     case .revokeSession: self.init("DELETE", admin + ["sessions", argument])
+    case .addIdentity, .listIdentities, .removeIdentity, .invite, .listInvitations, .withdrawInvitation:
+      self.init(identities: kind, invocation, content: content)
     case .listUsers:
       self.init("GET", admin + ["users"], query: [("usage", "true")] + Self.given(invocation, "container"))
     case .showUser: self.init("GET", admin + ["users", argument])
@@ -152,7 +156,7 @@ struct AdminCall: Hashable, Sendable {
   }
 
   /// The given ones of these options, as query parameters of the same name.
-  private static func given(_ invocation: Invocation, _ names: String...) -> [(String, String)] {
+  static func given(_ invocation: Invocation, _ names: String...) -> [(String, String)] {
     names.compactMap { name in invocation.value(name).map { (name, $0) } }
   }
 
@@ -281,7 +285,7 @@ struct AdminCall: Hashable, Sendable {
     }
   }
 
-  private static func object(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
+  static func object(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
     var writer = JSONWriter()
     writer.beginObject()
     write(&writer)

@@ -1,7 +1,8 @@
 // Every command of `aquifer` (docs/protocol/mirror-api.md#operators).
 
 extension Command {
-  static let table: [Command] = running + people + apps + models + schemas + rules + looking + sharing + zones
+  static let table: [Command] =
+    running + people + identities + apps + models + schemas + rules + looking + sharing + zones
 
   static let container = Option.required("container", "ID", "the container, such as iCloud.org.example.photos")
   static let environment = Option.required("environment", "E", "development or production")

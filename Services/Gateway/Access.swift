@@ -20,13 +20,24 @@ extension Route.Target {
   func need(in scope: DatabaseScope?) -> Need {
     switch self {
     case .record, .resolveShares: scope == .public ? .app : .user
+    case .exchangeIdentity: .app
     // Stores belong to the user who set them up, in the public database, too.
     case .store, .zone, .acceptShares, .declineShares, .requestShareAccess, .userCaller, .userCurrent, .userDiscovery,
       .userLookup, .createPushToken, .registerPushToken,
       .assetTokens:
       .user
     case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live: .operatorToken
-    case .assetUpload, .asset, .signIn, .sharePage, .consoleSession, .welcome, .openAPI: .nothing
+    case .assetUpload, .asset, .signIn, .beginIdentity, .finishIdentity, .sharePage, .consoleSession, .welcome,
+      .openAPI:
+      .nothing
+    }
+  }
+
+  /// True if people read the answer in a browser.
+  var isPage: Bool {
+    switch self {
+    case .signIn, .beginIdentity, .finishIdentity, .sharePage: true
+    default: false
     }
   }
 

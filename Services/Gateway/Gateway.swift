@@ -45,6 +45,7 @@ struct Gateway: HTTPHandler {
   let parts: PartBudget
   private let compression: AnswerCompression
   private let requestLog: RequestLog
+  let log: Log
   let table = RouteTable()
   /// The console's pages; nil: this server has no console.
   var consoleSite: ConsoleSite?
@@ -74,6 +75,7 @@ struct Gateway: HTTPHandler {
     self.wallClock = wallClock
     self.random = random
     self.metrics = metrics
+    self.log = log
     requestLog = RequestLog(log: log, metrics: metrics, clock: wallClock)
     limiter = RateLimiter(rate: options.rate, timing: state.timing)
     places = RequestPlaces(options.places)
@@ -173,7 +175,7 @@ struct Gateway: HTTPHandler {
     }
     exchange.route = match.route.pattern
     let address = try Address(match)
-    exchange.isPage = match.route.target == .signIn || match.route.target == .sharePage
+    exchange.isPage = match.route.target.isPage
     let need = match.route.target.need(in: address.scope)
     let credentials = exchange.credentials
     let question = try Access.question(
@@ -221,6 +223,9 @@ struct Gateway: HTTPHandler {
       if let reader = url.reader { try await check(reader) }
       return try assets.response(to: request, of: url)
     case .signIn: return try await signIn(request)
+    case .beginIdentity: return try await beginIdentity(request, provider: match.names[0])
+    case .finishIdentity: return try await finishIdentity(request, provider: match.names[0])
+    case .exchangeIdentity: return try await exchangeIdentity(exchange, address)
     case .sharePage: return try await visitShare(request)
     case .welcome: return Self.welcome
     case .openAPI: return Self.openAPIResponse

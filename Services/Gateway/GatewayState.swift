@@ -11,6 +11,7 @@ struct GatewayState: Sendable {
   let authenticator: Authenticator
   let waiters: ChangeWaiters
   let apps: AppBook
+  let providers: ProviderBook
   let timing: Timing
 
   /// - Parameters:
@@ -21,12 +22,16 @@ struct GatewayState: Sendable {
     self.timing = timing
     authenticator = Authenticator(timing: timing)
     apps = AppBook(timing: timing)
+    providers = ProviderBook(timing: timing)
     waiters = ChangeWaiters(limit: waiterLimit, timing: timing)
   }
 
   /// Serves the pushes of the share service and of workers.
   func serve(on handlers: inout BusHandlers) {
-    handlers.serve(authenticator) { [apps] in apps.expire() }
+    handlers.serve(authenticator) { [apps, providers] in
+      apps.expire()
+      providers.expire()
+    }
     handlers.on(PushZoneChanges.self) { message, _, _ in
       await waiters.notice(message.changes)
       return Answer(Acknowledgement())

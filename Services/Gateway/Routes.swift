@@ -28,6 +28,8 @@ package struct Route: Sendable {
     /// Addresses for uploads, uploaded content, and files of the assets folder.
     case assetTokens, assetUpload, asset
     case signIn, sharePage
+    /// The way to a provider of identities and back, and the exchange of its tokens.
+    case beginIdentity, finishIdentity, exchangeIdentity
     /// The gateway's own documents.
     case welcome, openAPI
   }
@@ -172,6 +174,9 @@ extension RouteTable {
       Route([.get], "/", .welcome),
       Route([.get], "/openapi.json", .openAPI),
       Route([.get, .post], "/signin", .signIn),
+      Route([.get], "/signin/with/{provider}", .beginIdentity),
+      Route([.get, .post], "/signin/return/{provider}", .finishIdentity),
+      Route([.post], "/identity/1/{container}/{environment}/exchange", .exchangeIdentity),
       Route([.get, .post, .delete], "/console/session", .consoleSession),
       Route([.get, .post], "/share/{shortGUID}", .sharePage),
     ]

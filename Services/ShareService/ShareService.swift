@@ -162,6 +162,7 @@ public final class ShareService: Sendable {
       return Answer(Acknowledgement())
     }
     registerStaff(in: &handlers)
+    registerIdentities(in: &handlers)
     let operators = OperatorAPI(
       directory: directory, jobs: jobs, removals: removals, passwords: passwords, random: random, log: log,
       publish: { await announcer.announce($0) },

@@ -52,7 +52,7 @@ public struct P256PublicKey: Hashable, Sendable {
     return Array(UnsafeBufferPointer(start: encoded, count: Int(count)))
   }
 
-  private static func isP256(_ key: OpaquePointer) -> Bool {
+  static func isP256(_ key: OpaquePointer) -> Bool {
     var name = [CChar](repeating: 0, count: 80)
     var count = 0
     guard EVP_PKEY_get_group_name(key, &name, name.count, &count) == 1 else { return false }

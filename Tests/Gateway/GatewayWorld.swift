@@ -59,6 +59,11 @@ final class GatewayWorld: Sendable {
     var appQuestions = 0
     /// Users disabled during the test.
     var disabled: Set<String> = []
+    /// Providers of identities; nil: the share service does not know the question.
+    var providers: [IdentityProviderEntry]?
+    var identitySignIns: [SignInByIdentity] = []
+    /// The reason for refusing the people of providers; nil: they are signed in.
+    var identityRefusal: SignInByIdentity.Refusal?
     var acts: [NoteAct.Act] = []
     var actStatuses: [Int] = []
   }
@@ -165,6 +170,7 @@ final class GatewayWorld: Sendable {
           }))
     }
     Self.serveStaff(in: &share, relay)
+    Self.serveIdentities(in: &share, relay)
     share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }
     share.on(OperatorRequest.self) { message, body, _ in
       relay.world.record.withLock { $0.operatorRequests.append((message, body)) }
@@ -295,6 +301,23 @@ final class GatewayWorld: Sendable {
       return Answer(Acknowledgement())
     }
     share.on(FetchStanding.self) { _, _, _ in Answer(FetchStanding.Reply(standing: UserStanding(roles: ["editors"]))) }
+  }
+
+  private static func serveIdentities(in share: inout BusHandlers, _ relay: Relay) {
+    share.on(FetchIdentityProviders.self) { _, _, _ in
+      guard let providers = relay.world.record.withLock(\.providers) else {
+        throw BusError(.unknownMessage, "no such message")
+      }
+      return Answer(FetchIdentityProviders.Reply(providers: providers))
+    }
+    share.on(SignInByIdentity.self) { message, _, _ in
+      let refusal = relay.world.record.withLock { record in
+        record.identitySignIns.append(message)
+        return record.identityRefusal
+      }
+      if let refusal { return Answer(SignInByIdentity.Reply(refusal: refusal)) }
+      return Answer(SignInByIdentity.Reply(webAuthToken: "ses_new", userRecordName: "_alice", userName: "alice"))
+    }
   }
 
   private func user(_ token: String?, origins: [String] = []) -> Authenticate.Reply {

@@ -22,6 +22,10 @@ struct ClientTests {
     }
   }
 
+  @Test(.timeLimit(.minutes(3))) func `people sign in with another provider of identities in Chromium`() async throws {
+    try await Installation.run { installation in try await run("identity_client.py", against: installation) }
+  }
+
   @Test func `fuzzing by the description finds no 5xx, no hang and nothing of another user's`() async throws {
     try await Installation.run { installation in try await run("fuzz.py", against: installation) }
   }

@@ -48,6 +48,17 @@ enum PageStyle {
     button:hover { border-color: var(--soft); }
     .primary, a.primary { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
     .primary:hover { background: var(--accent-hover); border-color: var(--accent-hover); }
+    .providers { display: grid; gap: .625rem; margin: 1.5rem 0 0; }
+    a.provider {
+      align-items: center; border: 1px solid var(--line); border-radius: .625rem; color: inherit; display: flex;
+      font-weight: 600; gap: .75rem; padding: .7rem 1rem; text-decoration: none;
+    }
+    a.provider:hover { border-color: var(--soft); }
+    .mark {
+      background: var(--ground); border-radius: 50%; flex: none; height: 1.75rem; line-height: 1.75rem;
+      text-align: center; width: 1.75rem;
+    }
+    .or { color: var(--soft); font-size: .9rem; margin: 1.25rem 0 0; text-align: center; }
     [hidden] { display: none; }
     :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
     a { color: var(--accent); }

@@ -2,6 +2,7 @@
 
 import HTTPServer
 import Records
+import ServiceBus
 import WebServices
 
 enum SignInPage {
@@ -16,6 +17,10 @@ enum SignInPage {
     case throttled(seconds: Int)
     /// Problems that end the sign-in: the page shows no form.
     case badLink, foreignForm, foreignCallback, revoked
+    /// The provider's answer belongs to no sign-in of this browser; ends the sign-in.
+    case foreignAnswer
+    case unknownProvider, declined
+    case refused(SignInByIdentity.Refusal)
 
     /// The sentence for the visitor. An unknown name and a wrong password get the same one.
     var sentence: String {
@@ -28,14 +33,26 @@ enum SignInPage {
         "This sign-in took too long, or its address is not complete. Go back to the app and sign in from there."
       case .revoked: "This server no longer knows the app."
       case .foreignCallback: "The app asked for a callback to an address that it is not registered with."
+      case .foreignAnswer:
+        "This sign-in began in another browser, or took too long. Go back to the app and sign in from there."
+      case .unknownProvider: "This server does not offer that way to sign in."
+      case .declined: "You were not signed in there. Try again, or choose another way."
+      case .refused(.closed): "New people can't sign up here. Ask the person who runs this server for an account."
+      case .refused(.uninvited): "Only invited people can sign up here, and nobody has invited your e-mail address."
+      case .refused(.addressTaken):
+        "Somebody has an account with your e-mail address. Sign in with its name and its password."
+      case .refused(.disabled): "This account is closed."
+      case .refused(.provider): "This server no longer offers that way to sign in."
+      case .refused(.apiToken): "This server no longer knows the app."
       case .foreignForm: "The form did not come from the sign-in page. Go back to the app and sign in from there."
       }
     }
 
     var status: Int {
       switch self {
-      case .wrong, .foreignForm, .revoked: 403
-      case .incomplete, .badLink, .foreignCallback: 400
+      case .wrong, .foreignForm, .revoked, .declined, .refused: 403
+      case .incomplete, .badLink, .foreignCallback, .foreignAnswer: 400
+      case .unknownProvider: 404
       case .away: 503
       case .throttled: 429
       }
@@ -50,18 +67,37 @@ enum SignInPage {
     }
   }
 
-  /// - Parameters:
-  ///   - app: the app that the visitor signs in to.
-  ///   - problem: the reason for showing the form again; nil the first time.
-  static func form(_ state: SignInState, _ app: PageApp, _ entry: Entry = Entry(), problem: Problem? = nil)
-    -> HTTPResponse
-  {
+  /// A way to sign in without a password of this server.
+  struct ProviderLink: Hashable, Sendable {
+    let displayName: String
+    /// Percent-encoded, on this server.
+    let address: String
+  }
+
+  /// The page with the form, but for the visitor's own entries.
+  struct Form: Sendable {
+    let state: SignInState
+    /// The state's text, with which the form comes back.
+    let stateText: String
+    /// The app that the visitor signs in to.
+    let app: PageApp
+    let providers: [ProviderLink]
+
+    /// - Parameter problem: the reason for showing the form again; nil the first time.
+    func page(_ entry: Entry = Entry(), problem: Problem? = nil) -> HTTPResponse {
+      SignInPage.form(self, entry, problem: problem)
+    }
+  }
+
+  private static func form(_ form: Form, _ entry: Entry, problem: Problem?) -> HTTPResponse {
+    let (state, app) = (form.state, form.app)
     let content = """
       \(Page.badge(app.name))
       <h1>Sign in</h1>
       <p class="soft">\(audience(of: state, app))</p>
       \(Page.alert(problem?.sentence))
-      <form method="post">
+      \(links(form.providers))
+      <form method="post" action="/signin?state=\(form.stateText)">
       \(Page.credentialFields(name: entry.name))
       <p class="row"><input id="keep" name="keep" type="checkbox" value="yes"\(entry.isKept ? " checked" : "")><label \
       for="keep">Keep me signed in</label></p>
@@ -72,6 +108,19 @@ enum SignInPage {
     return page(
       problem, data: [("origin", state.origin ?? ""), ("callback", state.callbackURL ?? "")], content,
       script: formScript, formTarget: state.callbackURL.map(source))
+  }
+
+  /// The other ways to sign in, above the form.
+  private static func links(_ providers: [ProviderLink]) -> String {
+    guard !providers.isEmpty else { return "" }
+    let links = providers.map { provider in
+      """
+      <a class="provider" href="\(Page.escaped(provider.address))"><span class="mark" aria-hidden="true">\
+      \(Page.escaped(provider.displayName.first.map { String($0).uppercased() } ?? ""))</span>Continue with \
+      \(Page.escaped(provider.displayName))</a>
+      """
+    }
+    return "<p class=\"providers\">\n\(links.joined(separator: "\n"))\n</p>\n<p class=\"or\">or with a password</p>"
   }
 
   /// Hands the token to the app: in the callback's address, or in one message to the page that opened this one.
@@ -129,6 +178,12 @@ enum SignInPage {
 
   private static let formScript = """
     const page = document.body.dataset, cancel = document.getElementById('cancel');
+    const keep = document.getElementById('keep');
+    for (const link of document.querySelectorAll('a.provider')) {
+      const address = link.href, follow = () => { link.href = address + (keep.checked ? '&keep=yes' : ''); };
+      keep.addEventListener('change', follow);
+      follow();
+    }
     cancel.hidden = !window.opener && !page.callback;
     cancel.addEventListener('click', () => {
       const errorMessage = 'The sign-in was cancelled';

@@ -28,17 +28,17 @@ extension Gateway {
       }
       state.callbackURL = asked
     }
-    let app = await pageApp(of: state.container)
-    guard request.method == .post else { return SignInPage.form(state, app) }
+    let form = await signInForm(state, key)
+    guard request.method == .post else { return form.page() }
     guard isOwn(request) else { return SignInPage.ended(.foreignForm) }
-    guard request.body.count <= Self.bodyByteLimit, let form = FormBody(request.body), let name = form["name"],
-      let password = form["password"]
+    guard request.body.count <= Self.bodyByteLimit, let fields = FormBody(request.body), let name = fields["name"],
+      let password = fields["password"]
     else {
-      return SignInPage.form(state, app, problem: .incomplete)
+      return form.page(problem: .incomplete)
     }
-    let entry = SignInPage.Entry(name: name, isKept: form["keep"] != nil)
+    let entry = SignInPage.Entry(name: name, isKept: fields["keep"] != nil)
     let userName = name.trimmingSpaces()
-    guard !userName.isEmpty, !password.isEmpty else { return SignInPage.form(state, app, entry, problem: .incomplete) }
+    guard !userName.isEmpty, !password.isEmpty else { return form.page(entry, problem: .incomplete) }
     let message = SignIn(
       container: state.container, environment: state.environment, userName: userName, password: password,
       isKept: entry.isKept,
@@ -48,7 +48,7 @@ extension Gateway {
       reply = try await share.call(message)
     } catch {
       // Dropped because the visitor can only try again, whatever the reason; the bus counts failed calls.
-      return SignInPage.form(state, app, entry, problem: .away)
+      return form.page(entry, problem: .away)
     }
     if reply.isOver == true { return SignInPage.ended(.revoked) }
     if let token = reply.webAuthToken {
@@ -56,7 +56,14 @@ extension Gateway {
         state, token: token,
         cookie: await cookie(of: state, userName: userName, token: token, isKept: entry.isKept, key, request))
     }
-    return SignInPage.form(state, app, entry, problem: reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong)
+    return form.page(entry, problem: reply.retryAfter.map { .throttled(seconds: $0) } ?? .wrong)
+  }
+
+  /// The sign-in page with all that it shows.
+  func signInForm(_ state: SignInState, _ key: [UInt8]) async -> SignInPage.Form {
+    SignInPage.Form(
+      state: state, stateText: state.text(signedWith: key), app: await pageApp(of: state.container),
+      providers: await providerLinks(state, key))
   }
 
   /// True when the page itself sent the form. A request that no browser sent is accepted: it carries no browser's

@@ -27,40 +27,48 @@ extension Directory {
     forUser userKey: Int64, passwordHash: String, _ container: ContainerID, _ environment: Environment, isKept: Bool,
     apiToken: [UInt8]? = nil
   ) throws -> String? {
-    let token = SessionPolicy.token(random.bytes(64))
-    let name = random.hex(byteCount: 8)
-    let now = clock.now
-    let lifetime = isKept ? sessions.keptLifetime : sessions.lifetime
-    return try change {
+    try change {
       let isUnchanged = try connection.statement(
         SQL("session.user", "SELECT 1 FROM user WHERE id = ?1 AND passwordHash = ?2 AND NOT isDisabled")
       ).binding(userKey, passwordHash).first { $0.int64(0) }
       guard isUnchanged != nil else { return nil }
       if let apiToken, try !isKnown(apiToken: apiToken, container, environment) { return nil }
-      try sweepSessions(now)
-      try connection.statement(
-        SQL(
-          "session.insert",
-          """
-          INSERT INTO session (name, user, container, environment, lifetime, created, expires, apiToken) \
-          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-          """
-        )
-      ).binding(name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime, apiToken)
-        .run()
-      let session = connection.lastInsertRowID
-      try insertSessionToken(token, session: session, created: now, expires: now + lifetime)
-      try connection.statement(
-        SQL(
-          "session.limit",
-          """
-          DELETE FROM session WHERE user = ?1 AND id NOT IN
-            (SELECT id FROM session WHERE user = ?1 ORDER BY id = ?2 DESC, expires DESC, \
-          id DESC LIMIT \(SessionPolicy.sessionsPerUser))
-          """)
-      ).binding(userKey, session).run()
-      return token
+      return try openSession(forUser: userKey, container, environment, isKept: isKept, apiToken: apiToken)
     }
+  }
+
+  /// Within a change that has checked the user and the API token.
+  /// - Returns: the first token.
+  func openSession(
+    forUser userKey: Int64, _ container: ContainerID, _ environment: Environment, isKept: Bool, apiToken: [UInt8]?
+  ) throws -> String {
+    let token = SessionPolicy.token(random.bytes(64))
+    let name = random.hex(byteCount: 8)
+    let now = clock.now
+    let lifetime = isKept ? sessions.keptLifetime : sessions.lifetime
+    try sweepSessions(now)
+    try connection.statement(
+      SQL(
+        "session.insert",
+        """
+        INSERT INTO session (name, user, container, environment, lifetime, created, expires, apiToken) \
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        """
+      )
+    ).binding(name, userKey, try key(of: container), environment.rawValue, lifetime, now, now + lifetime, apiToken)
+      .run()
+    let session = connection.lastInsertRowID
+    try insertSessionToken(token, session: session, created: now, expires: now + lifetime)
+    try connection.statement(
+      SQL(
+        "session.limit",
+        """
+        DELETE FROM session WHERE user = ?1 AND id NOT IN
+          (SELECT id FROM session WHERE user = ?1 ORDER BY id = ?2 DESC, expires DESC, \
+        id DESC LIMIT \(SessionPolicy.sessionsPerUser))
+        """)
+    ).binding(userKey, session).run()
+    return token
   }
 
   /// The user and validity of a token that counts; nil for any other token, and for another container or environment.

@@ -264,7 +264,7 @@ extension Directory {
   }
 
   /// Names never begin with the underscore of record names, so one query can look up both.
-  private func key(ofUser name: String) throws -> (key: Int64, recordName: String)? {
+  func key(ofUser name: String) throws -> (key: Int64, recordName: String)? {
     try connection.statement(SQL("user.key", "SELECT id, recordName FROM user WHERE name = ?1 OR recordName = ?1"))
       .binding(name)
       .first { ($0.int64(0), $0.text(1)) }

@@ -37,6 +37,8 @@ enum DirectoryFormat: Int64, CaseIterable {
   /// Roles of operators and developers, sessions of the console, and the audit of operator calls. Cost: none, the new
   /// tables are empty.
   case staff = 11
+  /// Providers of identities, their people, and invitations. Cost: none, the new tables are empty.
+  case identities = 12
 
   static let current = Self.allCases.map(\.rawValue).max() ?? 0
   /// `AQFD`: tells a directory from any other SQLite file.
@@ -108,6 +110,7 @@ enum DirectoryFormat: Int64, CaseIterable {
       """
     case .dataEpochs: Self.dataEpochTable
     case .staff: Self.staffTables
+    case .identities: Self.identityTables
     }
   }
 

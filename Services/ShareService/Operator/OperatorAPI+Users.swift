@@ -86,7 +86,7 @@ extension OperatorAPI {
       familyName: try object.text("familyName"), isDiscoverable: try object.flag("discoverable"))
   }
 
-  private static func emailAddress(_ object: RequestObject) throws(RecordError) -> String? {
+  static func emailAddress(_ object: RequestObject) throws(RecordError) -> String? {
     let address = try object.text("email")
     if let address, address.split(separator: "@", omittingEmptySubsequences: false).map(\.isEmpty) != [false, false] {
       throw RecordError(.badRequest, "'email' is not an e-mail address")

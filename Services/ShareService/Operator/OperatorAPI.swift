@@ -124,6 +124,8 @@ struct OperatorAPI: Sendable {
     case "usage": return try await usage(request(after: 3))
     case "explain": return try await explain(request(after: 3))
     case "audit": return try await audit(request(after: 3))
+    case "identities": return try await identities(request(after: 3))
+    case "invitations": return try await invitations(request(after: 3))
     case "models":
       guard path.count == 5 else { throw Self.noSuchCall(path) }
       return try await models(request(after: 5), Self.environment(path[3], path[4]))

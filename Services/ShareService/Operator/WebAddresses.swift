@@ -41,7 +41,18 @@ enum AppText {
   static func isAddress(_ text: String) -> Bool { WebAddress.scheme(of: text).map { $0 != "http" } ?? false }
 }
 
-private enum WebAddress {
+enum WebAddress {
+  static let issuerRule =
+    "must be the provider's https address (http only for 127.0.0.1), without a query, such as https://id.example.org"
+
+  /// True for the address of a provider of identities.
+  static func isIssuer(_ text: String) -> Bool {
+    guard let scheme = scheme(of: text), !text.utf8.contains(where: { "?#@".utf8.contains($0) }) else { return false }
+    if scheme == "https" { return true }
+    let rest = text.dropFirst("http://127.0.0.1".count)
+    return text.hasPrefix("http://127.0.0.1") && (rest.isEmpty || rest.first == ":" || rest.first == "/")
+  }
+
   /// Addresses with these schemes would run scripts or show their own text within the page.
   private static let refusedSchemes: Set<String> = [
     "javascript", "vbscript", "data", "blob", "file", "filesystem", "about", "view-source",

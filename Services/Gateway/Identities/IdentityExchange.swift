@@ -1,0 +1,62 @@
+// `POST /identity/1/…/exchange`: a native app's ID token becomes a web-auth token.
+
+import Authentication
+import HTTPServer
+import JSON
+import OpenID
+import Records
+import ServiceBus
+import ServiceKit
+import WebServices
+
+extension Gateway {
+  /// Takes `{"provider","idToken","nonce","keep"}` and answers `{"ckWebAuthToken","userRecordName"}`. Each ID token
+  /// counts once.
+  func exchangeIdentity(_ exchange: IncomingRequest, _ address: Address) async throws(RecordError) -> HTTPResponse {
+    try take(.address(exchange.request.remoteAddress))
+    guard let container = address.container, let environment = address.environment else {
+      throw RecordError(.badRequest, "The path names no container")
+    }
+    let body = try JSONValue.request(exchange.request.body)
+    let (name, token) = (try Self.text("provider", of: body), try Self.text("idToken", of: body))
+    let nonce = try Self.text("nonce", of: body)
+    let entries = try await state.providers.entries(of: container, from: share)
+    guard let entry = entries.first(where: { $0.name == name }) else {
+      throw RecordError(.notFound, "There is no provider of identities '\(name)'")
+    }
+    let provider = try state.providers.provider(entry)
+    let found: (identity: Identity, expiry: Int64)
+    do throws(IdentityError) {
+      found = try await provider.identity(ofIDToken: token, nonce: nonce, now: wallClock.now)
+    } catch {
+      tell(error, of: entry)
+      throw error.kind == .refused
+        ? RecordError(.authenticationFailed, error.description)
+        : RecordError(.tryAgainLater, "The provider '\(name)' can't be asked at the moment", retryAfter: 5)
+    }
+    guard try await isFirstUse(of: token, until: found.expiry) else {
+      throw RecordError(.authenticationFailed, "The ID token was used before")
+    }
+    let reply = try await share.call(
+      SignInByIdentity(
+        container: container, environment: environment, provider: entry.name,
+        person: SignInByIdentity.Person(found.identity), isKept: body["keep"]?.bool ?? true,
+        grant: exchange.authentication?.reply.grant))
+    guard let session = reply.webAuthToken, let user = reply.userRecordName else {
+      throw RecordError(.accessDenied, SignInPage.Problem.refused(reply.refusal ?? .closed).sentence)
+    }
+    var writer = JSONWriter()
+    writer.beginObject()
+    writer.member("ckWebAuthToken", session)
+    writer.member("userRecordName", user)
+    writer.endObject()
+    return Self.json(writer.bytes)
+  }
+
+  private static func text(_ name: String, of body: JSONValue) throws(RecordError) -> String {
+    guard let text = body[name]?.string, !text.isEmpty else {
+      throw RecordError(.badRequest, "'\(name)' is missing or not a string")
+    }
+    return text
+  }
+}

@@ -1,0 +1,223 @@
+// Providers of identities, the people they identified, and sign-up.
+
+import Crypto
+import MessagePack
+import Records
+import SQLite
+import ServiceBus
+import ServiceKit
+
+/// A rule for people whom a provider identifies for the first time.
+enum SignUpRule: String, Sendable, CaseIterable {
+  /// Everybody becomes a user.
+  case open
+  /// People with an invitation for their verified address become users.
+  case invited
+  /// Nobody does: an operator makes users.
+  case closed
+}
+
+extension Directory {
+  struct IdentityProviderRow: Sendable, Hashable {
+    let entry: IdentityProviderEntry
+    /// nil: all containers.
+    let container: ContainerID?
+    let signUp: SignUpRule
+    /// Milliseconds since 1970.
+    let created: Int64
+  }
+
+  static let identityProviderLimit = 50
+  static let invitationLimit = 10_000
+
+  // MARK: Providers
+
+  /// - Throws: `notFound` for the container; `exists` for a name that is taken; `badRequest` for one too many.
+  func addIdentityProvider(_ entry: IdentityProviderEntry, of container: ContainerID?, signUp: SignUpRule) throws {
+    do {
+      try change {
+        guard try count("SELECT count(*) FROM identityProvider") < Self.identityProviderLimit else {
+          throw RecordError(.badRequest, "There are \(Self.identityProviderLimit) providers, which is the limit")
+        }
+        try connection.statement(
+          SQL(
+            "identityProvider.insert",
+            """
+            INSERT INTO identityProvider (name, container, entry, issuer, signUp, created) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            """)
+        ).binding(
+          entry.name, try container.map { try key(of: $0) }, try MessagePackEncoder().encode(entry), entry.issuer,
+          signUp.rawValue, clock.now
+        ).run()
+      }
+    } catch let error as SQLiteError where error.isUniqueViolation {
+      throw RecordError(.exists, "There is a provider '\(entry.name)' already")
+    }
+  }
+
+  /// The users keep their sessions and their identities, which count again when the issuer is registered again.
+  /// - Throws: `notFound`.
+  func removeIdentityProvider(_ name: String) throws {
+    try change {
+      try connection.statement(SQL("identityProvider.delete", "DELETE FROM identityProvider WHERE name = ?1"))
+        .binding(name).run()
+      guard connection.changes > 0 else { throw RecordError(.notFound, "There is no provider '\(name)'") }
+    }
+  }
+
+  /// Ascending by name.
+  /// - Parameter container: only those with which people sign in to this container's app.
+  func identityProviders(of container: ContainerID? = nil) throws -> [IdentityProviderRow] {
+    try connection.statement(
+      SQL(
+        "identityProvider.list",
+        """
+        SELECT entry, container.name, signUp, identityProvider.created FROM identityProvider
+        LEFT JOIN container ON container.id = container
+        WHERE ?1 IS NULL OR container IS NULL OR container.name = ?1 ORDER BY identityProvider.name
+        """)
+    ).binding(container?.rawValue).all(Self.identityProvider)
+  }
+
+  private static func identityProvider(_ row: Statement) throws -> IdentityProviderRow {
+    guard let signUp = SignUpRule(rawValue: row.text(2)) else {
+      throw RecordError(.internalError, "A stored provider has no valid rule for sign-up")
+    }
+    return IdentityProviderRow(
+      entry: try MessagePackDecoder().decode(IdentityProviderEntry.self, from: row.blob(0)),
+      container: try row.optionalText(1).map(containerID), signUp: signUp, created: row.int64(3))
+  }
+
+  // MARK: Sign-in
+
+  /// Finds or makes the person's user and opens a session, in one change.
+  func signIn(_ message: SignInByIdentity) throws -> SignInByIdentity.Reply {
+    let apiToken = message.grant.flatMap { Grant(text: $0) }?.apiToken
+    return try change {
+      let rows = try identityProviders(of: message.container)
+      guard
+        let provider = rows.first(where: {
+          $0.entry.name == message.provider && $0.entry.issuer == message.person.issuer
+        })
+      else { return SignInByIdentity.Reply(refusal: .provider) }
+      if let apiToken, try !isKnown(apiToken: apiToken, message.container, message.environment) {
+        return SignInByIdentity.Reply(refusal: .apiToken)
+      }
+      let user: IdentifiedUser
+      switch try identifiedUser(message.person) {
+      case let known?: user = known
+      case nil:
+        if let refusal = try signUpRefusal(message.person, provider.signUp) {
+          return SignInByIdentity.Reply(refusal: refusal)
+        }
+        user = try signUp(message.person, at: provider.entry.name)
+      }
+      guard !user.isDisabled else { return SignInByIdentity.Reply(refusal: .disabled) }
+      return SignInByIdentity.Reply(
+        webAuthToken: try openSession(
+          forUser: user.key, message.container, message.environment, isKept: message.isKept, apiToken: apiToken),
+        userRecordName: user.recordName, userName: user.name)
+    }
+  }
+
+  private struct IdentifiedUser {
+    let key: Int64
+    let recordName: String
+    let name: String
+    let isDisabled: Bool
+  }
+
+  private func identifiedUser(_ person: SignInByIdentity.Person) throws -> IdentifiedUser? {
+    try connection.statement(
+      SQL(
+        "identity.user",
+        """
+        SELECT user.id, recordName, user.name, isDisabled FROM identity JOIN user ON user.id = identity.user
+        WHERE issuer = ?1 AND subject = ?2
+        """)
+    ).binding(person.issuer, person.subject).first {
+      IdentifiedUser(key: $0.int64(0), recordName: $0.text(1), name: $0.text(2), isDisabled: $0.bool(3))
+    }
+  }
+
+  /// nil: the person may become a user. An address alone never leads to an existing user, because a provider may have
+  /// another idea of its owner.
+  private func signUpRefusal(_ person: SignInByIdentity.Person, _ rule: SignUpRule) throws -> SignInByIdentity.Refusal?
+  {
+    if rule == .closed { return .closed }
+    if rule == .invited {
+      guard let address = person.emailAddress, try isInvited(address) else { return .uninvited }
+    }
+    guard let address = person.emailAddress else { return nil }
+    return try key(ofUserWithAddress: address) == nil ? nil : .addressTaken
+  }
+
+  /// Makes a user. The name is the verified address, or the provider's name and some digits.
+  private func signUp(_ person: SignInByIdentity.Person, at provider: String) throws -> IdentifiedUser {
+    let address = person.emailAddress ?? ""
+    let isName =
+      !address.isEmpty && !address.hasPrefix("_") && address.utf8.count <= Limit.nameByteCount
+    let isFree = try isName && key(ofUser: address) == nil
+    let name = isFree ? address : "\(provider)-\(random.hex(byteCount: 6))"
+    let (key, recordName) = try insertUser(
+      NewUser(
+        name: name, emailAddress: person.emailAddress, givenName: person.givenName, familyName: person.familyName))
+    try connection.statement(
+      SQL("identity.insert", "INSERT INTO identity (issuer, subject, user, added) VALUES (?1, ?2, ?3, ?4)")
+    ).binding(person.issuer, person.subject, key, clock.now).run()
+    if let address = person.emailAddress {
+      try connection.statement(SQL("invitation.use", "DELETE FROM invitation WHERE email = ?1")).binding(address).run()
+    }
+    return IdentifiedUser(key: key, recordName: recordName, name: name, isDisabled: false)
+  }
+
+  private func key(ofUserWithAddress address: String) throws -> Int64? {
+    try connection.statement(SQL("user.address", "SELECT id FROM user WHERE email = ?1")).binding(address).first {
+      $0.int64(0)
+    }
+  }
+
+  // MARK: Invitations
+
+  /// Repeating it changes nothing.
+  /// - Throws: `exists` for a user's address; `badRequest` for one too many.
+  func invite(_ address: String) throws {
+    try change {
+      guard try key(ofUserWithAddress: address) == nil else {
+        throw RecordError(.exists, "A user has this e-mail address already")
+      }
+      guard try count("SELECT count(*) FROM invitation") < Self.invitationLimit else {
+        throw RecordError(.badRequest, "There are \(Self.invitationLimit) invitations, which is the limit")
+      }
+      try connection.statement(
+        SQL("invitation.insert", "INSERT INTO invitation (email, created) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+      ).binding(address, clock.now).run()
+    }
+  }
+
+  /// - Throws: `notFound`.
+  func withdrawInvitation(_ address: String) throws {
+    try change {
+      try connection.statement(SQL("invitation.delete", "DELETE FROM invitation WHERE email = ?1")).binding(address)
+        .run()
+      guard connection.changes > 0 else { throw RecordError(.notFound, "Nobody invited '\(address)'") }
+    }
+  }
+
+  /// Addresses with the times of their invitations, in milliseconds since 1970; oldest first.
+  func invitations() throws -> [(address: String, created: Int64)] {
+    try connection.statement(
+      SQL("invitation.list", "SELECT email, created FROM invitation ORDER BY created, email")
+    ).all { ($0.text(0), $0.int64(1)) }
+  }
+
+  private func isInvited(_ address: String) throws -> Bool {
+    try connection.statement(SQL("invitation.get", "SELECT 1 FROM invitation WHERE email = ?1")).binding(address)
+      .first { _ in true } ?? false
+  }
+
+  private func count(_ query: String) throws -> Int64 {
+    try connection.statement(SQL(query, query)).first { $0.int64(0) } ?? 0
+  }
+}

@@ -1,0 +1,24 @@
+// The gateways' messages about providers of identities and the people whom they identified.
+
+import ServiceBus
+import ServiceKit
+
+extension ShareService {
+  func registerIdentities(in handlers: inout BusHandlers) {
+    let (directory, log) = (directory, log)
+    handlers.on(FetchIdentityProviders.self) { message, _, _ in
+      let rows = try await Self.answering(log) { try await directory.identityProviders(of: message.container) }
+      return Answer(FetchIdentityProviders.Reply(providers: rows.map(\.entry)))
+    }
+    handlers.on(SignInByIdentity.self) { message, _, _ in
+      let reply = try await Self.answering(log) { try await directory.signIn(message) }
+      log.info(
+        reply.refusal == nil ? "signed in by identity" : "sign-in by identity refused",
+        [
+          "provider": .text(message.provider), "user": .text(reply.userRecordName ?? "none"),
+          "refusal": .text(reply.refusal?.rawValue ?? "none"),
+        ])
+      return Answer(reply)
+    }
+  }
+}

@@ -1,0 +1,6 @@
+#ifndef CCJOSE_SHIM_H
+#define CCJOSE_SHIM_H
+
+#include <cjose/cjose.h>
+
+#endif

@@ -1,0 +1,115 @@
+// The claims of an ID token, and the checks that make an identity of them (OpenID Connect Core, 3.1.3.7).
+
+import Crypto
+import JSON
+
+/// A person as a provider knows them.
+public struct Identity: Hashable, Sendable {
+  public let issuer: String
+  /// The provider's name for the person; it never changes and is never used again.
+  public let subject: String
+  /// Only an address that the provider has verified.
+  public var emailAddress: String?
+  public var givenName: String?
+  public var familyName: String?
+}
+
+/// The expectations of an ID token.
+struct TokenExpectation: Sendable {
+  let issuer: String
+  /// The client's identifiers; the token is for one of them.
+  let audiences: [String]
+  let nonce: String?
+  /// Milliseconds since 1970.
+  let now: Int64
+
+  /// Clocks may differ by this much. Unit: seconds.
+  static let skew: Int64 = 60
+}
+
+/// An ID token whose signature and claims were verified.
+struct IDToken: Sendable {
+  let claims: JSONValue
+  let identity: Identity
+  /// Milliseconds since 1970; the token is refused from then on.
+  let expiry: Int64
+
+  private static let subjectByteLimit = 255
+
+  /// - Throws: `refused`, with the claim that is wrong.
+  init(_ token: SignedToken, keys: [SigningKey], _ expected: TokenExpectation) throws(IdentityError) {
+    let payload = try token.payload(verifiedWith: keys)
+    guard let claims = try? JSONValue(parsing: payload), claims.kind == .object else {
+      throw .refused("The token's payload is no JSON object")
+    }
+    guard claims["iss"]?.string == expected.issuer else { throw .refused("The token is of another issuer") }
+    try Self.checkAudience(claims, expected)
+    expiry = try Self.checkTimes(claims, expected)
+    try Self.checkNonce(claims, expected)
+    guard let subject = claims["sub"]?.string, (1...Self.subjectByteLimit).contains(subject.utf8.count) else {
+      throw .refused("The token has no subject of 1 to \(Self.subjectByteLimit) bytes")
+    }
+    self.claims = claims
+    identity = Identity(claims, issuer: expected.issuer, subject: subject)
+  }
+
+  private static func checkAudience(_ claims: JSONValue, _ expected: TokenExpectation) throws(IdentityError) {
+    let audiences: [String] =
+      switch claims["aud"]?.kind {
+      case .string: [claims["aud"]?.string].compactMap(\.self)
+      case .array: claims["aud"]?.elements.compactMap(\.string) ?? []
+      default: []
+      }
+    guard let own = audiences.first(where: expected.audiences.contains) else {
+      throw .refused("The token is for another client")
+    }
+    let party = claims["azp"]?.string
+    guard audiences.count == 1 || party != nil, party == nil || expected.audiences.contains(party ?? own) else {
+      throw .refused("The token was issued to another client")
+    }
+  }
+
+  private static func checkTimes(_ claims: JSONValue, _ expected: TokenExpectation) throws(IdentityError) -> Int64 {
+    func seconds(_ name: String) -> Double? { claims[name]?.double.flatMap { abs($0) < 1e12 ? $0 : nil } }
+    let (now, skew) = (Double(expected.now) / 1000, Double(TokenExpectation.skew))
+    guard let end = seconds("exp"), now < end + skew else { throw .refused("The token has expired") }
+    guard let issued = seconds("iat"), issued <= now + skew else {
+      throw .refused("The token does not say when it was issued, or was issued in the future")
+    }
+    if claims["nbf"] != nil {
+      guard let start = seconds("nbf"), start <= now + skew else { throw .refused("The token is not valid yet") }
+    }
+    return Int64((end + skew) * 1000)
+  }
+
+  private static func checkNonce(_ claims: JSONValue, _ expected: TokenExpectation) throws(IdentityError) {
+    guard let nonce = expected.nonce else { return }
+    let stated = Array((claims["nonce"]?.string ?? "").utf8)
+    // Apps of Apple's platforms hand the provider the SHA-256 of their nonce, in hex digits.
+    let spellings = [Array(nonce.utf8), Array(Hex.encode(SHA256.hash(nonce)).utf8)]
+    guard !nonce.isEmpty, spellings.contains(where: { ConstantTime.areEqual($0, stated) }) else {
+      throw .refused("The token has another nonce")
+    }
+  }
+}
+
+extension Identity {
+  private static let textByteLimit = 255
+
+  /// - Parameter claims: of an ID token or of userinfo.
+  init(_ claims: JSONValue, issuer: String, subject: String) {
+    func text(_ name: String) -> String? {
+      claims[name]?.string.flatMap { text in
+        (1...Self.textByteLimit).contains(text.utf8.count) && text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+          ? text : nil
+      }
+    }
+    self.issuer = issuer
+    self.subject = subject
+    // Some providers write the flag as a text.
+    let isVerified = claims["email_verified"]?.bool ?? (claims["email_verified"]?.string == "true")
+    emailAddress = isVerified ? text("email") : nil
+    givenName = text("given_name")
+    familyName = text("family_name")
+  }
+}

@@ -1,0 +1,140 @@
+// Sign-in by other providers of identities: the gateways' knowledge of them, and sessions for their people.
+
+public import Records
+
+/// A provider of OpenID Connect, as the operator registered the installation with it.
+public struct IdentityProviderEntry: Hashable, Codable, Sendable {
+  public enum Secret: Hashable, Codable, Sendable {
+    /// A public client.
+    case none
+    case text(String)
+    /// A private key in PEM, which signs short-lived secrets.
+    case apple(teamID: String, keyID: String, privateKey: String)
+  }
+
+  /// The operator's name for it; part of addresses.
+  public let name: String
+  /// The name on the sign-in page.
+  public let displayName: String
+  public let issuer: String
+  public let clientID: String
+  public let secret: Secret
+  /// Clients of native apps, whose ID tokens are exchanged.
+  public let nativeClientIDs: [String]
+  public let scopes: [String]
+  /// True for a provider that answers by a form of its own.
+  public let answersByForm: Bool
+
+  public init(
+    name: String, displayName: String, issuer: String, clientID: String, secret: Secret, nativeClientIDs: [String],
+    scopes: [String], answersByForm: Bool
+  ) {
+    self.name = name
+    self.displayName = displayName
+    self.issuer = issuer
+    self.clientID = clientID
+    self.secret = secret
+    self.nativeClientIDs = nativeClientIDs
+    self.scopes = scopes
+    self.answersByForm = answersByForm
+  }
+}
+
+/// The providers with which people sign in to a container's app. Gateways cache them until a `DirectoryChanged` with
+/// stale credentials.
+public struct FetchIdentityProviders: Message {
+  public static let name = "directory.identity-providers/1"
+  public static let senders: Set<Role> = [.gateway]
+  public static let isRepeatable = true
+
+  public struct Reply: Codable, Sendable {
+    /// Ascending by name.
+    public let providers: [IdentityProviderEntry]
+
+    public init(providers: [IdentityProviderEntry]) { self.providers = providers }
+  }
+
+  public let container: ContainerID
+
+  public init(container: ContainerID) { self.container = container }
+}
+
+/// Opens a session for a person whom a provider has identified; the first time it makes the user, if the provider's
+/// rule for sign-up allows that.
+public struct SignInByIdentity: Message {
+  public static let name = "directory.sign-in-by-identity/1"
+  public static let senders: Set<Role> = [.gateway]
+  public static let isRepeatable = false
+
+  public enum Refusal: String, Codable, Sendable {
+    /// The provider was removed meanwhile, or is not for this container.
+    case provider
+    /// The app's API token no longer holds.
+    case apiToken
+    /// The user was disabled.
+    case disabled
+    /// New people can't sign up.
+    case closed
+    /// Only invited people sign up, and nobody invited this verified address.
+    case uninvited
+    /// Another user has the address. Only that user can add the identity.
+    case addressTaken
+  }
+
+  public struct Reply: Codable, Sendable {
+    /// The first token of a session; nil if the sign-in was refused.
+    public var webAuthToken: String?
+    public var userRecordName: String?
+    /// The operator's name for the user.
+    public var userName: String?
+    public var refusal: Refusal?
+
+    public init(webAuthToken: String? = nil, userRecordName: String? = nil, userName: String? = nil) {
+      self.webAuthToken = webAuthToken
+      self.userRecordName = userRecordName
+      self.userName = userName
+    }
+
+    public init(refusal: Refusal) { self.refusal = refusal }
+  }
+
+  /// A person as the provider identified them.
+  public struct Person: Hashable, Codable, Sendable {
+    public let issuer: String
+    public let subject: String
+    /// Only an address that the provider has verified.
+    public let emailAddress: String?
+    public let givenName: String?
+    public let familyName: String?
+
+    public init(issuer: String, subject: String, emailAddress: String?, givenName: String?, familyName: String?) {
+      self.issuer = issuer
+      self.subject = subject
+      self.emailAddress = emailAddress
+      self.givenName = givenName
+      self.familyName = familyName
+    }
+  }
+
+  /// The session is valid only in this container and environment.
+  public let container: ContainerID
+  public let environment: Environment
+  /// The provider's name.
+  public let provider: String
+  public let person: Person
+  /// True for a session of two weeks, false for one of half an hour.
+  public let isKept: Bool
+  /// The app's credentials: the session ends with them. nil: it depends on none.
+  public let grant: String?
+
+  public init(
+    container: ContainerID, environment: Environment, provider: String, person: Person, isKept: Bool, grant: String?
+  ) {
+    self.container = container
+    self.environment = environment
+    self.provider = provider
+    self.person = person
+    self.isKept = isKept
+    self.grant = grant
+  }
+}

@@ -1,0 +1,120 @@
+"""Signs in through an independent provider of OpenID Connect in headless Chromium: there, back, again, and refused."""
+
+import http.server
+import threading
+from pathlib import Path
+from urllib.parse import urlencode
+
+import requests
+from oidc_provider_mock import User, run_server_in_thread
+
+from steps import Steps, Surroundings, equal, expect
+from webdriver import browser, until
+
+WORLD = Surroundings.read()
+STEPS = Steps("identity")
+PEOPLE = [
+    User(sub="ada", claims={"email": "ada@example.org", "email_verified": True, "given_name": "Ada"}),
+    User(sub="eve", claims={"email": "ada@example.org", "email_verified": False, "given_name": "Eve"}),
+    User(sub="bob", claims={"email": "bob@example.org", "email_verified": True, "given_name": "Bob"}),
+]
+
+
+class Pages(http.server.BaseHTTPRequestHandler):
+    """Answers every request with page.html."""
+
+    def do_GET(self):
+        content = (Path(__file__).parent / "page.html").read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+def operator(method, path, body=None):
+    answer = requests.request(method, WORLD.gateway + path, json=body, headers={"Authorization": f"Bearer {WORLD.operator}"}, timeout=30)
+    equal(answer.status_code, 200, f"{path} {answer.text}")
+    return answer.json()
+
+
+def begin(page, address):
+    """Opens the app anew, and its sign-in window, which it leaves in front. Returns the app's window."""
+    page.open(address)
+    told = page.run("return app.call('public/users/caller')")
+    equal(told["status"], 421)
+    page.run("app.redirectURL = given[0]", told["json"]["redirectURL"])
+    own = page.window
+    page.click("#signin")
+    page.window = until(lambda: next((handle for handle in page.windows if handle != own), None), "the sign-in window opens")
+    return own
+
+
+def sign_in(page, address, person):
+    """Signs in as a person whom the provider knows. Returns the answer of users/caller."""
+    own = begin(page, address)
+    page.click("a.provider")
+    page.click(f"button[name=sub][value={person}]")
+    page.window = own
+    until(lambda: page.run("return app.message"), "the page gets its message")
+    until(lambda: page.windows == [own], "the window closes itself")
+    answer = page.run("return app.call('public/users/caller')")
+    equal(answer["status"], 200, f"{answer}")
+    return answer["json"]
+
+
+def main():
+    pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    threading.Thread(target=pages.serve_forever, daemon=True).start()
+    settings = {"gateway": WORLD.gateway, "container": WORLD.container, "apiToken": WORLD.api_token, "clientId": "page-1"}
+    address = f"http://127.0.0.1:{pages.server_port}/?{urlencode(settings)}"
+    with run_server_in_thread(user_claims=PEOPLE) as provider, browser() as page:
+        issuer = f"http://127.0.0.1:{provider.server_port}"
+        identity = {"name": "acme", "displayName": "Acme", "issuer": issuer, "clientID": "aquifer", "clientSecret": "a secret", "signUp": "open"}
+
+        with STEPS.step("without a provider the page asks for name and password alone"):
+            own = begin(page, address)
+            expect("Continue with" not in page.text("main"), "the page offers a provider")
+            page.run("window.close()")
+            page.window = own
+
+        with STEPS.step("a person becomes a user with the first sign-in, and is the same user with the next one"):
+            operator("POST", "/admin/1/identities", identity)
+            ada = sign_in(page, address, "ada")
+            equal(ada["nameComponents"], {"givenName": "Ada"})
+            equal(ada["lookupInfo"], {"emailAddress": "ada@example.org"})
+            equal(sign_in(page, address, "ada")["userRecordName"], ada["userRecordName"])
+
+        with STEPS.step("an address that the provider has not verified makes nobody somebody else"):
+            eve = sign_in(page, address, "eve")
+            expect(eve["userRecordName"] != ada["userRecordName"], "Eve is Ada")
+            equal(eve["lookupInfo"], {})
+
+        with STEPS.step("a person who declines is back at the page"):
+            own = begin(page, address)
+            page.click("a.provider")
+            page.click("button[value=deny]")
+            expect("You were not signed in there" in page.text("#reason"), page.text("main"))
+            expect(page.url.startswith(WORLD.gateway), page.url)
+            page.run("window.close()")
+            page.window = own
+
+        with STEPS.step("only the invited sign up where the operator wants it so"):
+            operator("DELETE", "/admin/1/identities/acme")
+            operator("POST", "/admin/1/identities", identity | {"signUp": "invited"})
+            own = begin(page, address)
+            page.click("a.provider")
+            page.click("button[name=sub][value=bob]")
+            expect("nobody has invited your e-mail address" in page.text("#reason"), page.text("main"))
+            page.run("window.close()")
+            page.window = own
+            operator("POST", "/admin/1/invitations", {"email": "bob@example.org"})
+            equal(sign_in(page, address, "bob")["nameComponents"], {"givenName": "Bob"})
+            equal(sign_in(page, address, "ada")["userRecordName"], ada["userRecordName"])
+    STEPS.done()
+
+
+main()
