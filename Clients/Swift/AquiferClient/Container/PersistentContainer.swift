@@ -76,7 +76,7 @@ public final class PersistentContainer: Sendable {
   }
 
   /// Opens one store after the other, always in their order, so that two reads never wait for each other.
-  private static func read<Value>(
+  static func read<Value>(
     _ stores: [OpenStore], at generation: QueryGeneration?, _ found: [StoreSnapshot],
     _ body: ([StoreSnapshot]) throws -> Value
   ) throws -> Value {
@@ -131,7 +131,9 @@ struct OpenStore: Sendable {
     configuration.logByteLimit = description.generationByteLimit
     configuration.bundleID = Machine.programName
     configuration.stages = description.migrationStages.map { step in
-      MigrationStage(fromHash: step.fromHash) { save in try step.body(SaveContext(save, nil)) }
+      MigrationStage(fromHash: step.fromHash) { save in
+        try step.body(SaveContext(save, nil, readable: [StoreSnapshot(nil, save.snapshot)]))
+      }
     }
     replica = try await Replica.open(configuration, model)
     store = PersistentStore(

@@ -21,8 +21,10 @@ public enum StoreError: Error, Sendable, Equatable {
   /// The object may not be changed by this user (10).
   case permission(AnyObjectID)
   case conflicts([PropertyConflict])
-  /// The object is not in the store.
+  /// No store has the object.
   case missing(AnyObjectID)
+  /// The object is in another store than the save: a save writes to one store, and a relationship stays in one.
+  case otherStore(AnyObjectID)
   /// A request or save that the model does not allow. The text names entity and property.
   case invalid(String)
   case readOnly
