@@ -235,7 +235,7 @@ private struct DetouredTransport: Transport {
       // Ida signs in on the same file: the server says whose it is, and nothing is sent or imported.
       let second = try await Device(ida, replica: replica)
       try await replica.save { $0.insert("Tag", "t2", ["name": .string("late")]) }
-      await #expect(throws: StoreError.signedOut) { try await second.sync() }
+      await #expect(throws: StoreError.accountChanged) { try await second.sync() }
       await second.mirroring.stop()
       let fresh = try await Device(ida, replica: try await stored(server))
       try await fresh.sync()

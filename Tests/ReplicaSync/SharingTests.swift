@@ -167,3 +167,18 @@ import Testing
     }
   }
 }
+
+@Test func `only the address of a share leads to its name`() throws {
+  let name = "0000aBcDeFgHiJkLmNoPqRsTu"
+  let addresses = [
+    "https://a.example/share/\(name)", "http://a.example:8080/share/\(name)#Dunes", " /share/\(name)?a=b ",
+  ]
+  for address in addresses {
+    #expect(try Share.shortGUID(ofAddress: address) == name)
+  }
+  for address in ["", "https://a.example", "https://a.example/share/", "https://a.example/share/short", name + "é"] {
+    #expect(throws: StoreError.invalid("'\(address)' is not the address of a share")) {
+      try Share.shortGUID(ofAddress: address)
+    }
+  }
+}

@@ -11,10 +11,9 @@ public final class PersistentContainer: Sendable {
   /// Starts and stops mirroring, and tells how it goes.
   public let sync: SyncEngine
 
-  /// Opens the files; makes and migrates them if need be. Nothing is sent before `sync.start()`.
-  /// - Throws: `inUse` (another process writes to a file), `newerModel` (a later version of the app made it),
-  ///   `migration`
-  ///   with what can't be inferred, `damaged`, `full`.
+  /// Opens the files; makes them, with their folders, and migrates them. Nothing is sent before `sync.start()`.
+  /// - Throws: `inUse` (another process writes to a file), `unknownModel` (a version of the model made it that the app
+  ///   does not have), `migration` with what can't be inferred, `damaged`, `full`.
   public convenience init(_ model: ManagedObjectModel, stores: [StoreDescription], account: Account? = nil)
     async throws(StoreError)
   {

@@ -5,7 +5,7 @@ public import FoundationEssentials
 public enum DatabaseScope: String, Sendable, Codable { case `private`, shared, `public` }
 
 /// One store of a container; equal to itself alone.
-public final class PersistentStore: Sendable, Hashable {
+public final class PersistentStore: Sendable, Hashable, CustomStringConvertible {
   /// The file's, as the server knows it.
   public let identifier: UUID
   /// nil: the store is local only.
@@ -15,6 +15,9 @@ public final class PersistentStore: Sendable, Hashable {
     self.identifier = identifier
     self.scope = scope
   }
+
+  /// The database and the identifier: `private 2F…`, or `local 2F…`.
+  public var description: String { "\(scope?.rawValue ?? "local") \(identifier)" }
 
   public static func == (one: PersistentStore, other: PersistentStore) -> Bool { one === other }
   public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }

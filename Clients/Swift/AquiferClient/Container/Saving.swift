@@ -15,9 +15,9 @@ extension PersistentContainer {
   /// Runs `body` on a store's one writer. When it returns, what it did is one history transaction, and durable before
   /// this answers.
   /// - Parameters:
-  ///   - store: where to save, and the only store that `body` reads then (`assign(_:to:)`). nil: `body` reads all stores,
-  ///     and is saved where the objects are that it edits or relates to, else in the private store. If they are elsewhere,
-  ///     `body` is run again there, and its first run is forgotten.
+  ///   - store: where to save, and the only store that `body` reads then (`assign(_:to:)`). nil: `body` reads all
+  ///     stores, and is saved where the objects are that it edits or relates to, else in the private store. If they are
+  ///     elsewhere, `body` is run again there, and its first run is forgotten.
   ///   - generation: what the edit is based on. Properties that changed since are conflicts, which the merge policy
   ///     settles.
   /// - Throws: what `body` throws; `validation` with all problems at once, `zones` (134060), `noZone` (2988),

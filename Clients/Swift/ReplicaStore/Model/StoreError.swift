@@ -4,8 +4,9 @@
 public enum StoreError: Error, Sendable, Equatable {
   /// Another process writes to the file.
   case inUse(processID: Int32)
-  /// A later version of the app made the file.
-  case newerModel(hash: String)
+  /// The file has a version of the model that is neither the app's nor among its earlier ones: a later one, or one that
+  /// was edited after it made files.
+  case unknownModel(hash: String)
   /// The file can't be brought to the model; the file is unchanged.
   case migration(problems: [String])
   /// The file, or something in it, is not what was written. The text says where.
@@ -34,6 +35,11 @@ public enum StoreError: Error, Sendable, Equatable {
   case historyTokenExpired
   case offline
   case signedOut
+  /// The store has the objects of another account than the one that is signed in.
+  case accountChanged
+  /// The server's environment lacks something of the model: `aquifer model push` comes before the app.
+  /// - Parameter missing: as `CD_Type.field`; empty if the server does not know the model at all.
+  case modelUnknown(missing: [String])
   /// What the server said: CKError's number, Core Data's where there is one, its reason, and the request's name in the
   /// server's logs.
   case server(ckErrorCode: Int, cocoaErrorCode: Int?, reason: String, requestID: String)
