@@ -74,7 +74,7 @@ package struct ObjectPlane: Sendable {
   /// - Returns: nil: the server has no such object.
   package func object(_ objectID: String) async throws(SyncFailure) -> ObjectAnswer? {
     do {
-      return try await call("GET", "/objects/\(Self.encoded(objectID))")
+      return try await call("GET", "/objects/\(Self.encoded(objectID))", query: [("assets", "links")])
     } catch {
       guard case .server(let error) = error, error.status == 404, error.reason.contains(objectID) else { throw error }
       return nil
