@@ -50,7 +50,8 @@ extension PersistentContainer {
   ) async throws -> Saved<Value> {
     var options = options
     options.base = try generation?.pin(of: store)
-    let saved = try await store.replica.save(options) { save in
+    let file = store.file
+    let saved = try await file.replica.save(options) { save in
       let context = SaveContext(save, router)
       let result = Result { try body(context) }
       // Whatever the body made of it: nothing was changed, and it begins again elsewhere.
@@ -58,7 +59,7 @@ extension PersistentContainer {
       return try result.get()
     }
     return Saved(
-      value: saved.value, transactionNumber: saved.number, token: HistoryToken([store.store.identifier: saved.number]))
+      value: saved.value, transactionNumber: saved.number, token: HistoryToken([file.identifier: saved.number]))
   }
 }
 
