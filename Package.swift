@@ -407,7 +407,9 @@ let clientTests: [Target] = [
   tests(
     "ReplicaSync",
     ["CuttingProxy", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
-  tests("AquiferClient", ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]),
+  .testTarget(
+    name: "AquiferClientTests", dependencies: ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"],
+    path: "Tests/AquiferClient", swiftSettings: settings, plugins: ["AquiferModelTypes"]),
   tests("ModelTypes", ["ModelTypes", "XCDataModel", "ObjectModel"], exclude: ["Golden"]),
   .testTarget(
     name: "GeneratedTypesTests", dependencies: ["AquiferClient"], path: "Tests/GeneratedTypes", swiftSettings: settings,

@@ -4,24 +4,6 @@ import AquiferClient
 import FoundationEssentials
 import Testing
 
-/// A container with its files in a folder of its own.
-final class TestContainer: Sendable {
-  let container: PersistentContainer
-  private let folder: String
-
-  init(
-    _ stores: (String) -> [StoreDescription] = {
-      [StoreDescription(path: "\($0)/photos.sqlite", configuration: "Cloud")]
-    }
-  ) async throws {
-    folder = FileManager.default.temporaryDirectory.appending(path: "container-\(UUID().uuidString)").path
-    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-    container = try await PersistentContainer(.photos, stores: stores(folder))
-  }
-
-  deinit { try? FileManager.default.removeItem(atPath: folder) }
-}
-
 @Test func `objects are values that a save writes and a request finds`() async throws {
   let test = try await TestContainer()
   let container = test.container
@@ -32,7 +14,7 @@ final class TestContainer: Sendable {
     let photo = try save.insert(
       Photo(
         title: "Dunes", size: 3, taken: date, price: Decimal(string: "12.50"),
-        place: Place(latitude: 54.5, name: "Sylt"), album: album.id))
+        place: Photo.Place(latitude: 54.5, name: "Sylt"), album: album.id))
     try save.add(tag.id, to: \.tags, of: photo.id)
     try save.insertAll((0..<3).map { Photo(title: "Waves \($0)", size: Int64($0)) })
     return photo

@@ -34,7 +34,7 @@ public final class PersistentContainer: Sendable {
   /// Ends mirroring and lets go of the files.
   public func close() async {
     await sync.stop()
-    for store in opened { await store.replica.close() }
+    for store in opened { await store.close() }
   }
 
   public var stores: [PersistentStore] { opened.map(\.store) }
@@ -101,43 +101,11 @@ public final class PersistentContainer: Sendable {
 
   func pin() throws(StoreError) -> QueryGeneration {
     var pins: [UUID: Generation] = [:]
-    for store in opened { pins[store.store.identifier] = try store.replica.pin() }
-    return QueryGeneration(pins)
-  }
-}
-
-/// A store with its file.
-struct OpenStore: Sendable {
-  let store: PersistentStore
-  let replica: Replica
-  let description: StoreDescription
-
-  init(_ description: StoreDescription, _ model: ManagedObjectModel, _ surroundings: Surroundings)
-    async throws(StoreError)
-  {
-    var path = description.path
-    if let base = path, description.cloudOptions != nil { path = try AccountFiles(base).current() }
-    var configuration = ReplicaConfiguration(
-      path: path, processID: "\(ProcessInfo.processInfo.processIdentifier)",
-      machineIdentifier: Machine.identifier, now: surroundings.now,
-      makeIdentifier: surroundings.makeUUID)
-    configuration.temporaryFolder = Machine.temporaryFolder
-    configuration.configuration = description.configuration
-    configuration.isMirrored = description.cloudOptions != nil
-    configuration.isShared = description.cloudOptions?.databaseScope == .shared
-    configuration.isReadOnly = description.isReadOnly
-    configuration.historyRetention = description.historyRetention
-    configuration.logByteLimit = description.generationByteLimit
-    configuration.bundleID = Machine.programName
-    configuration.stages = description.migrationStages.map { step in
-      MigrationStage(fromHash: step.fromHash) { save in
-        try step.body(SaveContext(save, nil, readable: [StoreSnapshot(nil, save.snapshot)]))
-      }
+    for store in opened {
+      let file = store.file
+      pins[file.identifier] = try file.replica.pin()
     }
-    replica = try await Replica.open(configuration, model)
-    store = PersistentStore(
-      identifier: try await replica.storeIdentifier(), scope: description.cloudOptions?.databaseScope)
-    self.description = description
+    return QueryGeneration(pins)
   }
 }
 

@@ -54,8 +54,9 @@ extension PersistentContainer {
   ) async throws -> Saved<Value> {
     var options = options
     options.base = try generation?.pin(of: store)
+    let file = store.file
     let rest = opened.filter { $0.store != store.store }
-    let saved = try await store.replica.save(options) { save in
+    let saved = try await file.replica.save(options) { save in
       let own = StoreSnapshot(store, save.snapshot)
       guard !rest.isEmpty else { return try body(SaveContext(save, nil, readable: [own])) }
       return try Self.read(rest, at: nil, []) { others in
@@ -68,6 +69,6 @@ extension PersistentContainer {
       }
     }
     return Saved(
-      value: saved.value, transactionNumber: saved.number, token: HistoryToken([store.store.identifier: saved.number]))
+      value: saved.value, transactionNumber: saved.number, token: HistoryToken([file.identifier: saved.number]))
   }
 }

@@ -27,9 +27,25 @@ package struct AccountFiles: Sendable {
   package func select(_ account: String, former: String?) throws(StoreError) {
     var record = try read()
     if let former { record.numbers[former] = record.current }
-    let next = (record.numbers.values.max() ?? record.current) + 1
+    let next = max(record.numbers.values.max() ?? 0, record.current) + 1
     record.current = record.numbers[account] ?? next
     record.numbers[account] = record.current
+    try write(record)
+  }
+
+  /// Removes the file of an account, with its contents. It must be closed, and not the one that opens next.
+  package func remove(_ account: String) throws(StoreError) {
+    var record = try read()
+    guard let number = record.numbers[account], number != record.current else { return }
+    record.numbers[account] = nil
+    try write(record)
+    // Dropped because nobody opens what is left over: a later file has another number or begins empty.
+    for suffix in ["", "-wal", "-shm", "-lock", "-contents"] {
+      try? FileManager.default.removeItem(atPath: file(number) + suffix)
+    }
+  }
+
+  private func write(_ record: Record) throws(StoreError) {
     guard let data = try? JSONEncoder().encode(record) else { throw .damaged("\(recordPath) can't be written") }
     try ContentFile.store(.data(data), at: recordPath)
   }

@@ -143,6 +143,11 @@ package final class Replica: Sendable {
 
   package func entityNames() -> Set<String> { Set(schema.entities.keys) }
 
+  /// As if everything changed: for those who saw another store until now.
+  package var wholeCommit: Commit {
+    Commit(transactionNumber: lastNumber, isImport: true, hasExports: false, entityNames: entityNames())
+  }
+
   /// The entities whose changes can change what a request finds.
   package func watched(_ query: Query) -> Set<String> {
     guard let entity = schema.entities[query.entityName] else { return [] }

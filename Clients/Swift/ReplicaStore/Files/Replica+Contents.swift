@@ -92,7 +92,7 @@ extension Replica {
 
   private static let unsent = SQL(
     "content to send",
-    "SELECT byteCount FROM content WHERE checksum = ? AND isHere = 1 AND (receipt IS NULL OR receiptExpiry <= ?)")
+    "SELECT byteCount FROM content WHERE checksum = ? AND (receipt IS NULL OR receiptExpiry <= ?)")
   private static let keepReceipt = SQL(
     "keep receipt", "UPDATE content SET receipt = ?, receiptExpiry = ? WHERE checksum = ?")
   private static let missing = SQL(
