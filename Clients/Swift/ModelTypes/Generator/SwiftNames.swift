@@ -12,7 +12,7 @@ enum SwiftNames {
     return typeNames.contains(type) || used.contains(type) ? type + "Value" : identifier(type)
   }
 
-  /// Whether an app that has a type of that name can't write Swift's, Foundation's or SwiftUI's any more.
+  /// Whether an app that has a type of that name can't write one of Swift, Foundation, SwiftUI or the client any more.
   static func hidesAnother(_ type: String) -> Bool { known.contains(type) }
 
   /// Whether the generated code means something else by a type of that name.
@@ -74,11 +74,11 @@ enum SwiftNames {
 
   /// Types that apps often write.
   private static let known: Set<String> = [
-    "Actor", "Array", "Bundle", "Button", "Calendar", "Character", "Clock", "Collection", "Color", "Dictionary",
-    "Duration", "Environment", "Error", "Event", "Font", "Form", "Group", "Image", "Label", "Link", "List", "Locale",
-    "Measurement", "Menu", "Never", "Notification", "Operation", "Optional", "Path", "Process", "Range", "Regex",
-    "Result", "Scene", "Section", "Sequence", "Set", "Shape", "Share", "State", "Tab", "Table", "Task", "Text",
-    "Thread", "Timer", "Toggle", "Unit", "View", "Zone",
+    "Account", "Actor", "Array", "Bundle", "Button", "Calendar", "Character", "Clock", "Collection", "Color",
+    "Dictionary", "Duration", "Environment", "Error", "Event", "Font", "Form", "Group", "Image", "Label", "Link",
+    "List", "Locale", "Measurement", "Menu", "Never", "Notification", "Operation", "Optional", "Order", "Participant",
+    "Path", "Process", "Range", "Regex", "Result", "Scene", "Section", "Sequence", "Set", "Shape", "Share", "State",
+    "Tab", "Table", "Task", "Text", "Thread", "Timer", "Toggle", "Unit", "View", "Zone",
   ]
 
   private static let reserved: Set<String> = [
