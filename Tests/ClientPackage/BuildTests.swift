@@ -19,6 +19,11 @@ struct BuildTests {
     #expect(!built.output.contains("unhandled"), "\(built.output)")
     let first = try package.swift("run", "--skip-build", "notes", "Buy", "bread")
     #expect(first.code == 0 && first.output.hasSuffix("★3 Buy bread\n"), "\(first.output)")
+    // A server that does not answer ends nothing; the app says that it sends later.
+    try package.write("a token", to: "phone/token")
+    let alone = try package.swift(
+      "run", "--skip-build", "notes", environment: ["AQUIFER_SERVER": "http://127.0.0.1:9", "NOTES_TOKEN": "0"])
+    #expect(alone.code == 0 && alone.output.hasSuffix("★3 Buy bread\nsent later: offline\n"), "\(alone.output)")
 
     // A second version of the model, to which the file of the first is migrated.
     let attribute = "<attribute name=\"mood\" attributeType=\"String\" defaultValueString=\"calm\"/>"

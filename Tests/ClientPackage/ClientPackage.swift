@@ -32,8 +32,8 @@ struct ClientPackage {
   }
 
   /// What `swift` says in the package's folder, its exit code, and its last lines for a failure.
-  func swift(_ arguments: String...) throws -> (code: Int32, output: String) {
-    try Self.run("/usr/bin/env", ["swift"] + arguments, in: root)
+  func swift(_ arguments: String..., environment: [String: String] = [:]) throws -> (code: Int32, output: String) {
+    try Self.run("/usr/bin/env", environment.map { "\($0)=\($1)" } + ["swift"] + arguments, in: root)
   }
 
   /// Copies the files that git knows or would add, commits them and tags the commit.
