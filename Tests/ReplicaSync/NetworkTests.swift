@@ -4,6 +4,7 @@ import CuttingProxy
 import Foundation
 import MirrorWire
 import ReplicaSync
+import ReplicaWorld
 import Synchronization
 import Testing
 import URLSessionTransport
@@ -151,7 +152,7 @@ private struct DetouredTransport: Transport {
     try await Server.run(["--rate-limit", "100000", "--rate-burst", "100000"]) { server in
       let user = try await server.user("grace")
       let file = "\(server.folder.path)/killed"
-      let chance = Chance(UInt64(ProcessInfo.processInfo.processIdentifier))
+      let chance = Chance(Int(ProcessInfo.processInfo.processIdentifier))
       var told: Set<String> = []
       for kill in 0..<kills {
         let (peer, output) = try peer(user, file, "k\(kill)")

@@ -4,6 +4,7 @@ import Foundation
 import MirrorWire
 import ReplicaStore
 import ReplicaSync
+import ReplicaWorld
 import Testing
 
 @Suite(.serialized, .enabled(if: Server.binaries != nil)) struct SharingTests {

@@ -148,12 +148,6 @@ extension ManagedObjectModel {
 }
 
 extension MirrorPosition {
-  init(storeIdentifier: String, modelHash: String, configuration: String?) {
-    self.storeIdentifier = storeIdentifier
-    self.modelHash = modelHash
-    self.configuration = configuration
-  }
-
   mutating func adapt(_ modelHash: String, _ configuration: String?) {
     self.modelHash = modelHash
     self.configuration = configuration
