@@ -70,13 +70,13 @@ let layers: [Target] = [
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
-  shared("SQLite", ["CSQLite"]),
+  shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("PostgreSQL", ["CPostgreSQL"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
     "RecordStore",
     [
-      "SQLite", "CSQLiteLog", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing",
+      "SQLite", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing",
       "History", "MessagePack", "Crypto",
     ]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),

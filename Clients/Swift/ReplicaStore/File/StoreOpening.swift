@@ -17,8 +17,7 @@ struct StoreOpening {
   let model: ManagedObjectModel
 
   func open() throws -> OpenedFile {
-    let connection = try Connection(
-      path: path, mode: configuration.isReadOnly ? .readOnly : .readWrite, fileSystem: configuration.fileSystem)
+    let connection = try Connection(shared: path, mode: configuration.isReadOnly ? .readOnly : .readWrite)
     if !configuration.isReadOnly {
       let isDurable = configuration.path != nil
       try connection.execute(
