@@ -397,7 +397,8 @@ let clientTests: [Target] = [
     path: "Tests/ReplicaTool", exclude: ["bench", "floors.json"], swiftSettings: settings),
   tests(
     "ReplicaStore",
-    ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"]),
+    ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"],
+    exclude: ["Files"]),
   // A client's process, which tests kill.
   .executableTarget(
     name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer",
