@@ -70,13 +70,13 @@ let layers: [Target] = [
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
-  shared("SQLite", ["CSQLite"]),
+  shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("PostgreSQL", ["CPostgreSQL"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
     "RecordStore",
     [
-      "SQLite", "CSQLiteLog", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing",
+      "SQLite", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing",
       "History", "MessagePack", "Crypto",
     ]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
@@ -397,7 +397,8 @@ let clientTests: [Target] = [
     path: "Tests/ReplicaTool", exclude: ["bench", "floors.json"], swiftSettings: settings),
   tests(
     "ReplicaStore",
-    ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"]),
+    ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"],
+    exclude: ["Files"]),
   // A client's process, which tests kill.
   .executableTarget(
     name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer",

@@ -1,6 +1,7 @@
 // Imports: pages in one commit, and the user's pending edits untouched.
 
 import FoundationEssentials
+import Glibc
 import MirrorWire
 import Testing
 
@@ -303,4 +304,16 @@ extension TestStore {
   let reader = TestStore(folder: store.folder, replica: try await Replica.open(configuration, Photos.model))
   #expect(try await reader.names(Query("Tag")) == ["T1"])
   await #expect(throws: StoreError.readOnly) { try await reader.save { try $0.insert("Tag", "T2") } }
+}
+
+@Test func `a store opens again while a process that is being started has a copy of its lock's file`() async throws {
+  let store = try await TestStore.make()
+  let path = "\(store.folder.path)/store.sqlite-lock"
+  let file = try #require(
+    (0..<1024).first { (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == path })
+  let copy = dup(Int32(file))
+  defer { close(copy) }
+  await store.replica.close()
+  let again = try await Replica.open(store.replica.configuration, Photos.model)
+  await again.close()
 }

@@ -50,7 +50,7 @@ package final class Replica: Sendable {
     self.pins = pins
     schemaHash = model.hash
     readers = ReaderPool {
-      Lane("aquifer.reader", try Reader(path: path, schema, contents: contents, fileSystem: configuration.fileSystem))
+      Lane("aquifer.reader", try Reader(path: path, schema, contents: contents))
     }
     writer = Lane("aquifer.writer", Writer(file, configuration, contents, hub, pins, lock: lock))
   }
@@ -114,7 +114,7 @@ package final class Replica: Sendable {
   /// Pins the state of now. It waits for nobody: the pinned state itself tells which one it is.
   package func pin() throws(StoreError) -> Generation {
     do {
-      let reader = try Reader(path: path, schema, contents: contents, fileSystem: configuration.fileSystem)
+      let reader = try Reader(path: path, schema, contents: contents)
       try reader.begin()
       let number = try StoreOpening.lastNumber(reader.snapshot.connection)
       let position: MirrorPosition = try Meta(reader.snapshot.connection).value("position")

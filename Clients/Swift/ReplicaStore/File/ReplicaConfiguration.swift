@@ -24,8 +24,6 @@ package struct ReplicaConfiguration: Sendable {
   package var machineIdentifier: String
   package var now: @Sendable () -> Date
   package var makeIdentifier: @Sendable () -> UUID
-  /// The name of one of SQLite's file systems; nil: the platform's.
-  package var fileSystem: String?
   /// Steps that lightweight migration can't infer.
   package var stages: [MigrationStage] = []
 
