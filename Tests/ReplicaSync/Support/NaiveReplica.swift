@@ -296,5 +296,4 @@ final class NaiveReplica: MirroredStore {
   func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError) {}
   func partialPath(of checksum: String) -> String { "" }
   func acceptContent(_ checksum: String) async throws(StoreError) -> Bool { false }
-  func trimContents(to byteCount: Int64) async throws(StoreError) {}
 }

@@ -143,6 +143,7 @@ final class OpenStore: Sendable {
     configuration.isReadOnly = description.isReadOnly
     configuration.historyRetention = description.historyRetention
     configuration.logByteLimit = description.generationByteLimit
+    configuration.contentByteLimit = description.cloudOptions?.contentByteLimit
     configuration.bundleID = Machine.programName
     configuration.stages = description.migrationStages.map { step in
       MigrationStage(fromHash: step.fromHash) { save in try step.body(SaveContext(save, nil)) }
