@@ -139,22 +139,6 @@ private actor Seen {
   func add(_ new: [Int64]) { numbers += new }
 }
 
-@Test @MainActor func `the view's context reads one state until it goes on, and tells what differs`() async throws {
-  let test = try await TestContainer()
-  let context = test.container.viewContext
-  context.automaticallyMergesChangesFromParent = false
-  #expect(try context.fetch(Photo.all) == [])
-  let photo = try await test.container.save { try $0.insert(Photo(title: "a")) }.value
-  #expect(try context.fetch(Photo.all) == [])
-  #expect(try context.refresh().inserted == [photo.id.any])
-  #expect(try context.fetch(Photo.all).map(\.id) == [photo.id])
-  var changes = context.changes.makeAsyncIterator()
-  context.automaticallyMergesChangesFromParent = true
-  try await test.container.save { try $0.delete(photo.id) }
-  #expect(await changes.next()?.deleted == [photo.id.any])
-  #expect(try context.count(Photo.all) == 0)
-}
-
 @Test func `content lies beside the store and is read by its name`() async throws {
   let test = try await TestContainer()
   let bytes = Data((0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
