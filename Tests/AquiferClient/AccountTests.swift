@@ -43,7 +43,10 @@ import Testing
       let transport = WatchedTransport()
       let (tokens, account) = { ($0, installation.account($0)) }(KeptTokens(ada.token))
       let container = try await installation.app("phone", account: account, [.private, .shared], transport: transport)
+      var users = account.changes.makeAsyncIterator()
+      #expect(await users.next() == .some(nil))
       container.sync.start()
+      #expect(await users.next() == ada.recordName)
       let store = try #require(container.store(.private))
       let adasStore = store.identifier
       try await container.save { try $0.insert(Photo(title: "ada's first")) }
@@ -61,6 +64,7 @@ import Testing
       var changes = await view.changes.makeAsyncIterator()
       #expect(try await container.sync.signIn { try await Installation.signIn("ben", at: $0) } == ben.recordName)
       transport.keepAnswers(to: nil)
+      #expect(await users.next() == ben.recordName)
       try await container.sync.syncNow()
       let bensToken = try #require(tokens.tokens.last ?? nil)
       #expect(try await titles(container) == [] && account.userRecordName == ben.recordName)

@@ -62,6 +62,25 @@ import Testing
   #expect(try await container.fetch(Draft.all).map(\.text) == ["later"])
 }
 
+@Test func `one container writes to a file, another one may read it`() async throws {
+  let test = try await TestContainer()
+  try await test.container.save { try $0.insert(Photo(title: "a")) }
+  let path = "\(test.folder)/photos.sqlite"
+  let processID = ProcessInfo.processInfo.processIdentifier
+  await #expect(throws: StoreError.inUse(processID: processID)) {
+    try await PersistentContainer(.photos, stores: [StoreDescription(path: path, configuration: "Cloud")])
+  }
+  var description = StoreDescription(path: path, configuration: "Cloud")
+  description.isReadOnly = true
+  let reader = try await PersistentContainer(.photos, stores: [description])
+  #expect(try await reader.fetch(Photo.all).map(\.title) == ["a"])
+  try await test.container.save { try $0.insert(Photo(title: "b")) }
+  #expect(try await reader.count(Photo.all) == 2)
+  #expect(!reader.canModifyManagedObjects(in: reader.stores[0]))
+  await #expect(throws: StoreError.readOnly) { try await reader.save { try $0.insert(Photo(title: "c")) } }
+  await reader.close()
+}
+
 @Test func `a pinned generation stays what it is, and edits based on it meet the merge policy`() async throws {
   let test = try await TestContainer()
   let container = test.container

@@ -42,12 +42,14 @@ private struct Story {
 
   init() async throws {
     folder = try TestContainer.makeFolder()
+    container = try await Self.open(bothStores(in: folder), clock)
+  }
+
+  static func open(_ stores: [StoreDescription], _ clock: Clock) async throws -> PersistentContainer {
     var surroundings = Surroundings.system
-    surroundings.now = { [clock] in clock.now }
-    container = try await PersistentContainer(
-      .photos,
-      stores: bothStores(in: folder),
-      account: nil, surroundings: surroundings, transport: CurlTransport())
+    surroundings.now = { clock.now }
+    return try await PersistentContainer(
+      .photos, stores: stores, account: nil, surroundings: surroundings, transport: CurlTransport())
   }
 
   /// Thirty saves of several authors, contexts, entities and kinds.
@@ -190,6 +192,29 @@ private struct Question: CustomTestStringConvertible, Sendable {
   }
   try await container.removeConsumer("reader")
   try await container.consume("reader", late) { _ in Issue.record("nothing is left to be read") }
+  await container.close()
+}
+
+@Test(arguments: [false, true])
+func `history older than a store keeps is gone when it opens again, unless it was not sent`(_ isMirrored: Bool)
+  async throws
+{
+  let (folder, clock) = (try TestContainer.makeFolder(), Clock())
+  defer { try? FileManager.default.removeItem(atPath: folder) }
+  var store = StoreDescription(
+    path: "\(folder)/photos.sqlite", configuration: "Cloud", cloudOptions: isMirrored ? .photos() : nil)
+  store.historyRetention = .seconds(100)
+  for _ in 0..<3 {
+    let container = try await Story.open([store], clock)
+    try await container.save { try $0.insert(Tag(name: "sea")) }
+    await container.close()
+    for _ in 0..<80 { _ = clock.next() }
+  }
+  let container = try await Story.open([store], clock)
+  try await container.save { try $0.insert(Tag(name: "sand")) }
+  let numbers = try await container.history(HistoryRequest()).transactions.map(\.transactionNumber)
+  #expect(numbers == (isMirrored ? [1, 2, 3, 4] : [3, 4]))
+  #expect(try await container.count(Tag.all) == 4)
   await container.close()
 }
 

@@ -138,6 +138,36 @@ import Testing
     }
   }
 
+  @Test func `a local store sends nothing, and without a network everything waits`() async throws {
+    try await Installation.run { installation in
+      let ada = try installation.user("ada")
+      let transport = WatchedTransport()
+      let local = StoreDescription(path: "\(installation.folder.path)/local.sqlite", configuration: "Local")
+      let cloud = StoreDescription(
+        path: "\(installation.folder.path)/cloud.sqlite", configuration: "Cloud", cloudOptions: .photos())
+      let container = try await PersistentContainer(
+        .photos, stores: [cloud, local], account: installation.account(KeptTokens(ada.token)), surroundings: .system,
+        transport: transport)
+      container.sync.start()
+      let store = try #require(container.store(.private))
+      try await container.sync.syncNow()
+      await container.sync.networkChanged(isOnline: false)
+      try await container.save { try $0.insert(Draft(text: "of nobody else")) }
+      try await container.save { try $0.insert(Tag(name: "sea")) }
+      for await status in container.sync.status(of: store) where status.pendingTransactions == 1 {
+        #expect(status.idle == .offline)
+        break
+      }
+      #expect(!transport.sent.contains { $0.url.contains("/transactions") })
+      await container.sync.networkChanged(isOnline: true)
+      try await container.sync.syncNow()
+      #expect(transport.sent.contains { $0.url.contains("/transactions") })
+      #expect(!transport.sent.contains { $0.body.contains("of nobody else") })
+      for await _ in container.sync.status(of: container.stores[1]) { Issue.record("a local store has no status") }
+      await container.close()
+    }
+  }
+
   @Test func `what a user saves in the public database is everybody's`() async throws {
     try await Installation.run { installation in
       let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
