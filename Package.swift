@@ -405,9 +405,18 @@ let clientTests: [Target] = [
     swiftSettings: settings),
   // A network that fails.
   support("CuttingProxy", []),
+  // Devices, naive and real, and the real server's processes.
+  .target(
+    name: "ReplicaWorld", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaWorld",
+    swiftSettings: settings),
+  .executableTarget(
+    name: "replica-convergence-runs", dependencies: ["ReplicaWorld"], path: "Tests/ReplicaConvergenceRuns",
+    swiftSettings: settings),
   tests(
     "ReplicaSync",
-    ["CuttingProxy", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
+    [
+      "CuttingProxy", "ReplicaWorld", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient",
+    ]),
   .testTarget(
     name: "AquiferClientTests", dependencies: ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"],
     path: "Tests/AquiferClient", swiftSettings: settings, plugins: ["AquiferModelTypes"]),

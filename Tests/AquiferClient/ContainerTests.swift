@@ -158,12 +158,28 @@ private actor Seen {
   func add(_ new: [Int64]) { numbers += new }
 }
 
+@Test func `a store's folder is made, and a place where none can be is named`() async throws {
+  let folder = FileManager.default.temporaryDirectory.appending(path: "folders-\(UUID().uuidString)").path
+  defer { try? FileManager.default.removeItem(atPath: folder) }
+  let path = "\(folder)/of/an app/notes.sqlite"
+  let container = try await PersistentContainer(.photos, stores: [StoreDescription(path: path, configuration: "Cloud")])
+  try await container.save { try $0.insert(Tag(name: "sea")) }
+  await container.close()
+  #expect(FileManager.default.fileExists(atPath: path))
+  let error = await #expect(throws: StoreError.self) {
+    try await PersistentContainer(.photos, stores: [StoreDescription(path: "\(path)/below.sqlite")])
+  }
+  guard case .damaged(let text)? = error else { throw try #require(error) }
+  #expect(text.contains(path))
+}
+
 @Test func `content lies beside the store and is read by its name`() async throws {
   let test = try await TestContainer()
   let bytes = Data((0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
   let id = try await test.container.save { try $0.insert(Photo(image: ExternalData(bytes))) }.value.id
   let image = try #require(try await test.container.read { try $0.object(id)?.image })
   #expect(image.isLocal && image.byteCount == bytes.count)
+  #expect("\(image)" == "3000000 bytes, local")
   #expect(try await image.data() == bytes)
   #expect(image == ExternalData(bytes))
 }

@@ -56,7 +56,7 @@ private func makeFormerFile(_ store: StoreDescription) async throws {
   let second = try await PersistentContainer(.photos, stores: [store])
   #expect(try await second.fetch(Photo.all).allSatisfy { $0.secret == nil })
   await second.close()
-  await #expect(throws: StoreError.newerModel(hash: ManagedObjectModel.photos.hash)) {
+  await #expect(throws: StoreError.unknownModel(hash: ManagedObjectModel.photos.hash)) {
     try await PersistentContainer(former, stores: [store])
   }
 }

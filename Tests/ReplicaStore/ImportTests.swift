@@ -80,6 +80,33 @@ extension TestStore {
   #expect(try await store.values("Photo", "P1") == ["title": .text("c"), "size": .integer(3), "tagCount": .integer(1)])
 }
 
+@Test func `an object that is made here takes what its insert does not tell from another device's object of that name`()
+  async throws
+{
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Album", "A1"), saved("Album", "A2")), event: nil)
+  try await store.save { save in
+    try save.insert("Photo", "P1", ["title": .text("mine")])
+    try save.insert("Photo", "P2", ["album": .object("A1")])
+  }
+  func photo(_ name: String, _ album: String?) -> ImportedChange {
+    saved("Photo", name, ["title": .string("theirs"), "size": .integer(2)], ["album": album])
+  }
+  try await store.replica.apply(page("t2", photo("P1", "A1"), photo("P2", "A2")), event: nil)
+  #expect(
+    try await store.values("Photo", "P1") == [
+      "title": .text("mine"), "size": .integer(2), "album": .object("A1"), "tagCount": .integer(0),
+    ])
+  #expect(
+    try await store.values("Photo", "P2") == [
+      "title": .text("theirs"), "size": .integer(2), "album": .object("A1"), "tagCount": .integer(0),
+    ])
+  // What came with the import goes with its target; what the insert tells is the user's.
+  try await store.replica.apply(page("t3", .delete(entity: "Album", objectID: "A1", zoneID: zone)), event: nil)
+  try await store.replica.apply(page("t4", saved("Album", "A1")), event: nil)
+  #expect(try await store.related("Album", "A1", "photos") == ["P2"])
+}
+
 @Test func `an imported deletion is applied, and a deletion that is pending is not undone`() async throws {
   let store = try await TestStore.make()
   try await store.replica.apply(page("t1", saved("Tag", "T1"), saved("Tag", "T2")), event: nil)

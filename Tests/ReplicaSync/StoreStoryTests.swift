@@ -3,6 +3,7 @@
 import Foundation
 import MirrorWire
 import ReplicaSync
+import ReplicaWorld
 import Synchronization
 import Testing
 
@@ -109,6 +110,22 @@ private final class KeptTokens: Account.TokenStore {
     }
   }
 
+  @Test func `an API token without the callback ends the sign-in before a page is shown`() async throws {
+    try await Server.run { server in
+      let made = try server.aquifer(
+        "token", "create", "--container", Server.container, "--environment", "development")
+      let account = Account(
+        server: server.gateway, apiToken: try #require(made["apiToken"] as? String), tokens: KeptTokens())
+      let error = await #expect(throws: StoreError.self) {
+        try await account.signIn(
+          container: Server.container, environment: "development", transport: CurlTransport()
+        ) { Issue.record("the page \($0) is shown") }
+      }
+      guard case .invalid(let text)? = error else { throw Unexpected("\(String(describing: error))") }
+      #expect(text.contains("--callback-url http://127.0.0.1/done"))
+    }
+  }
+
   /// Does what a browser does with the page's form.
   private static func fill(_ address: String, _ transport: any Transport) async throws {
     let headers = [(name: "Content-Type", value: "application/x-www-form-urlencoded")]
@@ -169,6 +186,10 @@ private final class KeptTokens: Account.TokenStore {
       try await phone.mirroring.start()
       let status = try await idle(phone, .modelUnknown)
       #expect(status.pendingTransactions == 1)
+      // Nobody waits for what only an operator can do.
+      await #expect(throws: StoreError.modelUnknown(missing: [])) {
+        try await phone.loop.syncNow(timeout: .seconds(1_000_000))
+      }
       await phone.mirroring.stop()
     }
   }

@@ -72,7 +72,7 @@ public struct SyncMachine: Hashable, Sendable {
       endWait(&outputs)
     case .pinged:
       isImportWanted = true
-      if block?.idle == .offline { unblock() }
+      if block?.idle == .offline || block?.idle == .modelUnknown { unblock() }
       endWait(&outputs)
     case .online(let isOnline): setOnline(isOnline, &outputs)
     case .paused(let isPaused): setPaused(isPaused, &outputs)

@@ -41,11 +41,14 @@ package struct Sharing: Sendable {
   }
 
   /// Joins shares by their addresses, and imports them.
-  /// - Throws: the error of the first that can't be joined; the others are joined.
+  /// - Throws: `invalid` for an address that is no share's, before any is joined; the error of the first share that
+  ///   can't be joined, after the others are.
   package func accept(_ urls: [String]) async throws(StoreError) -> [Share] {
+    var names: [String] = []
+    for url in urls { names.append(try Share.shortGUID(ofAddress: url)) }
     // The store may not be set up yet.
     try await loop.syncNow(timeout: syncLimit)
-    let request = AcceptRequest(shortGUIDs: urls.map { String($0.split(separator: "/").last ?? "") })
+    let request = AcceptRequest(shortGUIDs: names)
     let place = try await loop.callPlace()
     let answer = try await attempt { () throws(SyncFailure) in try await place.plane.accept(request) }
     try await loop.syncNow(timeout: syncLimit)

@@ -23,7 +23,7 @@ extension SyncLoop {
   }
 
   /// Exports what is saved and imports what the server has now.
-  /// - Throws: what keeps it from that when the time is over; `signedOut` at once.
+  /// - Throws: what keeps it from that when the time is over; `signedOut`, `accountChanged` and `modelUnknown` at once.
   package func syncNow(timeout: Duration) async throws(StoreError) {
     let target = askedPageCount + 1
     let stream = statuses()
@@ -32,7 +32,7 @@ extension SyncLoop {
     let outcome = await withTaskGroup(of: StoreError?.self) { group in
       group.addTask { [weak self] in
         for await status in stream {
-          if status.idle == .signedOut { return .signedOut }
+          if let refusal = status.refusal { return refusal }
           if await self?.isDone(target) ?? true { return nil }
         }
         return .offline

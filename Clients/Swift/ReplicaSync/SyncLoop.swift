@@ -195,7 +195,7 @@ package actor SyncLoop {
   private var leaseToken: String?
 
   /// For calls beside the loop's own.
-  /// - Throws: `signedOut` if somebody else is signed in than the user whose objects the store has.
+  /// - Throws: `accountChanged` if somebody else is signed in than the user whose objects the store has.
   package func callPlace() async throws(StoreError) -> MirroredPlace {
     var place = MirroredPlace(store: store, plane: leasedPlane)
     if session == nil { place.plane.session = plane.account.session }
@@ -206,7 +206,7 @@ package actor SyncLoop {
     } catch {
       throw StoreError(error)
     }
-    guard user == account else { throw .signedOut }
+    guard user == account else { throw .accountChanged }
     return place
   }
 

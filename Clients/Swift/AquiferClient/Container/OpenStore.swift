@@ -152,7 +152,9 @@ final class OpenStore: Sendable {
     configuration.contentByteLimit = description.cloudOptions?.contentByteLimit
     configuration.bundleID = Machine.programName
     configuration.stages = description.migrationStages.map { step in
-      MigrationStage(fromHash: step.fromHash) { save in try step.body(SaveContext(save, nil)) }
+      MigrationStage(fromHash: step.fromHash) { save in
+        try step.body(SaveContext(save, nil, readable: [StoreSnapshot(nil, save.snapshot)]))
+      }
     }
     let replica = try await Replica.open(configuration, model)
     return File(replica: replica, identifier: try await replica.storeIdentifier())

@@ -11,11 +11,11 @@ public final class PersistentContainer: Sendable {
   /// Starts and stops mirroring, and tells how it goes.
   public let sync: SyncEngine
 
-  /// Opens the files; makes and migrates them if need be. Nothing is sent before `sync.start()`.
+  /// Opens the files; makes them, with their folders, and migrates them. Nothing is sent before `sync.start()`.
   /// - Parameter log: takes a line for each request: its method, its path within the store, its `X-Request-ID` and its
   ///   status. No line has a value of an object, a token, or the address of a content.
-  /// - Throws: `inUse` (another process writes to a file), `newerModel` (a later version of the app made it),
-  ///   `migration` with what can't be inferred, `damaged`, `full`.
+  /// - Throws: `inUse` (another process writes to a file), `unknownModel` (a version of the model made it that the app
+  ///   does not have), `migration` with what can't be inferred, `damaged`, `full`.
   public convenience init(
     _ model: ManagedObjectModel, stores: [StoreDescription], account: Account? = nil,
     log: @escaping @Sendable (String) -> Void = { _ in }
@@ -80,7 +80,7 @@ public final class PersistentContainer: Sendable {
   }
 
   /// Opens one store after the other, always in their order, so that two reads never wait for each other.
-  private static func read<Value>(
+  static func read<Value>(
     _ stores: [OpenStore], at generation: QueryGeneration?, _ found: [StoreSnapshot],
     _ body: ([StoreSnapshot]) throws -> Value
   ) throws -> Value {

@@ -6,7 +6,7 @@ import Synchronization
 public enum DatabaseScope: String, Sendable, Codable { case `private`, shared, `public` }
 
 /// One store of a container; equal to itself alone.
-public final class PersistentStore: Sendable, Hashable {
+public final class PersistentStore: Sendable, Hashable, CustomStringConvertible {
   /// The file's, as the server knows it. Another account's file has another one.
   public var identifier: UUID { current.withLock { $0 } }
   private let current: Mutex<UUID>
@@ -19,6 +19,9 @@ public final class PersistentStore: Sendable, Hashable {
   }
 
   func become(_ identifier: UUID) { current.withLock { $0 = identifier } }
+
+  /// The database and the identifier: `private 2F…`, or `local 2F…`.
+  public var description: String { "\(scope?.rawValue ?? "local") \(identifier)" }
 
   public static func == (one: PersistentStore, other: PersistentStore) -> Bool { one === other }
   public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }

@@ -92,7 +92,8 @@ public final class SyncEngine: Sendable {
   }
 
   /// Exports what is saved, and imports what the server has now.
-  /// - Throws: what keeps it from that when the time is over; `signedOut` at once.
+  /// - Throws: what keeps it from that when the time is over, such as `offline`; at once what waiting does not mend:
+  ///   `signedOut`, `accountChanged`, `modelUnknown`.
   public func syncNow(timeout: Duration = .seconds(30)) async throws(StoreError) {
     for store in stores { if let loop = loops[store.store] { try await loop.syncNow(timeout: timeout) } }
   }
@@ -147,6 +148,8 @@ public final class SyncEngine: Sendable {
   /// must have the callback URL `http://127.0.0.1/done`.
   /// - Parameter page: opens an address in a browser.
   /// - Returns: the user's record name.
+  /// - Throws: `invalid` at once if the token lacks the callback; `signedOut` if nobody signs in within a quarter of an
+  ///   hour.
   public func signIn(open page: @Sendable (_ address: String) async throws -> Void) async throws(StoreError) -> String {
     guard let account, let cloud = stores.lazy.compactMap(\.description.cloudOptions).first else {
       throw .invalid("no store is mirrored")

@@ -16,7 +16,7 @@ package final class Replica: Sendable {
   private let pins: PinBoard
 
   /// Opens the file, and makes or migrates it if need be.
-  /// - Throws: `inUse`, `newerModel`, `migration`, `damaged`, `full`; the file is unchanged then.
+  /// - Throws: `inUse`, `unknownModel`, `migration`, `damaged`, `full`; the file is unchanged then.
   package static func open(_ configuration: ReplicaConfiguration, _ model: ManagedObjectModel) async throws(StoreError)
     -> Replica
   {
@@ -35,6 +35,7 @@ package final class Replica: Sendable {
     let path =
       configuration.path
       ?? "\(configuration.temporaryFolder)/aquifer-\(configuration.makeIdentifier().uuidString).sqlite"
+    if !configuration.isReadOnly { try ContentFile.makeFolder(of: path) }
     let lock = configuration.isReadOnly || configuration.path == nil ? nil : try FileLock("\(path)-lock")
     let file = try StoreOpening(path: path, configuration: configuration, model: model).open()
     let contents = ContentFolder("\(path)-contents")

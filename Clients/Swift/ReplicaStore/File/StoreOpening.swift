@@ -74,7 +74,7 @@ struct StoreOpening {
     let schema = try schema(model, keys)
     if stored != model.current {
       guard stored.hash == model.hash || model.earlierVersions.contains(where: { $0.hash == stored.hash }) else {
-        throw StoreError.newerModel(hash: stored.hash)
+        throw StoreError.unknownModel(hash: stored.hash)
       }
       let earlier = try SchemaBuilder(model: stored, configuration: position.configuration, keys: keys).build()
       try Migration(connection, from: earlier, to: schema).run()
@@ -148,12 +148,6 @@ extension ManagedObjectModel {
 }
 
 extension MirrorPosition {
-  init(storeIdentifier: String, modelHash: String, configuration: String?) {
-    self.storeIdentifier = storeIdentifier
-    self.modelHash = modelHash
-    self.configuration = configuration
-  }
-
   mutating func adapt(_ modelHash: String, _ configuration: String?) {
     self.modelHash = modelHash
     self.configuration = configuration

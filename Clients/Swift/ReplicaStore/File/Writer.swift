@@ -224,7 +224,7 @@ extension Duration {
 
 extension Row {
   /// A column's value; a relationship's as an object.
-  func literal(_ column: Int, isName: Bool) -> Literal {
+  package func literal(_ column: Int, isName: Bool) -> Literal {
     guard isName else { return statement.literal(Int32(column)) }
     return isNull(column) ? .null : .object(recordName(column))
   }
