@@ -394,7 +394,8 @@ let clientTests: [Target] = [
   // Saves until it is killed, and measures a store.
   .executableTarget(
     name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire", "SQLite"],
-    path: "Tests/ReplicaTool", exclude: ["bench", "floors.json"], swiftSettings: settings),
+    path: "Tests/ReplicaTool", exclude: ["bench", "floors.json"], swiftSettings: settings,
+    plugins: ["AquiferModelTypes"]),
   tests(
     "ReplicaStore",
     ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"],

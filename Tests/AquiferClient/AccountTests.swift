@@ -9,17 +9,24 @@ import Testing
   let folder = try TestContainer.makeFolder()
   defer { try? FileManager.default.removeItem(atPath: folder) }
   let files = AccountFiles("\(folder)/store.sqlite")
+  func change(from former: String, to account: String) throws {
+    let (present, reserved) = (try files.current(), try files.reserve(account, former: former))
+    // A process that ends here goes on with the former account.
+    #expect(try files.current() == present)
+    try files.select(account)
+    #expect(try files.current() == reserved)
+  }
   let first = try files.current()
   #expect(first == "\(folder)/store.sqlite")
-  try files.select("_b", former: "_a")
+  try change(from: "_a", to: "_b")
   let second = try files.current()
   #expect(second != first)
-  try files.select("_c", former: "_b")
+  try change(from: "_b", to: "_c")
   let third = try files.current()
   #expect(Set([first, second, third]).count == 3)
-  try files.select("_a", former: "_c")
+  try change(from: "_c", to: "_a")
   #expect(try files.current() == first)
-  try files.select("_c", former: "_a")
+  try change(from: "_a", to: "_c")
   #expect(try files.current() == third)
   // The file of an account that is removed is not that of a later account.
   #expect(FileManager.default.createFile(atPath: second, contents: nil))
@@ -27,7 +34,7 @@ import Testing
   #expect(!FileManager.default.fileExists(atPath: second))
   try files.remove("_c")
   #expect(try files.current() == third)
-  try files.select("_d", former: "_c")
+  try change(from: "_c", to: "_d")
   #expect(try ![first, third].contains(files.current()))
 }
 
@@ -43,7 +50,10 @@ import Testing
       let transport = WatchedTransport()
       let (tokens, account) = { ($0, installation.account($0)) }(KeptTokens(ada.token))
       let container = try await installation.app("phone", account: account, [.private, .shared], transport: transport)
+      var users = account.changes.makeAsyncIterator()
+      #expect(await users.next() == .some(nil))
       container.sync.start()
+      #expect(await users.next() == ada.recordName)
       let store = try #require(container.store(.private))
       let adasStore = store.identifier
       try await container.save { try $0.insert(Photo(title: "ada's first")) }
@@ -61,6 +71,7 @@ import Testing
       var changes = await view.changes.makeAsyncIterator()
       #expect(try await container.sync.signIn { try await Installation.signIn("ben", at: $0) } == ben.recordName)
       transport.keepAnswers(to: nil)
+      #expect(await users.next() == ben.recordName)
       try await container.sync.syncNow()
       let bensToken = try #require(tokens.tokens.last ?? nil)
       #expect(try await titles(container) == [] && account.userRecordName == ben.recordName)
@@ -98,6 +109,36 @@ import Testing
           #expect(!request.body.contains(text) && !request.url.contains(text), "\(request.method) \(request.url)")
         }
       }
+    }
+  }
+
+  @Test func `what a user saves before the server has heard of their file is nobody else's`() async throws {
+    try await Installation.run { installation in
+      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
+      for name in ["ada", "ben"] { try await installation.setPassword(of: name) }
+      let transport = WatchedTransport()
+      let container = try await installation.app("phone", of: ada, transport: transport)
+      let store = try #require(container.store(.private))
+      try await container.sync.syncNow()
+      let adasStore = store.identifier
+      transport.loseRequests(to: "/mirror/")
+      _ = try await container.sync.signIn { try await Installation.signIn("ben", at: $0) }
+      try await until("the store has Ben's file") { store.identifier != adasStore }
+      try await container.save { try $0.insert(Photo(title: "ben's")) }
+      _ = try await container.sync.signIn { try await Installation.signIn("ada", at: $0) }
+      transport.loseRequests(to: nil)
+      try await container.sync.syncNow()
+      #expect(try await titles(container) == [] && store.identifier == adasStore)
+      #expect(!transport.sent.contains { $0.body.contains("ben's") })
+      _ = try await container.sync.signIn { try await Installation.signIn("ben", at: $0) }
+      try await container.sync.syncNow()
+      for (user, expected) in [(ada, []), (ben, ["ben's"])] {
+        let laptop = try await installation.app("laptop-\(user.recordName)", of: user)
+        try await laptop.sync.syncNow()
+        #expect(try await titles(laptop) == expected)
+        await laptop.close()
+      }
+      await container.close()
     }
   }
 

@@ -62,6 +62,25 @@ import Testing
   #expect(try await container.fetch(Draft.all).map(\.text) == ["later"])
 }
 
+@Test func `one container writes to a file, another one may read it`() async throws {
+  let test = try await TestContainer()
+  try await test.container.save { try $0.insert(Photo(title: "a")) }
+  let path = "\(test.folder)/photos.sqlite"
+  let processID = ProcessInfo.processInfo.processIdentifier
+  await #expect(throws: StoreError.inUse(processID: processID)) {
+    try await PersistentContainer(.photos, stores: [StoreDescription(path: path, configuration: "Cloud")])
+  }
+  var description = StoreDescription(path: path, configuration: "Cloud")
+  description.isReadOnly = true
+  let reader = try await PersistentContainer(.photos, stores: [description])
+  #expect(try await reader.fetch(Photo.all).map(\.title) == ["a"])
+  try await test.container.save { try $0.insert(Photo(title: "b")) }
+  #expect(try await reader.count(Photo.all) == 2)
+  #expect(!reader.canModifyManagedObjects(in: reader.stores[0]))
+  await #expect(throws: StoreError.readOnly) { try await reader.save { try $0.insert(Photo(title: "c")) } }
+  await reader.close()
+}
+
 @Test func `a pinned generation stays what it is, and edits based on it meet the merge policy`() async throws {
   let test = try await TestContainer()
   let container = test.container
@@ -137,22 +156,6 @@ import Testing
 private actor Seen {
   private(set) var numbers: [Int64] = []
   func add(_ new: [Int64]) { numbers += new }
-}
-
-@Test @MainActor func `the view's context reads one state until it goes on, and tells what differs`() async throws {
-  let test = try await TestContainer()
-  let context = test.container.viewContext
-  context.automaticallyMergesChangesFromParent = false
-  #expect(try context.fetch(Photo.all) == [])
-  let photo = try await test.container.save { try $0.insert(Photo(title: "a")) }.value
-  #expect(try context.fetch(Photo.all) == [])
-  #expect(try context.refresh().inserted == [photo.id.any])
-  #expect(try context.fetch(Photo.all).map(\.id) == [photo.id])
-  var changes = context.changes.makeAsyncIterator()
-  context.automaticallyMergesChangesFromParent = true
-  try await test.container.save { try $0.delete(photo.id) }
-  #expect(await changes.next()?.deleted == [photo.id.any])
-  #expect(try context.count(Photo.all) == 0)
 }
 
 @Test func `a store's folder is made, and a place where none can be is named`() async throws {

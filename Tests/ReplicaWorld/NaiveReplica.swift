@@ -257,7 +257,6 @@ package final class NaiveReplica: MirroredStore {
   package func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError) {}
   package func partialPath(of checksum: String) -> String { "" }
   package func acceptContent(_ checksum: String) async throws(StoreError) -> Bool { false }
-  package func trimContents(to byteCount: Int64) async throws(StoreError) {}
 }
 
 extension NaiveReplica: JournalReplica {

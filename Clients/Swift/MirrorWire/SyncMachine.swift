@@ -3,7 +3,7 @@
 /// The mirroring of one store: a value that inputs change.
 public struct SyncMachine: Hashable, Sendable {
   /// What is under way; there is one request at a time (K2).
-  enum Work: Hashable, Sendable { case setUp, export, setAside, importPage(waits: Bool), reset, restore }
+  package enum Work: Hashable, Sendable { case setUp, export, setAside, importPage(waits: Bool), reset, restore }
 
   /// Why nothing is sent until a wait is over, or until somebody acts.
   private struct Block: Hashable, Sendable {
@@ -30,7 +30,7 @@ public struct SyncMachine: Hashable, Sendable {
   private var timer = 0
   private var isTimerSet = false
   private var importEvent = false
-  private(set) var work: Work?
+  package private(set) var work: Work?
   private var backoff: Backoff
   /// What went wrong last; nil after a success.
   public private(set) var lastFailure: SyncFailure?

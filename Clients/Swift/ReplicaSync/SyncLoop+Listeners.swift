@@ -51,7 +51,8 @@ extension SyncLoop {
 
   private func isDone(_ target: Int) async -> Bool {
     guard completedPage >= target, let figures = try? await store.figures() else { return false }
-    return figures.pendingTransactions == 0
+    // A refused save does not wait any more, but its objects are not the server's yet, or the app still decides.
+    return figures.pendingTransactions == 0 && machine.work != .setAside
   }
 
   package func mirrorEvents() -> AsyncStream<MirrorEvent> {

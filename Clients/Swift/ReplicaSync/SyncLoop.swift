@@ -21,9 +21,11 @@ package actor SyncLoop {
   /// There is a notifier, whose pings come by `pinged`.
   private let hasPings: Bool
   private let openPings: @Sendable (SyncLoop) async -> Void
-  private var machine: SyncMachine
+  private(set) var machine: SyncMachine
   var status = SyncStatus()
   private var events: [SyncEvent.Kind: MirrorEvent] = [:]
+  /// An export that ended with a refusal, until the objects of the refused save are known.
+  private var refusedExport: MirrorEvent?
   private var work: Task<Void, Never>?
   private var timer: Task<Void, Never>?
   private var commits: Task<Void, Never>?
@@ -237,6 +239,11 @@ package actor SyncLoop {
       events[kind]?.deletedCount += result.deletedCount
       events[kind]?.errors += result.errors
     }
+    if var refused = refusedExport {
+      refusedExport = nil
+      if !result.errors.isEmpty { refused.errors = result.errors }
+      keep(refused)
+    }
     take(.answered(result.answer))
   }
 
@@ -309,7 +316,8 @@ package actor SyncLoop {
       if let failure, ended.errors.isEmpty {
         ended.errors = [MirrorEvent.ObjectError(object: nil, error: failure.error)]
       }
-      keep(ended)
+      // Setting the refused save aside comes next, and tells the objects.
+      if kind == .export, machine.work == .setAside { refusedExport = ended } else { keep(ended) }
     }
   }
 

@@ -38,7 +38,9 @@ final class OpenStore: Sendable {
   init(_ description: StoreDescription, _ model: ManagedObjectModel, _ surroundings: Surroundings)
     async throws(StoreError)
   {
-    let file = try await Self.openFile(description, model, surroundings)
+    var path = description.path
+    if let base = path, description.cloudOptions != nil { path = try AccountFiles(base).current() }
+    let file = try await Self.openFile(path, description, model, surroundings)
     self.description = description
     self.model = model
     self.surroundings = surroundings
@@ -104,10 +106,17 @@ final class OpenStore: Sendable {
   ) {
     let present = file
     let files = description.path.map(AccountFiles.init)
-    try files?.select(user, former: former)
-    let kept = state.withLock { $0.aside.removeValue(forKey: user) }
     let next: File
-    if let kept { next = kept } else { next = try await Self.openFile(description, model, surroundings) }
+    if let kept = state.withLock({ $0.aside.removeValue(forKey: user) }) {
+      next = kept
+    } else {
+      let path = try files?.reserve(user, former: former)
+      next = try await Self.openFile(path, description, model, surroundings)
+      // Before anything is saved in it: nobody else adopts what its user has not sent yet.
+      try await next.replica.updatePosition { $0.account = user }
+      follow(next)
+    }
+    try files?.select(user)
     let fetcher = state.withLock { state in
       state.file = next
       if files == nil, keepsFormer { state.aside[former] = present }
@@ -116,7 +125,6 @@ final class OpenStore: Sendable {
     store.become(next.identifier)
     if let fetcher { next.replica.setContentFetcher(fetcher) }
     present.replica.setContentFetcher { _ throws(StoreError) in throw .signedOut }
-    if kept == nil { follow(next) }
     for observer in observers(of: next.identifier) { observer.note(next.replica.wholeCommit) }
     return (
       file: next,
@@ -129,10 +137,8 @@ final class OpenStore: Sendable {
   }
 
   private static func openFile(
-    _ description: StoreDescription, _ model: ManagedObjectModel, _ surroundings: Surroundings
+    _ path: String?, _ description: StoreDescription, _ model: ManagedObjectModel, _ surroundings: Surroundings
   ) async throws(StoreError) -> File {
-    var path = description.path
-    if let base = path, description.cloudOptions != nil { path = try AccountFiles(base).current() }
     var configuration = ReplicaConfiguration(
       path: path, processID: "\(ProcessInfo.processInfo.processIdentifier)", machineIdentifier: Machine.identifier,
       now: surroundings.now, makeIdentifier: surroundings.makeUUID)
@@ -143,6 +149,7 @@ final class OpenStore: Sendable {
     configuration.isReadOnly = description.isReadOnly
     configuration.historyRetention = description.historyRetention
     configuration.logByteLimit = description.generationByteLimit
+    configuration.contentByteLimit = description.cloudOptions?.contentByteLimit
     configuration.bundleID = Machine.programName
     configuration.stages = description.migrationStages.map { step in
       MigrationStage(fromHash: step.fromHash) { save in

@@ -12,6 +12,9 @@ public struct CloudOptions: Sendable {
   public var deviceName: String?
   /// Large values are fetched with their objects up to this size, and else when they are read.
   public var eagerAssetByteCount: Int64 = 256 * 1024
+  /// Bytes of large values that the device keeps of those that the server has; values that were not read for the
+  /// longest time go first, and come again when they are read. nil: all stay.
+  public var contentByteLimit: Int64?
 
   public init(containerIdentifier: String, databaseScope: DatabaseScope = .private) {
     self.containerIdentifier = containerIdentifier

@@ -18,6 +18,8 @@ package struct ReplicaConfiguration: Sendable {
   package var historyRetention: Duration = .seconds(90 * 24 * 3600)
   /// Pinned generations end when the write-ahead log is longer, the oldest first.
   package var logByteLimit = 256 * 1024 * 1024
+  /// Bytes of contents that stay of those that the server has; nil: all.
+  package var contentByteLimit: Int64?
   package var bundleID: String?
   package var processID: String
   /// Tells this machine from others, so that a copied file is noticed.
