@@ -6,7 +6,7 @@ import Testing
 @Suite(.serialized, .enabled(if: Server.binaries != nil)) struct ConvergenceTests {
   /// A few; `deploy/test` has a release tell thousands.
   @Test func `three devices and a fresh one are equal, whatever is lost and whoever dies`() async throws {
-    try await Server.run(Server.unlimited) { server in
+    try await Server.run(Server.unlimited, in: Server.memory) { server in
       _ = try await ConvergenceStories(server, seeds: 1..<9).tell { story, difference in
         Issue.record("seed \(story.seed): \(difference)")
       }
@@ -14,7 +14,7 @@ import Testing
   }
 
   @Test(arguments: Rule.allCases) func `a rule that is broken is seen`(_ rule: Rule) async throws {
-    try await Server.run(Server.unlimited) { server in
+    try await Server.run(Server.unlimited, in: Server.memory) { server in
       let stories = ConvergenceStories(server, seeds: 1..<200, broken: rule)
       let count = try await stories.tell(endsAtFirst: true) { story, _ in
         print("broken \(rule.rawValue): seen at seed \(story.seed)")

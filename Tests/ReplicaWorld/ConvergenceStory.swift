@@ -29,7 +29,7 @@ package struct ConvergenceStory {
   }
 
   /// Runs the story to its end.
-  /// - Returns: what differs then, or what is lost; nil: nothing.
+  /// - Returns: what differs then, what is lost, or the error that ended it; nil: nothing.
   package func difference() async throws -> String? {
     let folder = server.folder.appending(path: "story-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -38,15 +38,23 @@ package struct ConvergenceStory {
     let watch = RequestWatch()
     var parts: [Part] = []
     for number in 1...3 { parts.append(try await part(number, user, watch, folder)) }
+    var difference: String?
+    do { difference = try await end(of: parts, user) } catch { difference = "the story ended with \(error)" }
+    for part in parts {
+      await part.device.mirroring.stop()
+      await part.device.replica.close()
+    }
+    return watch.most == 1 ? difference : "a store had \(watch.most) requests at a time"
+  }
+
+  /// - Returns: what differs at the end.
+  private func end(of parts: [Part], _ user: User) async throws -> String? {
     for _ in 0..<4 { for part in parts { try await turn(part) } }
     for _ in 0..<2 { for part in parts { try await part.device.sync() } }
     let fresh = try await Device(user, transport: server.transport, pageLimit: 3)
     try await fresh.sync()
     for device in parts.map(\.device) + [fresh] { await device.mirroring.stop() }
-    let difference = try await difference(of: parts, from: try await fresh.shown())
-    for part in parts { await part.device.replica.close() }
-    if watch.most != 1 { return "a store had \(watch.most) requests at a time" }
-    return difference
+    return try await difference(of: parts, from: try await fresh.shown())
   }
 
   private func part(_ number: Int, _ user: User, _ watch: RequestWatch, _ folder: URL) async throws -> Part {
