@@ -1,6 +1,7 @@
 // The HTTP requests behind the commands, as pure values: from an invocation to method, path and body.
 
 import JSON
+import WebServices
 
 /// A request to the gateway's operator routes.
 struct AdminCall: Hashable, Sendable {

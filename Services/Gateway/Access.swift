@@ -25,7 +25,8 @@ extension Route.Target {
       .userLookup, .createPushToken, .registerPushToken,
       .assetTokens:
       .user
-    case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live: .operatorToken
+    case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live, .livePings:
+      .operatorToken
     case .assetUpload, .asset, .signIn, .sharePage, .consoleSession, .welcome, .openAPI: .nothing
     }
   }
