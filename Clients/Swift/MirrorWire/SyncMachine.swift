@@ -19,6 +19,8 @@ public struct SyncMachine: Hashable, Sendable {
   private var isSetUp = false
   private var hasOpenedPings = false
   private var hasPending = false
+  /// A save came during an export, whose answer may not count it.
+  private var isSavedMeanwhile = false
   private var hasUnknownFate = false
   private var isImportWanted = false
   private var isImportNext = false
@@ -69,6 +71,7 @@ public struct SyncMachine: Hashable, Sendable {
       endWait(&outputs)
     case .saved:
       hasPending = true
+      if work == .export || work == .setAside { isSavedMeanwhile = true }
       endWait(&outputs)
     case .pinged:
       isImportWanted = true
@@ -177,7 +180,7 @@ public struct SyncMachine: Hashable, Sendable {
 
   private mutating func endExport(hasMore: Bool) {
     isRestoring = isRestoring && hasMore
-    hasPending = hasMore
+    hasPending = hasMore || isSavedMeanwhile
     hasUnknownFate = isRestoring
   }
 
@@ -307,6 +310,7 @@ public struct SyncMachine: Hashable, Sendable {
 
   private mutating func begin(_ work: Work, _ output: SyncOutput, _ outputs: inout [SyncOutput]) {
     self.work = work
+    if work == .export { isSavedMeanwhile = false }
     outputs.append(output)
   }
 }
