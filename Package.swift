@@ -72,13 +72,13 @@ let layers: [Target] = [
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
-  shared("SQLite", ["CSQLite"]),
+  shared("SQLite", ["CSQLite", "CSQLiteLog"]),
   shared("PostgreSQL", ["CPostgreSQL"]),
   shared("Assets", ["CLinux", "Records", "Crypto"]),
   shared(
     "RecordStore",
     [
-      "SQLite", "CSQLiteLog", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing",
+      "SQLite", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing",
       "History", "MessagePack", "Crypto",
     ]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
@@ -401,20 +401,33 @@ let clientTests: [Target] = [
   // Saves until it is killed, and measures a store.
   .executableTarget(
     name: "replica-tool", dependencies: ["AquiferClient", "ReplicaStore", "MirrorWire", "SQLite"],
-    path: "Tests/ReplicaTool", exclude: ["bench", "floors.json"], swiftSettings: settings),
+    path: "Tests/ReplicaTool", exclude: ["bench", "floors.json"], swiftSettings: settings,
+    plugins: ["AquiferModelTypes"]),
   tests(
     "ReplicaStore",
-    ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"]),
+    ["replica-tool", "FaultyDisk", "PowerLoss", "Sanitizers", "ReplicaStore", "MirrorWire", "SQLite"],
+    exclude: ["Files"]),
   // A client's process, which tests kill.
   .executableTarget(
     name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer",
     swiftSettings: settings),
   // A network that fails.
   support("CuttingProxy", []),
+  // Devices, naive and real, and the real server's processes.
+  .target(
+    name: "ReplicaWorld", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaWorld",
+    swiftSettings: settings),
+  .executableTarget(
+    name: "replica-convergence-runs", dependencies: ["ReplicaWorld"], path: "Tests/ReplicaConvergenceRuns",
+    swiftSettings: settings),
   tests(
     "ReplicaSync",
-    ["CuttingProxy", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient"]),
-  tests("AquiferClient", ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"]),
+    [
+      "CuttingProxy", "ReplicaWorld", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient",
+    ]),
+  .testTarget(
+    name: "AquiferClientTests", dependencies: ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"],
+    path: "Tests/AquiferClient", swiftSettings: settings, plugins: ["AquiferModelTypes"]),
   tests("ModelTypes", ["ModelTypes", "XCDataModel", "ObjectModel"], exclude: ["Golden"]),
   .testTarget(
     name: "GeneratedTypesTests", dependencies: ["AquiferClient"], path: "Tests/GeneratedTypes", swiftSettings: settings,

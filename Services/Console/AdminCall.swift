@@ -1,6 +1,7 @@
 // The HTTP requests behind the commands, as pure values: from an invocation to method, path and body.
 
 import JSON
+import WebServices
 
 /// A request to the gateway's operator routes.
 struct AdminCall: Hashable, Sendable {
@@ -50,7 +51,12 @@ struct AdminCall: Hashable, Sendable {
     let schema = admin + ["schema", container, environment]
     switch kind {
     case .createContainer:
-      self.init("POST", admin + ["containers"], body: Self.object { $0.member("container", argument) })
+      self.init(
+        "POST", admin + ["containers"],
+        body: Self.object { object in
+          object.member("container", argument)
+          if invocation.flag("if-missing") { object.member("ifMissing", true) }
+        })
     case .setContainer: self.init("POST", admin + ["containers", argument], body: Self.appChange(invocation))
     case .listContainers: self.init("GET", admin + ["containers"])
     case .deleteContainer: self.init("DELETE", admin + ["containers", argument])

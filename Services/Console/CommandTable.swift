@@ -249,8 +249,12 @@ extension Command {
   static let apps: [Command] = [
     Command(
       "container create", [Argument(name: "ID", explanation: "1 to 255 characters of A-Z a-z 0-9 . _ -")],
+      [.flag("if-missing", "succeed, and change nothing, if the container exists")],
       summary: "Create an app's container",
-      examples: ["aquifer container create iCloud.org.example.photos"], action: .call(.createContainer)),
+      examples: [
+        "aquifer container create iCloud.org.example.photos",
+        "aquifer container create iCloud.org.example.photos --if-missing",
+      ], action: .call(.createContainer)),
     Command(
       "container set", [Argument(name: "ID", explanation: "the container")],
       [

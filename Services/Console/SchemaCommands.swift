@@ -1,6 +1,7 @@
 // `schema import` and `schema reset`, which tell the consequences of a change.
 
 import JSON
+import WebServices
 
 extension Console {
   /// Shows the difference as lines, then notes, and the schema if it was asked for.

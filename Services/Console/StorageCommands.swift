@@ -3,6 +3,7 @@
 import Glibc
 import JSON
 import RecordStore
+import WebServices
 
 extension Console {
   /// Seconds between two questions about a job's progress.

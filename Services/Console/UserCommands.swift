@@ -1,6 +1,7 @@
 // `user delete`, and the replacement of users' names by the record names that the server expects.
 
 import JSON
+import WebServices
 
 extension Console {
   /// Without `--yes` tells the user's belongings and refuses; with it deletes the user.

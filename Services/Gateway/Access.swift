@@ -26,7 +26,8 @@ extension Route.Target {
       .userLookup, .createPushToken, .registerPushToken,
       .assetTokens:
       .user
-    case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live: .operatorToken
+    case .operatorCall, .operatorZone, .operatorUnshare, .operatorRecord, .operatorStore, .live, .livePings:
+      .operatorToken
     case .assetUpload, .asset, .signIn, .beginIdentity, .finishIdentity, .sharePage, .consoleSession, .welcome,
       .openAPI:
       .nothing

@@ -163,9 +163,7 @@ extension Gateway {
     } else {
       answer = try await share.call(message, body: request.body)
     }
-    var headers = [("Content-Type", answer.reply.contentType)]
-    if let retryAfter = answer.reply.retryAfter { headers.append(("Retry-After", String(retryAfter))) }
-    return HTTPResponse(status: answer.reply.status, headers: headers, body: .bytes(answer.body))
+    return HTTPResponse(answer)
   }
 
   /// The query without credentials. The first of several values with one name counts.
@@ -204,5 +202,14 @@ extension Gateway {
       throw RecordError(.badRequest, "wait is a number of seconds, at most \(longestWaitSeconds)")
     }
     return seconds == 0 ? nil : .seconds(min(seconds, longestWaitSeconds))
+  }
+}
+
+extension HTTPResponse {
+  /// The share service's answer to an operator call.
+  init(_ answer: Answer<OperatorRequest.Reply>) {
+    var headers = [("Content-Type", answer.reply.contentType)]
+    if let retryAfter = answer.reply.retryAfter { headers.append(("Retry-After", String(retryAfter))) }
+    self.init(status: answer.reply.status, headers: headers, body: .bytes(answer.body))
   }
 }

@@ -208,6 +208,7 @@ struct Gateway: HTTPHandler {
     case .operatorUnshare: return try await unshare(exchange, match, address, caller)
     case .operatorRecord, .operatorStore: return try await operatorDatabase(exchange, match, address, caller)
     case .live: return try await live(exchange, caller)
+    case .livePings: return try await livePings(exchange, caller)
     case .consoleSession: return try await consoleSession(exchange)
     case .userCaller: return Self.json(UserAnswer.caller(try await People(share: share).user(user)))
     case .userCurrent: return Self.json(UserAnswer.current(try await People(share: share).user(user)))

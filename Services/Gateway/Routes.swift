@@ -20,6 +20,8 @@ package struct Route: Sendable {
     case operatorRecord(RecordRoute), operatorStore(StoreRoute)
     /// The processes' figures as a stream, for operators.
     case live
+    /// The pings for a user's devices as a stream, for operators and developers.
+    case livePings
     /// A session of the console.
     case consoleSession
     /// Users, answered from the directory.
@@ -209,6 +211,7 @@ extension RouteTable {
   private static let operatorRoutes: [Route] = [
     Route([.post], "\(operatorZone)/unshare", .operatorUnshare),
     Route([.get], "/admin/1/live", .live),
+    Route([.get], "/admin/1/pings/live", .livePings),
     Route([.put], "\(mirror)/model", .operatorCall),
     Route([.get, .put], "\(mirror)/schema", .operatorCall),
     Route([.post], "\(mirror)/schema/promote", .operatorCall),

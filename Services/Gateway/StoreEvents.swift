@@ -143,6 +143,11 @@ struct EventStreamText {
   static let greeting = Array(": connected\n\n".utf8)
   static let heartbeat = Array(": \n\n".utf8)
 
+  /// A named event with one line of data.
+  static func event(_ name: String, _ data: [UInt8]) -> [UInt8] {
+    Array("event: \(name)\ndata: ".utf8) + data + Array("\n\n".utf8)
+  }
+
   /// The number of the last event written, which a client repeats as `Last-Event-ID`.
   private(set) var last: String?
   /// Events whose start was written but not their end, oldest first. When an event beyond the limit ends, its start is

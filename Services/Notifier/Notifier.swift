@@ -53,6 +53,8 @@ public final class Notifier: Sendable {
     var lost: Set<PingBoard.Scope> = []
   }
 
+  /// The process's name.
+  private let name: String
   let metrics: NotifierMetrics
   let limits: Limits
   let timing: Timing
@@ -61,6 +63,7 @@ public final class Notifier: Sendable {
   let log: Log
   let switchboard: Switchboard
   let deliveries = DeliveryReports()
+  private let sent = Mutex(SentPings())
   let state = Mutex(State())
   let authenticator: Authenticator
   /// Set once the bus exists.
@@ -74,8 +77,12 @@ public final class Notifier: Sendable {
     let executor: (any TaskExecutor)?
   }
 
-  init(limits: Limits, metrics: Metrics, timing: Timing, wallClock: any WallClock, random: any RandomSource, log: Log) {
+  init(
+    limits: Limits, metrics: Metrics, timing: Timing, wallClock: any WallClock, random: any RandomSource, log: Log,
+    name: String
+  ) {
     self.limits = limits
+    self.name = name
     self.wallClock = wallClock
     self.metrics = NotifierMetrics(metrics)
     self.timing = timing
@@ -141,27 +148,41 @@ public final class Notifier: Sendable {
 
   func deliver(_ changes: [ZoneChange]) {
     metrics.changes.increment(by: changes.count)
+    let now = wallClock.now
     for change in changes {
-      let count = switchboard.deliver(change)
+      let recipients = switchboard.deliver(change)
+      sent.withLock { $0.add(at: now) { SentPing(change, to: recipients, number: $0, at: now) } }
       RequestTrace.$id.withValue(change.traceID) {
         log.debug(
           "ping",
-          ["zone": .text(change.zoneName), "sequence": .integer(change.sequence), "devices": .integer(Int64(count))])
+          [
+            "zone": .text(change.zoneName), "sequence": .integer(change.sequence),
+            "devices": .integer(Int64(recipients.count)),
+          ])
       }
     }
   }
 
   func deliver(_ notifications: [SubscriptionNotification]) {
+    let now = wallClock.now
     for notification in notifications {
-      let count = switchboard.deliver(notification)
-      metrics.count(count)
+      let recipients = switchboard.deliver(notification)
+      metrics.count(recipients?.count)
+      if let recipients {
+        sent.withLock { $0.add(at: now) { SentPing(notification, to: recipients, number: $0, at: now) } }
+      }
       log.debug(
         "notification",
         [
           "nid": .text(notification.notificationID), "subscription": .text(notification.subscriptionID),
-          "user": .text(notification.userRecordName), "devices": .integer(Int64(count ?? -1)),
+          "user": .text(notification.userRecordName), "devices": .integer(Int64(recipients?.count ?? -1)),
         ])
     }
+  }
+
+  /// The latest pings, for operators.
+  func answer(_ question: FetchPings) -> [UInt8] {
+    SentPings.answer(sent.withLock { $0.latest(for: question, of: name) })
   }
 
   /// Drops pings that another notifier has delivered.

@@ -52,7 +52,7 @@ extension Notifier {
     limits.tick = min(limits.tick, limits.courierHold / 4, limits.heartbeat / 4, limits.recheck / 4)
     self.init(
       limits: limits, metrics: context.metrics, timing: context.timing, wallClock: context.clock,
-      random: context.random, log: context.log)
+      random: context.random, log: context.log, name: context.name)
   }
 
   /// The most memory of a held connection with its stream or poll.
@@ -76,6 +76,7 @@ extension Notifier {
       forget(message.deliveries)
       return Answer(Acknowledgement())
     }
+    handlers.on(FetchPings.self) { [self] message, _, _ in Answer(Acknowledgement(), body: answer(message)) }
     handlers.serve(authenticator) { [self] in credentialsChanged() }
   }
 

@@ -161,6 +161,18 @@ struct PingBoard: Sendable {
     return notification.isForCouriersOnly == true ? told.filter { listeners[$0]?.kind == .courier } : told
   }
 
+  /// The listeners' number, and the devices behind the first of them.
+  func recipients(_ lists: [[ListenerID]]) -> Recipients {
+    var recipients = Recipients()
+    for list in lists {
+      recipients.count += list.count
+      for id in list where recipients.devices.count < Recipients.deviceLimit {
+        recipients.devices += listeners[id]?.devices.prefix(Recipients.deviceLimit - recipients.devices.count) ?? []
+      }
+    }
+    return recipients
+  }
+
   /// - Parameter origin: a device and its user; nil as its user: the device of that name of any user.
   private func others(than origin: (device: String, user: String?)?, _ ids: [ListenerID], withoutCouriers: Bool)
     -> [ListenerID]

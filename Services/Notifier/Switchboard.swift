@@ -48,31 +48,33 @@ final class Switchboard: Sendable {
   }
 
   /// Delivers a change. When this returns, each recipient has the ping or has it waiting.
-  /// - Returns: the number of recipients.
-  @discardableResult func deliver(_ change: ZoneChange) -> Int {
-    let groups = state.withLock { state in
-      state.board.deliveries(of: change).map { delivery in
+  @discardableResult func deliver(_ change: ZoneChange) -> Recipients {
+    let (groups, recipients) = state.withLock { state in
+      let deliveries = state.board.deliveries(of: change)
+      let groups = deliveries.map { delivery in
         (scope: delivery.databaseScope, receivers: delivery.listeners.compactMap { state.receivers[$0] })
       }
+      return (groups, state.board.recipients(deliveries.map(\.listeners)))
     }
     for group in groups {
       let ping = Ping(change, as: group.scope, notificationID: random.uuid())
       for receiver in group.receivers { receiver.put(ping) }
     }
-    return groups.reduce(0) { $0 + $1.receivers.count }
+    return recipients
   }
 
   /// Delivers a subscription's notification.
-  /// - Returns: the number of recipients; nil for a repetition, which nobody gets.
-  func deliver(_ notification: SubscriptionNotification) -> Int? {
-    let receivers = state.withLock { state -> [any PingReceiver]? in
+  /// - Returns: nil for a repetition, which nobody gets.
+  func deliver(_ notification: SubscriptionNotification) -> Recipients? {
+    let found = state.withLock { state -> (receivers: [any PingReceiver], recipients: Recipients)? in
       if state.recent[notification.notificationID] != nil { return nil }
       state.recent.set((), for: notification.notificationID)
-      return state.board.listeners(to: notification).compactMap { state.receivers[$0] }
+      let listeners = state.board.listeners(to: notification)
+      return (listeners.compactMap { state.receivers[$0] }, state.board.recipients([listeners]))
     }
-    guard let receivers, !receivers.isEmpty else { return receivers?.count }
+    guard let (receivers, recipients) = found, !receivers.isEmpty else { return found?.recipients }
     let ping = Ping(notification)
     for receiver in receivers { receiver.put(ping) }
-    return receivers.count
+    return recipients
   }
 }

@@ -167,7 +167,9 @@ public final class ShareService: Sendable {
       directory: directory, jobs: jobs, removals: removals, passwords: passwords, random: random, log: log,
       publish: { await announcer.announce($0) },
       report: { [cluster] subject, query in await cluster.reports?.answer(subject, query) },
+      list: { [cluster] subject, query in await cluster.reports?.list(subject, query) },
       command: { [cluster] subject, query in await cluster.reports?.carryOut(subject, query) },
+      sentPings: { [cluster] question in await cluster.reports?.pings(question) ?? PingList() },
       records: { [cluster] subject, query in try await cluster.records?.answer(subject, query) })
     handlers.on(OperatorRequest.self) { message, body, _ in
       let answer = await operators.answer(message, body: body)
@@ -200,7 +202,7 @@ public final class ShareService: Sendable {
     await removals.attach(bus) { publisher.current }
     await cluster.attach(
       ClusterReports(
-        bus: bus, shardCount: directory.shardCount, map: { publisher.current },
+        bus: bus, shardCount: directory.shardCount, now: { [clock] in clock.now }, map: { publisher.current },
         // Dropped because an unreadable count is left out of the report.
         sharedZoneCount: { [directory] in (try? await directory.sharedZoneCounts())?.active }),
       own.map { ClusterRecords(bus: bus, own: $0, clock: clock) { publisher.current } })

@@ -12,7 +12,7 @@
 // time and half as much processor time again. Recovery recognizes zeros as no frame. They are optional: without room
 // for them, the log goes without.
 //
-// A log that exists when it is opened is rewritten byte for byte and synced before anybody reads it. After a failed
+// A log that exists when it is opened is rewritten byte for byte and synced before its writer reads it. After a failed
 // sync the kernel takes the pages that it could not write for written: they exist only in its memory, and no later sync
 // would write them. Commits after them would be acknowledged and yet lost with the power, because recovery stops at the
 // first missing frame. A process cannot know whether a sync failed before it began, so it rewrites every log that it
@@ -30,8 +30,10 @@
 #include <string.h>
 #include <time.h>
 
-const char *const csqlitelog_name = "aquifer-log";
-const char *const csqlitelog_reader_name = "unix-excl";
+const char *const csqlitelog_exclusive_name = "aquifer-exclusive-log";
+const char *const csqlitelog_exclusive_reader_name = "unix-excl";
+const char *const csqlitelog_shared_name = "aquifer-shared-log";
+const char *const csqlitelog_shared_reader_name = "unix";
 
 /// The file system below writes at most 0x1ffff bytes per call: it takes larger counts modulo that.
 enum { frame_header_size = 24, capacity = 0x1ffff };
@@ -193,8 +195,13 @@ static const sqlite3_io_methods log_methods = {
   .xDeviceCharacteristics = log_characteristics,
 };
 
-static sqlite3_vfs *default_system;
-static sqlite3_vfs log_system;
+/// A file system with the one that handles every file but the log.
+typedef struct {
+  sqlite3_vfs base;
+  sqlite3_vfs *below;
+} log_system;
+
+static log_system exclusive_system, shared_system;
 
 // MARK: Damage
 
@@ -289,14 +296,13 @@ static int write_again(log_file *file) {
 }
 
 static int system_open(sqlite3_vfs *system, const char *name, sqlite3_file *base, int flags, int *flags_out) {
-  (void)system;
-  // The file system below handles every file but the log.
-  if (!(flags & SQLITE_OPEN_WAL)) return default_system->xOpen(default_system, name, base, flags, flags_out);
+  sqlite3_vfs *system_below = ((log_system *)system)->below;
+  if (!(flags & SQLITE_OPEN_WAL)) return system_below->xOpen(system_below, name, base, flags, flags_out);
   log_file *file = (log_file *)base;
   memset(file, 0, sizeof *file);
   file->bytes = sqlite3_malloc(capacity);
   if (file->bytes == NULL) return SQLITE_NOMEM;
-  int code = default_system->xOpen(default_system, name, below(file), flags, flags_out);
+  int code = system_below->xOpen(system_below, name, below(file), flags, flags_out);
   if (code == SQLITE_OK) {
     code = write_again(file);
     if (code != SQLITE_OK) below(file)->pMethods->xClose(below(file));
@@ -310,15 +316,22 @@ static int system_open(sqlite3_vfs *system, const char *name, sqlite3_file *base
   return SQLITE_OK;
 }
 
+static int register_system(log_system *system, const char *name, const char *name_below) {
+  sqlite3_vfs *system_below = sqlite3_vfs_find(name_below);
+  if (system_below == NULL) return SQLITE_ERROR;
+  system->below = system_below;
+  system->base = *system_below;
+  system->base.zName = name;
+  system->base.pNext = NULL;
+  system->base.szOsFile = (int)sizeof(log_file) + system_below->szOsFile;
+  system->base.xOpen = system_open;
+  return sqlite3_vfs_register(&system->base, 0);
+}
+
 int csqlitelog_register(void) {
   int code = sqlite3_initialize();
-  if (code != SQLITE_OK || sqlite3_vfs_find(csqlitelog_name) != NULL) return code;
-  default_system = sqlite3_vfs_find(csqlitelog_reader_name);
-  if (default_system == NULL) return SQLITE_ERROR;
-  log_system = *default_system;
-  log_system.zName = csqlitelog_name;
-  log_system.pNext = NULL;
-  log_system.szOsFile = (int)sizeof(log_file) + default_system->szOsFile;
-  log_system.xOpen = system_open;
-  return sqlite3_vfs_register(&log_system, 0);
+  if (code != SQLITE_OK || sqlite3_vfs_find(csqlitelog_shared_name) != NULL) return code;
+  code = register_system(&exclusive_system, csqlitelog_exclusive_name, csqlitelog_exclusive_reader_name);
+  if (code != SQLITE_OK) return code;
+  return register_system(&shared_system, csqlitelog_shared_name, csqlitelog_shared_reader_name);
 }

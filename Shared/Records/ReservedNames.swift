@@ -10,6 +10,8 @@ public enum ReservedName {
   public static let shareZonePrefix = "com.apple.coredata.cloudkit.share."
   /// The owner of the public database's zone in answers.
   public static let defaultOwner = "_defaultOwner"
+  /// Begins the device of a change that a member of the staff made; no store's identifier begins with it.
+  public static let staffDevicePrefix = "staff:"
   /// Owners that mean "the caller" in requests.
   public static let callerOwners: Set<String> = [defaultOwner, "__defaultOwner__"]
 

@@ -9,6 +9,7 @@ enum BusKeyFiles {
   private static let peersName = "bus-peers"
   /// The interval at which the file of known peers is read.
   private static let interval = Duration.seconds(1)
+  private static let identifierCharacterCount = 12
 
   static let options = [
     Option(
@@ -65,6 +66,15 @@ enum BusKeyFiles {
         "--\(peersName) names '\(peersPath)', which does not list this process: it needs the line '\(line)'.")
     }
     return BusKeys(own: own, known: known)
+  }
+
+  /// The public facts on the key, for operators.
+  static func facts(_ options: Options, _ keys: BusKeys) -> RecentFigures.BusKeyFacts {
+    var status = stat()
+    let isKnown = options.text(keyName).map { stat($0, &status) == 0 } ?? false
+    return RecentFigures.BusKeyFacts(
+      identifier: String(keys.own.publicKey.prefix(identifierCharacterCount)),
+      madeAt: isKnown ? Int64(status.st_mtim.tv_sec) * 1000 : 0)
   }
 
   private static func peers(_ path: String) throws(ExitError) -> KnownPeers {

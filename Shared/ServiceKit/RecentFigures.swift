@@ -31,6 +31,7 @@ public final class RecentFigures: Sendable {
     var times: [Int64] = []
     var series: [String: [Float]] = [:]
     var next = 0
+    var busKey: BusKeyFacts?
     /// Totals and buckets of the sample before, by name.
     var totals: [String: Double] = [:]
     var buckets: [String: Metrics.Buckets] = [:]
@@ -39,6 +40,16 @@ public final class RecentFigures: Sendable {
   private let state = Mutex(State())
 
   public init() {}
+
+  /// The public facts on the process's key on the bus.
+  struct BusKeyFacts: Sendable {
+    /// The beginning of the public key.
+    let identifier: String
+    /// The time at which its file was written. Unit: milliseconds since 1970.
+    let madeAt: Int64
+  }
+
+  func note(_ busKey: BusKeyFacts) { state.withLock { $0.busKey = busKey } }
 
   public func add(_ source: @escaping Source) { state.withLock { $0.sources.append(source) } }
 
@@ -89,6 +100,13 @@ public final class RecentFigures: Sendable {
     var writer = JSONWriter()
     writer.beginObject()
     writer.member("version", Release.version)
+    if let key = state.withLock({ $0.busKey }) {
+      writer.key("busKey")
+      writer.beginObject()
+      writer.member("identifier", key.identifier)
+      writer.member("madeAt", key.madeAt)
+      writer.endObject()
+    }
     if let span = question.span {
       writer.key("series")
       writer.beginObject()

@@ -135,6 +135,7 @@ public struct ServiceProcess: Sendable {
       .keeping(in: recentLog, service: name, clock: clock)
     let metrics = Metrics()
     metrics.addProcess(role: role.rawValue, startedAt: clock.now)
+    if let keys { metrics.recent.note(BusKeyFiles.facts(options, keys)) }
     let memory = MemoryLimit(options, role: role)
     metrics.collect(
       "memory_limit_bytes", "Memory limit of the process, from its option, its control group or its role."

@@ -1,26 +1,219 @@
-// Accounts that follow each other on one device: each has files of its own.
+// Several accounts on one device: each has files of its own, also when one follows the other while the app runs.
 
-import FoundationEssentials
+import AquiferClient
+import Foundation
 import ReplicaStore
 import Testing
 
 @Test func `an account that comes back finds its file as it left it`() throws {
-  let folder = FileManager.default.temporaryDirectory.appending(path: "accounts-\(UUID().uuidString)").path
-  try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+  let folder = try TestContainer.makeFolder()
   defer { try? FileManager.default.removeItem(atPath: folder) }
   let files = AccountFiles("\(folder)/store.sqlite")
+  func change(from former: String, to account: String) throws {
+    let (present, reserved) = (try files.current(), try files.reserve(account, former: former))
+    // A process that ends here goes on with the former account.
+    #expect(try files.current() == present)
+    try files.select(account)
+    #expect(try files.current() == reserved)
+  }
   let first = try files.current()
   #expect(first == "\(folder)/store.sqlite")
-  try files.select("_b", former: "_a")
+  try change(from: "_a", to: "_b")
   let second = try files.current()
   #expect(second != first)
-  try files.select("_c", former: "_b")
+  try change(from: "_b", to: "_c")
   let third = try files.current()
   #expect(Set([first, second, third]).count == 3)
-  try files.select("_a", former: "_c")
+  try change(from: "_c", to: "_a")
   #expect(try files.current() == first)
-  try files.select("_c", former: "_a")
+  try change(from: "_a", to: "_c")
   #expect(try files.current() == third)
-  try files.select("_b", former: "_c")
-  #expect(try files.current() == second)
+  // The file of an account that is removed is not that of a later account.
+  #expect(FileManager.default.createFile(atPath: second, contents: nil))
+  try files.remove("_b")
+  #expect(!FileManager.default.fileExists(atPath: second))
+  try files.remove("_c")
+  #expect(try files.current() == third)
+  try change(from: "_c", to: "_d")
+  #expect(try ![first, third].contains(files.current()))
+}
+
+@Suite(.serialized, .enabled(if: Installation.binaries != nil)) struct AccountChangeTests {
+  private func titles(_ container: PersistentContainer) async throws -> [String] {
+    try await container.fetch(Photo.all.sorted(\.title.ascending)).compactMap(\.title)
+  }
+
+  @Test func `another user signs in while the app runs, and nothing of one is sent as the other`() async throws {
+    try await Installation.run { installation in
+      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
+      for name in ["ada", "ben"] { try await installation.setPassword(of: name) }
+      let transport = WatchedTransport()
+      let (tokens, account) = { ($0, installation.account($0)) }(KeptTokens(ada.token))
+      let container = try await installation.app("phone", account: account, [.private, .shared], transport: transport)
+      var users = account.changes.makeAsyncIterator()
+      #expect(await users.next() == .some(nil))
+      container.sync.start()
+      #expect(await users.next() == ada.recordName)
+      let store = try #require(container.store(.private))
+      let adasStore = store.identifier
+      try await container.save { try $0.insert(Photo(title: "ada's first")) }
+      try await container.sync.syncNow()
+
+      // The server stores the second save, and the answer is under way when Ben signs in.
+      transport.keepAnswers(to: "/transactions")
+      try await container.save { try $0.insert(Photo(title: "ada's second")) }
+      try await until("an export is under way") { transport.isKeeping }
+      try await container.save { try $0.insert(Photo(title: "ada's third")) }
+      let generation = try await container.currentQueryGeneration()
+      var values = container.values(of: Photo.all.sorted(\.title.ascending)).makeAsyncIterator()
+      #expect(try await values.next()?.count == 3)
+      let view = await MainActor.run { container.viewContext }
+      var changes = await view.changes.makeAsyncIterator()
+      #expect(try await container.sync.signIn { try await Installation.signIn("ben", at: $0) } == ben.recordName)
+      transport.keepAnswers(to: nil)
+      #expect(await users.next() == ben.recordName)
+      try await container.sync.syncNow()
+      let bensToken = try #require(tokens.tokens.last ?? nil)
+      #expect(try await titles(container) == [] && account.userRecordName == ben.recordName)
+      #expect(try await values.next() == [] && store.identifier != adasStore)
+      #expect(await changes.next()?.invalidatedAllObjects == true)
+      #expect(try await view.fetch(Photo.all) == [])
+      await #expect(throws: StoreError.generationExpired) {
+        try await container.read(at: generation) { try $0.count(Photo.all) }
+      }
+      try await container.save { try $0.insert(Photo(title: "ben's")) }
+      try await container.sync.syncNow()
+      #expect(try await values.next()?.compactMap(\.title) == ["ben's"])
+      let bensStore = store.identifier
+
+      // Ada is back: what she saved last is sent, once.
+      #expect(try await container.sync.signIn { try await Installation.signIn("ada", at: $0) } == ada.recordName)
+      try await container.sync.syncNow()
+      let all = ["ada's first", "ada's second", "ada's third"]
+      #expect(try await titles(container) == all && store.identifier == adasStore)
+      for (user, expected) in [(ada, all), (ben, ["ben's"])] {
+        let laptop = try await installation.app("laptop-\(user.recordName)", of: user)
+        try await laptop.sync.syncNow()
+        #expect(try await titles(laptop) == expected)
+        await laptop.close()
+      }
+      await container.close()
+
+      let sent = transport.sent.filter { $0.token != nil }
+      #expect(sent.contains { $0.token == bensToken } && sent.contains { $0.token == ada.token })
+      for request in sent {
+        let foreign =
+          request.token == bensToken
+          ? ["ada's", adasStore.uuidString, ada.recordName] : ["ben's", bensStore.uuidString, ben.recordName]
+        for text in foreign {
+          #expect(!request.body.contains(text) && !request.url.contains(text), "\(request.method) \(request.url)")
+        }
+      }
+    }
+  }
+
+  @Test func `what a user saves before the server has heard of their file is nobody else's`() async throws {
+    try await Installation.run { installation in
+      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
+      for name in ["ada", "ben"] { try await installation.setPassword(of: name) }
+      let transport = WatchedTransport()
+      let container = try await installation.app("phone", of: ada, transport: transport)
+      let store = try #require(container.store(.private))
+      try await container.sync.syncNow()
+      let adasStore = store.identifier
+      transport.loseRequests(to: "/mirror/")
+      _ = try await container.sync.signIn { try await Installation.signIn("ben", at: $0) }
+      try await until("the store has Ben's file") { store.identifier != adasStore }
+      try await container.save { try $0.insert(Photo(title: "ben's")) }
+      _ = try await container.sync.signIn { try await Installation.signIn("ada", at: $0) }
+      transport.loseRequests(to: nil)
+      try await container.sync.syncNow()
+      #expect(try await titles(container) == [] && store.identifier == adasStore)
+      #expect(!transport.sent.contains { $0.body.contains("ben's") })
+      _ = try await container.sync.signIn { try await Installation.signIn("ben", at: $0) }
+      try await container.sync.syncNow()
+      for (user, expected) in [(ada, []), (ben, ["ben's"])] {
+        let laptop = try await installation.app("laptop-\(user.recordName)", of: user)
+        try await laptop.sync.syncNow()
+        #expect(try await titles(laptop) == expected)
+        await laptop.close()
+      }
+      await container.close()
+    }
+  }
+
+  @Test func `who signs out goes on with the app, and what they save waits for them`() async throws {
+    try await Installation.run { installation in
+      let ada = try installation.user("ada")
+      try await installation.setPassword(of: "ada")
+      let transport = WatchedTransport()
+      let account = installation.account(KeptTokens(ada.token))
+      let container = try await installation.app("phone", account: account, transport: transport)
+      container.sync.start()
+      let store = try #require(container.store(.private))
+      try await container.sync.syncNow()
+      await account.signOut()
+      let count = transport.sent.count
+      for await status in container.sync.status(of: store) where status.idle == .signedOut { break }
+      try await container.save { try $0.insert(Photo(title: "later")) }
+      await #expect(throws: StoreError.signedOut) { try await container.sync.syncNow() }
+      #expect(transport.sent.count == count)
+      _ = try await container.sync.signIn { try await Installation.signIn("ada", at: $0) }
+      try await container.sync.syncNow()
+      let laptop = try await installation.app("laptop", of: ada)
+      try await laptop.sync.syncNow()
+      #expect(try await titles(laptop) == ["later"])
+      for container in [container, laptop] { await container.close() }
+    }
+  }
+
+  @Test(arguments: [StoreHooks.AccountDecision.keepApart, .delete])
+  func `an app that starts with another account's token opens that account's file`(
+    _ decision: StoreHooks.AccountDecision
+  ) async throws {
+    try await Installation.run { installation in
+      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
+      // Offline: nothing of it is sent.
+      let first = try await installation.app("phone", of: ada)
+      try await first.sync.syncNow()
+      await first.sync.setPaused(true)
+      try await first.save { try $0.insert(Photo(title: "ada's")) }
+      await first.close()
+      let second = try await installation.app("phone", of: ben) { store in
+        store.hooks.accountChanged = { former, user in
+          #expect(former == ada.recordName && user == ben.recordName)
+          return decision
+        }
+      }
+      try await second.sync.syncNow()
+      #expect(try await titles(second) == [])
+      await second.close()
+      let third = try await installation.app("phone", of: ada)
+      try await third.sync.syncNow()
+      #expect(try await titles(third) == (decision == .keepApart ? ["ada's"] : []))
+      await third.close()
+    }
+  }
+
+  @Test func `a store in memory keeps what each account has not sent until they are back`() async throws {
+    try await Installation.run { installation in
+      let (ada, ben) = (try installation.user("ada"), try installation.user("ben"))
+      for name in ["ada", "ben"] { try await installation.setPassword(of: name) }
+      let account = installation.account(KeptTokens(ada.token))
+      let container = try await installation.app("none", account: account) { $0.path = nil }
+      container.sync.start()
+      try await container.sync.syncNow()
+      await container.sync.setPaused(true)
+      try await container.save { try $0.insert(Photo(title: "ada's")) }
+      for (name, expected) in [("ben", []), ("ada", ["ada's"])] {
+        await container.sync.setPaused(false)
+        _ = try await container.sync.signIn { try await Installation.signIn(name, at: $0) }
+        try await container.sync.syncNow()
+        #expect(try await titles(container) == expected)
+        await container.sync.setPaused(true)
+      }
+      #expect(account.userRecordName != ben.recordName)
+      await container.close()
+    }
+  }
 }

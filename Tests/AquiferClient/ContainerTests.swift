@@ -4,24 +4,6 @@ import AquiferClient
 import FoundationEssentials
 import Testing
 
-/// A container with its files in a folder of its own.
-final class TestContainer: Sendable {
-  let container: PersistentContainer
-  private let folder: String
-
-  init(
-    _ stores: (String) -> [StoreDescription] = {
-      [StoreDescription(path: "\($0)/photos.sqlite", configuration: "Cloud")]
-    }
-  ) async throws {
-    folder = FileManager.default.temporaryDirectory.appending(path: "container-\(UUID().uuidString)").path
-    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-    container = try await PersistentContainer(.photos, stores: stores(folder))
-  }
-
-  deinit { try? FileManager.default.removeItem(atPath: folder) }
-}
-
 @Test func `objects are values that a save writes and a request finds`() async throws {
   let test = try await TestContainer()
   let container = test.container
@@ -32,7 +14,7 @@ final class TestContainer: Sendable {
     let photo = try save.insert(
       Photo(
         title: "Dunes", size: 3, taken: date, price: Decimal(string: "12.50"),
-        place: Place(latitude: 54.5, name: "Sylt"), album: album.id))
+        place: Photo.Place(latitude: 54.5, name: "Sylt"), album: album.id))
     try save.add(tag.id, to: \.tags, of: photo.id)
     try save.insertAll((0..<3).map { Photo(title: "Waves \($0)", size: Int64($0)) })
     return photo
@@ -78,6 +60,25 @@ final class TestContainer: Sendable {
   try await container.save { try $0.update(third.id) { $0.size = 2 } }
   #expect(try await container.fetch(Photo.filter { $0.size == 2 }).map(\.id) == [third.id])
   #expect(try await container.fetch(Draft.all).map(\.text) == ["later"])
+}
+
+@Test func `one container writes to a file, another one may read it`() async throws {
+  let test = try await TestContainer()
+  try await test.container.save { try $0.insert(Photo(title: "a")) }
+  let path = "\(test.folder)/photos.sqlite"
+  let processID = ProcessInfo.processInfo.processIdentifier
+  await #expect(throws: StoreError.inUse(processID: processID)) {
+    try await PersistentContainer(.photos, stores: [StoreDescription(path: path, configuration: "Cloud")])
+  }
+  var description = StoreDescription(path: path, configuration: "Cloud")
+  description.isReadOnly = true
+  let reader = try await PersistentContainer(.photos, stores: [description])
+  #expect(try await reader.fetch(Photo.all).map(\.title) == ["a"])
+  try await test.container.save { try $0.insert(Photo(title: "b")) }
+  #expect(try await reader.count(Photo.all) == 2)
+  #expect(!reader.canModifyManagedObjects(in: reader.stores[0]))
+  await #expect(throws: StoreError.readOnly) { try await reader.save { try $0.insert(Photo(title: "c")) } }
+  await reader.close()
 }
 
 @Test func `a pinned generation stays what it is, and edits based on it meet the merge policy`() async throws {
@@ -157,20 +158,19 @@ private actor Seen {
   func add(_ new: [Int64]) { numbers += new }
 }
 
-@Test @MainActor func `the view's context reads one state until it goes on, and tells what differs`() async throws {
-  let test = try await TestContainer()
-  let context = test.container.viewContext
-  context.automaticallyMergesChangesFromParent = false
-  #expect(try context.fetch(Photo.all) == [])
-  let photo = try await test.container.save { try $0.insert(Photo(title: "a")) }.value
-  #expect(try context.fetch(Photo.all) == [])
-  #expect(try context.refresh().inserted == [photo.id.any])
-  #expect(try context.fetch(Photo.all).map(\.id) == [photo.id])
-  var changes = context.changes.makeAsyncIterator()
-  context.automaticallyMergesChangesFromParent = true
-  try await test.container.save { try $0.delete(photo.id) }
-  #expect(await changes.next()?.deleted == [photo.id.any])
-  #expect(try context.count(Photo.all) == 0)
+@Test func `a store's folder is made, and a place where none can be is named`() async throws {
+  let folder = FileManager.default.temporaryDirectory.appending(path: "folders-\(UUID().uuidString)").path
+  defer { try? FileManager.default.removeItem(atPath: folder) }
+  let path = "\(folder)/of/an app/notes.sqlite"
+  let container = try await PersistentContainer(.photos, stores: [StoreDescription(path: path, configuration: "Cloud")])
+  try await container.save { try $0.insert(Tag(name: "sea")) }
+  await container.close()
+  #expect(FileManager.default.fileExists(atPath: path))
+  let error = await #expect(throws: StoreError.self) {
+    try await PersistentContainer(.photos, stores: [StoreDescription(path: "\(path)/below.sqlite")])
+  }
+  guard case .damaged(let text)? = error else { throw try #require(error) }
+  #expect(text.contains(path))
 }
 
 @Test func `content lies beside the store and is read by its name`() async throws {
@@ -179,6 +179,7 @@ private actor Seen {
   let id = try await test.container.save { try $0.insert(Photo(image: ExternalData(bytes))) }.value.id
   let image = try #require(try await test.container.read { try $0.object(id)?.image })
   #expect(image.isLocal && image.byteCount == bytes.count)
+  #expect("\(image)" == "3000000 bytes, local")
   #expect(try await image.data() == bytes)
   #expect(image == ExternalData(bytes))
 }

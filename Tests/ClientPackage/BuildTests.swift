@@ -1,33 +1,41 @@
-// An app's package depends on this one by version: the guide's app builds, runs, and follows its model's edits.
+// An app's package depends on this one by branch or version: the guide's app builds, runs, and follows its model.
 
 import Foundation
 import Testing
 
 struct BuildTests {
   @Test(.timeLimit(.minutes(10)))
-  func `the guide's app builds by version and runs, again after an edit of its model, and not with a mistake in it`()
+  func `the guide's app builds by branch and runs, by version with a second model, and not with a mistake in that`()
     throws
   {
     let guide = try Guide()
-    #expect(guide.exampleCount > 8, "the guide is not understood any more")
+    #expect(guide.exampleCount > 12 && !guide.packages.isEmpty, "the guide is not understood any more")
     let package = try ClientPackage(sources: guide.sources)
     defer { package.remove() }
     let start = ContinuousClock.now
     let built = try package.swift("build", "-j", "2")
-    print("a package that depends on this one by version is built in \(ContinuousClock.now - start)")
+    print("a package that depends on this one is built in \(ContinuousClock.now - start)")
     #expect(built.code == 0, "\(built.output)")
     #expect(!built.output.contains("unhandled"), "\(built.output)")
     let first = try package.swift("run", "--skip-build", "notes", "Buy", "bread")
     #expect(first.code == 0 && first.output.hasSuffix("★3 Buy bread\n"), "\(first.output)")
+    // A server that does not answer ends nothing; the app says that it sends later.
+    try package.write("a token", to: "phone/token")
+    let alone = try package.swift(
+      "run", "--skip-build", "notes", environment: ["AQUIFER_SERVER": "http://127.0.0.1:9", "NOTES_TOKEN": "0"])
+    #expect(alone.code == 0 && alone.output.hasSuffix("★3 Buy bread\nsent later: offline\n"), "\(alone.output)")
 
     // A second version of the model, to which the file of the first is migrated.
     let attribute = "<attribute name=\"mood\" attributeType=\"String\" defaultValueString=\"calm\"/>"
     let second = Guide.modelPath.replacing("Notes.xcdatamodel/", with: "Notes 2.xcdatamodel/")
     try package.write(Self.adding(attribute, to: guide.model), to: second)
-    let current = "<plist><dict><key>_XCCurrentVersionName</key><string>Notes 2.xcdatamodel</string></dict></plist>"
-    try package.write(current, to: "Sources/Notes.xcdatamodeld/.xccurrentversion")
+    try package.write(guide.currentVersion, to: "Sources/Notes.xcdatamodeld/.xccurrentversion")
+    try package.write(guide.migrations, to: "Sources/Migrations.swift")
+    let manifest = try #require(guide.sources["Package.swift"])
+    try package.write(manifest.replacing("branch: \"main\"", with: "from: \"1.0.0\""), to: "Package.swift")
     let main = try #require(guide.sources["Sources/main.swift"])
-    try package.write(main.replacing("$0.stars > 2", with: "$0.mood == \"calm\""), to: "Sources/main.swift")
+    let calm = main.replacing("$0.folder[\\.name] == \"Inbox\"", with: "$0.mood == \"calm\"")
+    try package.write(calm, to: "Sources/main.swift")
     let again = try package.swift("run", "notes", "Call", "Ida")
     #expect(again.code == 0 && again.output.hasSuffix("★3 Buy bread\n★3 Call Ida\n"), "\(again.output)")
 
@@ -37,6 +45,13 @@ struct BuildTests {
     #expect(refused.code != 0)
     let line = "\(second):3: error: Note.mood is neither optional nor has it a default value."
     #expect(refused.output.contains(line), "\(refused.output)")
+  }
+
+  @Test func `the guide names Debian packages that this package is built with`() throws {
+    let list = try String(contentsOf: ClientPackage.checkout.appending(path: "deploy/packages"), encoding: .utf8)
+    let known = list.split(separator: "\n").compactMap { $0.split(separator: " ").first.map(String.init) }
+    let guide = try Guide()
+    #expect(Set(guide.packages).isSubset(of: known))
   }
 
   /// The model with an attribute more, on its third line.

@@ -1,9 +1,8 @@
-// A package of somebody else's that depends on this one by version, through a git repository on this machine.
+// A package of somebody else's that depends on this one, through a git repository on this machine.
 
 import Foundation
 
-/// A folder with the repository as a version 1.0.0 of it would be, and a package beside it that depends on that
-/// version.
+/// A folder with the repository, whose branch `main` is its version 1.0.0, and a package beside it that depends on it.
 struct ClientPackage {
   let folder: URL
   /// The root of the package that depends on this one.
@@ -12,30 +11,29 @@ struct ClientPackage {
   static let checkout = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent()
 
-  /// - Parameter sources: the package's files by path. The address of this package in its manifest becomes that of the
-  ///   repository on this machine.
+  /// - Parameter sources: the package's files by path.
   init(sources: [String: String]) throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "client-package-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: root, withIntermediateDirectories: true)
     try publish()
-    let repository = "file://\(folder.appending(path: "aquifer").path)"
-    for (path, text) in sources {
-      try write(text.replacing("https://example.org/aquifer.git", with: repository), to: path)
-    }
+    for (path, text) in sources { try write(text, to: path) }
   }
 
   func remove() { try? FileManager.default.removeItem(at: folder) }
 
-  /// Writes one of the package's files.
+  /// Writes one of the package's files. The address of this package in a manifest becomes that of the repository on
+  /// this machine.
   func write(_ text: String, to path: String) throws {
+    let text = text.replacing(
+      "https://example.org/aquifer.git", with: "file://\(folder.appending(path: "aquifer").path)")
     let file = root.appending(path: path)
     try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
     try Data(text.utf8).write(to: file)
   }
 
   /// What `swift` says in the package's folder, its exit code, and its last lines for a failure.
-  func swift(_ arguments: String...) throws -> (code: Int32, output: String) {
-    try Self.run("/usr/bin/env", ["swift"] + arguments, in: root)
+  func swift(_ arguments: String..., environment: [String: String] = [:]) throws -> (code: Int32, output: String) {
+    try Self.run("/usr/bin/env", environment.map { "\($0)=\($1)" } + ["swift"] + arguments, in: root)
   }
 
   /// Copies the files that git knows or would add, commits them and tags the commit.
@@ -47,7 +45,7 @@ struct ClientPackage {
       git -c safe.directory='*' ls-files --cached --others --exclude-standard -z |
         tar --null --files-from - --ignore-failed-read -c | tar -x -C '\(repository)'
       cd '\(repository)'
-      git init -q . && git add -A
+      git init -q -b main . && git add -A
       git -c user.name=test -c user.email=test@example.org commit -q -m 'A version' && git tag 1.0.0
       """
     let (code, output) = try Self.run("/bin/bash", ["-c", script], in: Self.checkout)

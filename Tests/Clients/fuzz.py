@@ -79,6 +79,9 @@ def pointed(description):
     description["components"]["securitySchemes"] = {}
     # Held requests would take the fuzzer's time, and streams do not end.
     del description["paths"]["/mirror/1/{container}/{environment}/pings"]
+    # Alice is no operator, and a refusal says nothing about a call.
+    for path in [path for path in description["paths"] if path.startswith("/admin/")]:
+        del description["paths"][path]
     for path in description["paths"].values():
         for operation in path.values():
             operation.pop("security", None)
@@ -93,7 +96,7 @@ def main():
         furnish_store(WORLD.alice, "Alice's", "fuzz", model)
         furnish_store(WORLD.bob, MARKER, "trips", model)
     description = json.loads((HERE.parent.parent / "Services/openapi.json").read_text())
-    operations = sum(len(path) for path in description["paths"].values())
+    operations = sum(len(item) for path, item in description["paths"].items() if not path.startswith("/admin/"))
     with tempfile.TemporaryDirectory() as folder, STEPS.step(f"finds no 5xx, no hang, no answer against the description and nothing of Bob's in {operations} operations"):
         schema = Path(folder) / "openapi.json"
         schema.write_text(json.dumps(pointed(description)))

@@ -1,7 +1,9 @@
-"""Sends the examples of the object plane in Services/openapi.json; requests and answers must fit their schemas."""
+"""Sends the object plane's and the operators' examples of Services/openapi.json; all must fit their schemas."""
 
 import json
 import sys
+import tempfile
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,10 +25,27 @@ REGISTRY = referencing.Registry().with_resource(
 )
 # They end what other examples need.
 LAST = ["deleteConsumer", "purgeHistory", "resetStore", "purgeZone", "deleteStore", "resetSchema"]
-# The other statuses of a story in which no zone waits for a decision.
-STATUS = {"resumeZone": 404}
+LAST += ["resetDevelopment", "revokeOperator", "revokeDeveloper", "revokeRole", "deleteUser", "deleteContainer"]
+# The other statuses of a story in which no zone waits for a decision, no object is in a new container, and nobody has a
+# session.
+STATUS = {
+    "resumeZone": 404,
+    "endSession": 404,
+    "revokeDeveloper": 404,
+    "revokeRole": 404,
+    "startBackup": 202,
+    "startVerification": 202,
+    "startScrub": 202,
+}
+# Names that only answers tell: the member of an answer, and the parameter of later paths.
+TOLD = {"createAPIToken": ("apiToken", "token"), "addServerKey": ("keyID", "keyID")}
+# Backups need a folder of this machine.
+FOLDER = tempfile.mkdtemp()
+BODIES = dict.fromkeys(("startBackup", "startVerification"), {"directory": f"{FOLDER}/backup"})
+QUERIES = {"fetchBackups": [("directory", FOLDER)]}
 LAPTOP = "6E1F9D52-5B0C-4F5E-9A51-0A4D3C5B7E02"
 NOTE, OTHER = "A1E0B9A4-3B6C-4B7E-8B58-6C1C0B1E2F01", "A1E0B9A4-3B6C-4B7E-8B58-6C1C0B1E2F03"
+KNOWN = {}
 alice = Client(WORLD.gateway, WORLD.container, WORLD.alice)
 
 
@@ -50,25 +69,27 @@ def send(path, method, operation):
     """Sends the example of an operation: status, content type and text of the answer."""
     values = {"container": WORLD.container, "environment": "development", "database": "private"}
     query = []
+    name = operation["operationId"]
     for parameter in (resolved(parameter)[0] for parameter in operation["parameters"]):
         example = parameter.get("example")
         if parameter["in"] == "path" and example is not None:
-            values[parameter["name"]] = example
+            values[parameter["name"]] = KNOWN.get(parameter["name"], example)
         elif example is not None:
             query += [(parameter["name"], value) for value in (example if isinstance(example, list) else [example])]
     body = None
     if "requestBody" in operation:
         ((kind, content),) = operation["requestBody"]["content"].items()
-        example = content.get("example")
+        example = BODIES.get(name, content.get("example"))
         check(example, "paths", path, method, "requestBody", "content", kind, "schema")
         body = example.encode() if isinstance(example, str) else json.dumps(example).encode()
     token = WORLD.operator if {"operator": []} in operation["security"] else WORLD.alice
     server = WORLD.notifier if "servers" in operation else WORLD.gateway
     with requests.request(
-        method, server + path.format(**values), params=query, data=body, stream=True, timeout=30,
+        method, server + path.format(**values), params=QUERIES.get(name, query), data=body, stream=True, timeout=30,
         headers={"Authorization": f"Bearer {token}"},
     ) as answer:  # fmt: skip
         kind = answer.headers["Content-Type"]
+        # A stream does not end.
         text = next(answer.iter_lines()).decode() if kind == "text/event-stream" else answer.text
         return answer.status_code, kind, text
 
@@ -81,6 +102,15 @@ def run(path, method, operation):
     value = json.loads(text) if kind == "application/json" else text
     check(value, *(place or ["paths", path, method, "responses", str(status)]), "content", kind, "schema")
     return value
+
+
+def finish(path):
+    """Waits until a job is done: it has found nothing."""
+    while True:
+        job = requests.get(WORLD.gateway + path, headers={"Authorization": f"Bearer {WORLD.operator}"}, timeout=30).json()
+        if job["state"] != "running":
+            return equal((job["state"], job["problems"]), ("done", []), f"{job}")
+        time.sleep(0.1)
 
 
 def contest():
@@ -100,7 +130,7 @@ def contest():
 operations = [
     (path, method, operation)
     for path, item in DESCRIPTION["paths"].items()
-    if path.startswith("/mirror/")
+    if path.startswith(("/mirror/", "/admin/"))
     for method, operation in item.items()
 ]
 operations.sort(key=lambda item: LAST.index(item[2]["operationId"]) + 1 if item[2]["operationId"] in LAST else 0)
@@ -108,6 +138,11 @@ MODEL = None
 for path, method, operation in operations:
     with STEPS.step(operation["operationId"]):
         answer = run(path, method, operation)
+        if operation["operationId"] in TOLD:
+            member, parameter = TOLD[operation["operationId"]]
+            KNOWN[parameter] = answer[member]
+        if operation["operationId"].startswith("start"):
+            finish(path)
         if operation["operationId"] == "pushModel":
             MODEL = answer["modelHash"]
         if operation["operationId"] == "saveTransactions":

@@ -15,6 +15,10 @@ private func call(_ line: String, content: String = "") throws -> AdminCall {
 struct AdminCallTests {
   @Test(arguments: [
     ("container create iCloud.a", "POST /admin/1/containers", #"{"container":"iCloud.a"}"#),
+    (
+      "container create iCloud.a --if-missing", "POST /admin/1/containers",
+      #"{"container":"iCloud.a","ifMissing":true}"#
+    ),
     ("container list", "GET /admin/1/containers", ""),
     (
       "container set iCloud.a --display-name Photos --app-url https://a.b/#/c", "POST /admin/1/containers/iCloud.a",

@@ -1,5 +1,6 @@
 import HTTPClient
 import Testing
+import WebServices
 
 @testable import Console
 

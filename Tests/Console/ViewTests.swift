@@ -1,6 +1,7 @@
 import JSON
 import Synchronization
 import Testing
+import WebServices
 
 @testable import Console
 
@@ -26,84 +27,23 @@ private func status(
     """)
 }
 
-struct VerdictTests {
+struct VerdictViewTests {
   @Test func `an installation without trouble is well in one line`() throws {
-    let verdict = Verdict(try status(), now: now)
-    #expect(verdict.isWell)
-    #expect(verdict.text == "All is well: 4 processes, 4 of 4 shards held by 2 workers.")
+    let verdict = try json(#"{"isWell":true,"summary":"2 processes","findings":[],"notes":[]}"#)
+    #expect(ClusterViews.verdict(verdict) == "All is well: 2 processes.")
+    let noted = try json(#"{"summary":"2 processes","findings":[],"notes":["2 objects are held back","a"]}"#)
+    #expect(ClusterViews.verdict(noted) == "All is well: 2 processes. 2 objects are held back; a.")
   }
 
-  @Test func `held-back objects are noted and no trouble`() throws {
-    let verdict = Verdict(try status(first: #","quarantined":2"#), now: now)
-    #expect(verdict.isWell)
-    #expect(verdict.text.hasSuffix("2 objects are held back (`aquifer quarantine list`)."))
-  }
-
-  @Test func `the first line says what is wrong and what to do, a further one says what else is`() throws {
-    let text = Verdict(try status(held: 2, second: #""silent":true"#), now: now).text
-    let lines = text.split(separator: "\n")
-    #expect(lines.count == 2)
-    #expect(lines[0].hasPrefix("NOT WELL: worker-2 does not answer. If it does not answer soon, end that process"))
-    #expect(lines[1].hasPrefix("also: 2 shards have no worker. "))
-  }
-
-  @Test func `shards that only a newer worker may have say which`() throws {
-    let answer = try json(
-      """
-      {"members":[{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}],
-      "shards":{"count":3,"held":2,"neededFormat":21},"workers":[{"name":"worker-1","ready":true,"silent":false}]}
-      """)
+  @Test func `the first line says what is wrong and what to do, further ones say what else is`() throws {
+    let verdict = try json(
+      #"{"findings":[{"what":"a is","remedy":"Do b."},{"what":"c is","remedy":"Do d."}],"notes":["e is"]}"#)
     #expect(
-      Verdict(answer, now: now).text.contains(
-        "1 shard has no worker. Wait for a worker of a release that knows the stored format 21"))
-  }
-
-  @Test func `shards that the same worker holds are one finding, which names it`() throws {
-    let problem = "is held by another worker: process 4711"
-    let second = #""silent":false,"problems":[{"shard":2,"problem":"\#(problem)"},{"shard":3,"problem":"\#(problem)"}]"#
-    #expect(
-      Verdict(try status(second: second), now: now).text
-        == """
-        NOT WELL: shards 2-3 of worker-2: \(problem). If that worker no longer answers, end it (kill -9): the shards \
-        then open at once.
-        """
-    )
-  }
-
-  @Test(arguments: [
-    (
-      #","oldestWaitingAt":1799999880000,"waitingTransactions":7"#,
-      "7 saved transactions wait for their export, the oldest for 2 min"
-    ),
-    (#","diskFree":5000000000,"diskSize":100000000000"#, "worker-1 has 5.00 GB of disk left"),
-    (#","longestQueue":2500"#, "2500 writes wait at one shard of worker-1"),
-    (#","pendingPings":10000"#, "10000 pings wait at worker-1"),
-    (
-      #","problems":[{"shard":0,"problem":"can't be opened: damaged"}]"#,
-      "shard 0 of worker-1: can't be opened: damaged"
-    ),
-  ])
-  func `figures beyond their limits are findings`(members: String, what: String) throws {
-    let answer = try json(
-      """
-      {"members":[{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}],\
-      "shards":{"count":2,"held":2},
-      "workers":[{"name":"worker-1","ready":true,"silent":false\(members)}]}
-      """)
-    #expect(Verdict(answer, now: now).findings.map(\.what) == [what])
-  }
-
-  @Test func `an export that waits for less than a minute is the day's business`() throws {
-    #expect(Verdict(try status(first: #","oldestWaitingAt":1799999941000,"waitingTransactions":7"#), now: now).isWell)
-  }
-
-  @Test func `missing and unready processes are findings`() throws {
-    let text = Verdict(
-      try status(members: #"{"name":"gateway","role":"gateway","ready":false,"adminURL":"http://127.0.0.1:9"}"#),
-      now: now
-    ).text
-    #expect(text.contains("there is no notifier"))
-    #expect(text.contains("gateway is not ready. `aquifer health http://127.0.0.1:9/readyz` says why"))
+      ClusterViews.verdict(verdict) == """
+        NOT WELL: a is. Do b.
+        also: c is. Do d.
+        also: e is.
+        """)
   }
 }
 
@@ -276,5 +216,22 @@ struct WatchTests {
     words: [String]
   ) async {
     #expect(await Screen().run(["status"] + words, answers: [.success(Self.answer)], isScreen: false) == 2)
+  }
+
+  @Test func `explain shows where an object stands, and its way with times`() throws {
+    let text = StoreViews.explanation(
+      try json(
+        #"""
+        {"explain":[{"store":"P","device":"phone","syncState":"clean","recordChangeTag":"7","lastError":null,\#
+        "reasons":[{"code":"exported","text":"The record is up to date."}]}],
+        "way":[{"step":"saved","at":1800000000000,"store":"P","device":"phone","properties":["a","b"]},
+        {"step":"awaited","store":"T","recordChangeTag":"7","reason":"the device did not listen"}],
+        "silent":["worker-2"]}
+        """#))
+    let lines = text.split(separator: "\n").map(String.init)
+    #expect(lines.contains { $0.contains("phone") && $0.contains("clean") && $0.contains("The record is up to date.") })
+    #expect(lines.contains { $0.contains("2027-01-15T08:00:00") && $0.contains("saved") && $0.hasSuffix("a b") })
+    #expect(lines.contains { $0.hasPrefix("!") && $0.contains("not yet") && $0.contains("the device did not listen") })
+    #expect(text.contains("worker-2 did not answer"))
   }
 }

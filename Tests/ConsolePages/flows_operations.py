@@ -18,6 +18,16 @@ def play(flows):
         page.fill("Folder", flows.backup)
         page.click("Begin")
         page.sees("failed", "is not empty")
+    with flows.step("backups are listed, and a damaged one is found"):
+        page.open("#/operations")
+        page.sees("Folder with backups", "whole", "Verify")
+        page.click(f"Verify {flows.backup}")
+        page.sees("The backup is being read.", "16 of 16")
+        page.sees_no("problem")
+        with open(f"{flows.backup}/shards/shard-3.sqlite", "ab") as file:
+            file.write(b"rot")
+        page.click(f"Verify {flows.backup}")
+        page.sees("1 problem", "shard-3.sqlite differs from the file that was backed up")
     with flows.step("the logs are searched by process"):
         page.open("#/operations/logs")
         page.fill("Process", "worker-1")

@@ -61,14 +61,16 @@ def events(flows):
             "while (document.querySelectorAll('.feed li').length <= given[0]) await new Promise(requestAnimationFrame)",
             before,
         )
-    with flows.step("a zone that changes is told to who listens to its owner"):
-        page.open(f"#/sync/changes?user={grace.record_name}")
-        page.click("Listen", "form button")
+    with flows.step("a ping is shown as it is sent, with the devices that heard it"):
+        page.open(f"#/sync/pings?user={grace.record_name}")
         page.sees("Listening.")
-        page.run(
-            "const answers = () => performance.getEntriesByType('resource').map(each => each.name);"
-            "const isSeen = () => answers().some(each => each.endsWith('changes/database'));"
-            "while (!isSeen()) await new Promise(requestAnimationFrame)"
-        )
+        before = page.run("return document.querySelectorAll('.feed li').length")
         grace.save(grace.stores[0], [change | {"attributes": {"caption": "Heard at once"}}])
+        page.run(
+            "while (document.querySelectorAll('.feed li').length <= given[0]) await new Promise(requestAnimationFrame)",
+            before,
+        )
         page.has(".feed a", ZONE)
+        page.sees("the zone changed", f"saved by {grace.stores[0]}", "no device of the user was connected")
+        page.click("Stop", "form button")
+        page.sees("Not listening.")

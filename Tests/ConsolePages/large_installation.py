@@ -2,10 +2,10 @@
 
 import hashlib
 
+import large_rows
+from large_rows import CONTAINER, MARKUP
 from large_sample import RECORDS, USERS, ZONES, history, sample, status
 
-CONTAINER = "iCloud.org.example.photos"
-MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
 TYPES = """DEFINE SCHEMA
 
     RECORD TYPE CD_Photo (
@@ -144,15 +144,18 @@ FIXED = {
     "stores": lambda _: stores(),
     "logs": log_lines,
     "usage": lambda _: {"records": RECORDS, "databases": USERS, "publicRecords": 0, "bytes": 10**12},
-    "events": lambda _: {"events": [], "silent": []},
-    "quarantine": lambda _: {"quarantine": [], "silent": []},
+    "events": lambda _: {"events": large_rows.events(user(1)), "silent": []},
+    "quarantine": lambda _: {"quarantine": large_rows.quarantine(user(1)), "silent": []},
+    "explain": lambda _: large_rows.explain(user(1)),
+    "pings": lambda _: {"pings": large_rows.pings(user(1)), "after": "", "silent": []},
     "duplicates": lambda _: {"duplicates": [], "silent": []},
-    "shares": lambda _: {"shares": [], "silent": []},
-    "tokens": lambda _: {"tokens": []},
-    "keys": lambda _: {"keys": []},
-    "roles": lambda _: {"roles": []},
-    "sessions": lambda _: {"sessions": []},
-    "audit": lambda _: {"acts": []},
+    "shares": lambda _: {"shares": large_rows.shares(user(1)), "silent": []},
+    "audit": lambda _: {"acts": large_rows.acts()},
+    "backup": lambda _: large_rows.job("backup"),
+    "scrub": lambda _: large_rows.job("scrub"),
+    "verification": lambda _: large_rows.job("verification"),
+    "backups": lambda _: {"backups": large_rows.backups()},
+    **{name: lambda _, name=name, rows=rows: {name: rows} for name, rows in large_rows.credentials().items()},
     "subscriptions": lambda _: {"subscriptions": [], "silent": []},
 }
 

@@ -1,4 +1,4 @@
-"""The console before a made-up installation: a large one, a lost connection, markup in every place, 390 to 1920 pixels.
+"""The console before a made-up installation: a large one, a lost connection, markup in every place, 360 to 2560 pixels.
 
 usage: made_up.py PICTURE [FOLDER]   leaves a picture of Home, and in FOLDER pictures of all pages in all sizes
 """
@@ -169,6 +169,8 @@ def main():
             (390, "light"),
             (1280, "dark"),
             (1920, "light"),
+            (360, "light"),
+            (2560, "dark"),
         ):
             if not folder and (size, scheme) not in ((390, "dark"), (1280, "light")):
                 continue

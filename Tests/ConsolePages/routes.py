@@ -17,7 +17,7 @@ def routes(container, owner, zone, record, store):
         "conflicts": ("#/sync/conflicts", "conflict"),
         "explain": (f"#/sync/explain?object={record}&user={owner}", "Why does it not arrive?"),
         "events": ("#/sync/events", "Live events"),
-        "changes": ("#/sync/changes", "Listen to a user"),
+        "pings": (f"#/sync/pings?user={owner}", "Listen to a user"),
         "types": ("#/schema", "CD_Photo"),
         "text": ("#/schema/text", "The schema as a text"),
         "promotion": ("#/schema/diff", "Promotion"),

@@ -102,6 +102,8 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             return self.refuse(403, "ACCESS_DENIED", "X-CSRF-Token is missing")
         if path == "api/live":
             return self.serve_live()
+        if path == "api/pings/live":
+            return self.serve_stream("ping", self.owner.answer("GET", ["pings"], {}, b"")[1]["pings"])
         query = dict(urllib.parse.parse_qsl(address.query))
         segments = [urllib.parse.unquote(part) for part in path.removeprefix("api/").split("/")]
         status, value = self.owner.answer(self.command, segments, query, body)
@@ -140,13 +142,28 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             200, session, headers=[("Set-Cookie", f"aquifer-console={key}; HttpOnly; SameSite=Strict; Path=/console")]
         )
 
-    def serve_live(self):
+    def begin_stream(self):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
+        self.close_connection = True
+
+    def tell(self, name, value):
+        self.wfile.write(f"event: {name}\ndata: {json.dumps(value)}\n\n".encode())
+        self.wfile.flush()
+
+    def serve_stream(self, name, values):
+        self.begin_stream()
+        for value in values:
+            self.tell(name, value)
         while self.owner.is_up:
-            self.wfile.write(f"event: sample\ndata: {json.dumps(self.owner.sample())}\n\n".encode())
+            self.wfile.write(b": \n\n")
             self.wfile.flush()
             time.sleep(1)
-        self.close_connection = True
+
+    def serve_live(self):
+        self.begin_stream()
+        while self.owner.is_up:
+            self.tell("sample", self.owner.sample())
+            time.sleep(1)

@@ -9,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "Clients"))
 from steps import Steps, equal, expect  # noqa: E402, F401
 from webdriver import ELEMENT, BrowserError, browser, until  # noqa: E402
 
-SIZES = {390: 844, 1280: 900, 1920: 1080}
+SIZES = {360: 780, 390: 844, 1280: 900, 1920: 1080, 2560: 1440}
 
 
 class Visitor:

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// The name that Aquifer's connections use; SQLite finds the file system registered last under it.
-static const char *const name_below = "unix-excl";
+/// The names that Aquifer's connections use: of files of one process, and of files that others read.
+static const char *const names[] = {"unix-excl", "unix"};
 enum { most_watches = 64 };
 
 typedef struct {
@@ -19,8 +19,14 @@ typedef struct {
 
 static watch watches[most_watches];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sqlite3_vfs *default_system;
-static sqlite3_vfs faulty_system;
+
+/// A file system in the place of the one below it.
+typedef struct {
+  sqlite3_vfs base;
+  sqlite3_vfs *below;
+} faulty_system;
+
+static faulty_system systems[sizeof names / sizeof names[0]];
 
 /// The underlying file system's object follows it in memory.
 typedef struct {
@@ -118,15 +124,15 @@ static watch watch_of(const char *path) {
 }
 
 static int system_open(sqlite3_vfs *system, const char *path, sqlite3_file *base, int flags, int *flags_out) {
-  (void)system;
+  sqlite3_vfs *system_below = ((faulty_system *)system)->below;
   watch found = watch_of(path);
-  if (found.watcher == NULL) return default_system->xOpen(default_system, path, base, flags, flags_out);
+  if (found.watcher == NULL) return system_below->xOpen(system_below, path, base, flags, flags_out);
   faulty_file *file = (faulty_file *)base;
   memset(file, 0, sizeof *file);
   int done = 0;
   int refused = found.watcher(found.context, FAULTY_DISK_OPEN, path, NULL, 0, 0, &done);
   if (refused != SQLITE_OK) return refused;
-  int code = default_system->xOpen(default_system, path, below(base), flags, flags_out);
+  int code = system_below->xOpen(system_below, path, below(base), flags, flags_out);
   if (code != SQLITE_OK) return code;
   file->watch = found;
   file->path = strdup(path);
@@ -135,23 +141,28 @@ static int system_open(sqlite3_vfs *system, const char *path, sqlite3_file *base
 }
 
 static int system_delete(sqlite3_vfs *system, const char *path, int syncs) {
-  (void)system;
+  sqlite3_vfs *system_below = ((faulty_system *)system)->below;
   watch found = watch_of(path);
   int done = 0;
   int refused = found.watcher == NULL ? SQLITE_OK : found.watcher(found.context, FAULTY_DISK_DELETE, path, NULL, 0, 0, &done);
-  return refused != SQLITE_OK ? refused : default_system->xDelete(default_system, path, syncs);
+  return refused != SQLITE_OK ? refused : system_below->xDelete(system_below, path, syncs);
 }
 
 __attribute__((constructor)) static void take_place(void) {
   if (sqlite3_initialize() != SQLITE_OK) abort();
-  default_system = sqlite3_vfs_find(name_below);
-  if (default_system == NULL) abort();
-  faulty_system = *default_system;
-  faulty_system.pNext = NULL;
-  faulty_system.szOsFile = (int)sizeof(faulty_file) + default_system->szOsFile;
-  faulty_system.xOpen = system_open;
-  faulty_system.xDelete = system_delete;
-  if (sqlite3_vfs_register(&faulty_system, 0) != SQLITE_OK) abort();
+  sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+  for (size_t number = 0; number < sizeof names / sizeof names[0]; number++) {
+    faulty_system *system = &systems[number];
+    system->below = sqlite3_vfs_find(names[number]);
+    if (system->below == NULL) abort();
+    system->base = *system->below;
+    system->base.pNext = NULL;
+    system->base.szOsFile = (int)sizeof(faulty_file) + system->below->szOsFile;
+    system->base.xOpen = system_open;
+    system->base.xDelete = system_delete;
+    // SQLite finds the usual file system first under its name, and then the one registered last.
+    if (sqlite3_vfs_register(&system->base, system->below == usual) != SQLITE_OK) abort();
+  }
 }
 
 int faulty_disk_watch(const char *folder, faulty_disk_watcher watcher, void *context) {

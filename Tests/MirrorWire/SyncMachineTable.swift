@@ -165,7 +165,7 @@ let syncMachineTable: [String: String] = [
   "unknown model": """
   modelUnknown
     stopped, paused:  → paused
-    timer: +setUp setUp → working
+    pinged, timer: +setUp setUp → working
   """,
   "without the lease": """
   leaseLost

@@ -41,6 +41,16 @@ import Testing
     #expect(machine.handle(.timer(1)).contains(.importPage(waits: false)) || machine.handle(.timer(1)).isEmpty)
   }
 
+  @Test func `a save that comes before an export's answer is sent, whether the answer counts it or not`() {
+    var machine = SyncMachine(seed: 3)
+    _ = machine.handle(.started(.known))
+    _ = machine.handle(.answered(.imported(hasMore: false, isCaughtUp: true)))
+    #expect(machine.handle(.saved).contains(.export))
+    #expect(machine.handle(.saved).isEmpty)
+    #expect(machine.handle(.answered(.exported(hasMore: false))).contains(.export))
+    #expect(!machine.handle(.answered(.exported(hasMore: false))).contains(.export))
+  }
+
   @Test func `pauses double from one second to five minutes, and jitter fills them`() {
     var longest = [Duration](repeating: .zero, count: 14)
     for seed in 0..<500 as Range<UInt64> {

@@ -234,6 +234,20 @@ private func problems(_ plan: ExportPlan) -> [String] {
   #expect(texts(own) == ["save CD_Attachment d CD_entityName", "delete CD_Post q"])
 }
 
+@Test func `T-O05 links of an object that somebody else deleted are told as taken away, whichever end they name`()
+  throws
+{
+  let zone = TestZone()
+  try zone.save(insert("Post", "p"), insert("Tag", "t"), insert("Tag", "u"))
+  try zone.save(delete("Post", "p"), from: "B")
+  let plan = try zone.save(
+    update("Post", "p", [:], ["tags": .toManyDelta(add: ["t"], remove: ["u"])]),
+    update("Tag", "u", [:], ["posts": .toManyDelta(add: ["p"], remove: [])]))
+  #expect(plan.writes.isEmpty)
+  let links = plan.withdrawn.compactMap { LinkRecord($0) }.map { Set([$0.ends.first, $0.ends.second]) }
+  #expect(links == [["p", "t"], ["p", "u"]])
+}
+
 @Test func `a to-one or a link may point to an object that has not arrived yet`() throws {
   let zone = TestZone()
   let plan = try zone.save(

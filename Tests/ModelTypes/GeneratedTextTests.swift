@@ -50,7 +50,19 @@ struct GeneratedTextTests {
     let text = try ModelTypes.source(of: bundle.url.path)
     let entities = text.matches(of: /EntityDescription\(\n *"(A\d)"/).map { String($0.output.1) }
     #expect(entities == ["A2", "A0", "A1", "A3", "A4"])
-    #expect(text.contains("earlierVersions: [testVersion1, testVersion2, testVersion3, testVersion4]"))
+    #expect(text.contains("earlierVersions: [testVersion1, testVersion2, testVersion9, testVersion10]"))
+  }
+
+  @Test func `an earlier version keeps the name of its constant, and an app can name it`() throws {
+    let model = "<model><entity name='A%'><attribute name='a' optional='YES' attributeType='String'/></entity></model>"
+    let names = ["Test", "Test 3", "Old Test", "Test 4"]
+    let versions = names.enumerated().map { ($1, Optional(model.replacing("%", with: "\($0)"))) }
+    let bundle = try TemporaryBundle(Dictionary(uniqueKeysWithValues: versions), current: "Test 4")
+    let text = try ModelTypes.source(of: bundle.url.path)
+    for (name, constant) in [("Test", "testVersion1"), ("Test 3", "testVersion3"), ("Old Test", "oldTestVersion")] {
+      let comment = "/// The earlier version `\(name)`: what a migration step begins from."
+      #expect(text.contains("\(comment)\n  public static let \(constant) = ManagedObjectModel("))
+    }
   }
 
   private static func contents(of model: URL) throws -> String {

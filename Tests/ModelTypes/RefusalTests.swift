@@ -195,13 +195,36 @@ struct RefusalTests {
   @Test func `a bundle without a version, or with several and no current one, is refused`() throws {
     let model = "<model><entity name='A'/></model>"
     #expect(
-      try refusal(of: TemporaryBundle([:])) == "Test.xcdatamodeld:1: The model has no version and no .xccurrentversion")
+      try refusal(of: TemporaryBundle([:])) == "Test.xcdatamodeld:1: The model has no version.")
     #expect(
       try refusal(of: TemporaryBundle(["Test": model, "Test 2": model]))
-        == "Test.xcdatamodeld:1: The model has 2 versions and no .xccurrentversion")
+        == "Test.xcdatamodeld:1: The model has 2 versions and no .xccurrentversion. "
+        + "Choose the current version in Xcode, or write that file")
     #expect(
       try refusal(of: TemporaryBundle(["Test": model], current: "Other"))
         == ".xccurrentversion:1: The current version is Other.xcdatamodel, which the model does not have.")
+  }
+
+  @Test func `several versions and no current one are refused with the file to write, which then is accepted`() throws {
+    let model = "<model><entity name='A'/></model>"
+    let refusal = try #require(refusals(of: TemporaryBundle(["Test": model, "Test 2": model])).first)
+    let plist = try #require(refusal.message.firstMatch(of: /<plist>.*<\/plist>/)).output
+    let bundle = try TemporaryBundle(["Test": model, "Test 2": model])
+    try Data(plist.utf8).write(to: bundle.url.appending(path: ".xccurrentversion"))
+    #expect(try ModelTypes.source(of: bundle.url.path).contains("earlierVersions: [testVersion1]"))
+  }
+
+  @Test func `a type that hides one of Swift's is warned of, in the entity's line`() throws {
+    let lines = [
+      "<model>", "<entity name='Job' representedClassName='Task'/>",
+      "<entity name='Task' representedClassName='Chore'/>", "<entity name='Label'/>", "</model>",
+    ]
+    let bundle = try TemporaryBundle(["Test": lines.joined(separator: "\n")])
+    let warnings = try ModelTypes.warnings(of: bundle.url.path)
+    #expect(warnings.map(\.line) == [2, 4])
+    let file = bundle.url.appending(path: "Test.xcdatamodel/contents").path
+    #expect(warnings.first?.description.hasPrefix("\(file):2: warning: In this module, Task means") == true)
+    #expect(try ModelTypes.warnings(of: ModelFiles.everything.path).isEmpty)
   }
 
   @Test func `a file that is missing, or that is no model, is refused`() throws {

@@ -75,7 +75,7 @@ import Testing
       let record = try seen.json["records"][0]
       #expect(record["fields"]["text"]["value"].string == "from the console")
       #expect(record["modified"]["userRecordName"].string == alice.recordName)
-      #expect(record["modified"]["deviceID"].string == "operator dave")
+      #expect(record["modified"]["deviceID"].string == "staff:dave")
       let elsewhere = place.replacingOccurrences(of: app.container, with: "iCloud.org.example.other")
       #expect(
         try await dave.call("POST", "\(elsewhere)/records/query", ["query": ["recordType": "Note"]]).status == 403)
@@ -140,6 +140,46 @@ import Testing
         kept.text
       ) { try $0 + String(contentsOf: $1, encoding: .utf8) }
       #expect(kept.status == 200 && !shown.contains(token) && !shown.contains(secret))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(2)))
+  func `a ping is on the staff's stream as it is sent, and in the way of the object that was saved`() async throws {
+    try await run { installation in
+      let browser = try await Browser(installation, ["operatorToken": .string(installation.ready.operatorToken)])
+      let app = try await App(installation, model: Self.model)
+      let alice = try await app.user("alice")
+      let (phone, tablet) = (try await alice.device("phone"), try await alice.device("tablet"))
+      // The tablet's connection is there when its first bytes are.
+      let url = "\(installation.ready.notifier)/mirror/1/\(app.container)/development/pings?device=\(tablet.store)"
+      var heard = EventLines(
+        try await installation.client.stream(
+          url, headers: [HTTPClient.Header("Authorization", "Bearer \(alice.token)")]))
+      let stream = try await installation.client.stream(
+        "\(installation.ready.gateway)/console/api/pings/live?container=\(app.container)&user=alice",
+        headers: [HTTPClient.Header("Cookie", browser.cookie)])
+      #expect(stream.status == 200)
+      var seen = EventLines(stream)
+      let name = UUID().uuidString
+      _ = try await phone.save([MainJob.insert("Tag", name, ["name": "one"])])
+      _ = try #require(try await heard.next())
+      var ping = try #require(try await seen.next())
+      // The set-up of the stores has made their zone.
+      while ping["origin"].string != phone.store { ping = try #require(try await seen.next()) }
+      #expect(ping["zone"] == "com.apple.coredata.cloudkit.zone" && ping["reason"] == "zone")
+      #expect(ping["listeners"] == 1 && ping["devices"] == [.string(tablet.store)])
+      _ = try await tablet.importedGraph()
+
+      let explained = try await installation.aquifer(
+        "--json", "explain", name, "--container", app.container, "--environment", "development", "--user", "alice")
+      let way = try Value(json: Array(explained.output.utf8))["way"].elements
+      #expect(
+        way.map { "\($0["step"].string ?? "") \($0["device"].string ?? "")" } == [
+          "saved phone", "exported phone", "pinged tablet", "imported tablet",
+        ], "\(explained.output)")
+      #expect(Set(way.dropFirst().map { $0["recordChangeTag"].string }).count == 1)
+      let stranger = try await browser.call("GET", "pings/live?container=\(app.container)&user=nobody")
+      #expect(stranger.status == 404, "\(stranger.text)")
     }
   }
 }

@@ -56,16 +56,27 @@ private let exemptions = [
     "needs a Docker engine; compose.yaml's commands are run by the test of compose.yaml",
 ]
 
+/// Puts the model that a guide shows into the folder of the app, which lies beside the clone.
+private func writeModel(of guide: String, to app: URL) throws {
+  let text = try String(contentsOf: Checkout.root.appending(path: guide), encoding: .utf8)
+  let model = try #require(text.firstMatch(of: /```xml\n([\s\S]*?)```/)).output.1
+  let version = app.appending(path: "Sources/Notes.xcdatamodeld/Notes.xcdatamodel")
+  try FileManager.default.createDirectory(at: version, withIntermediateDirectories: true)
+  try String(model).write(to: version.appending(path: "contents"), atomically: true, encoding: .utf8)
+}
+
 @Test(.timeLimit(.minutes(2))) func `README, the tour and every guide can be followed literally`() async throws {
   let documents = try Document.all()
   #expect(documents.count > 2 && documents[0].blocks.first == "deploy/run\n")
   let unknown = Set(exemptions.keys).subtracting(documents.flatMap(\.blocks))
   #expect(unknown.isEmpty, "exemptions name no block of a document: \(unknown)")
 
-  let folder = FileManager.default.temporaryDirectory.appending(
+  let base = FileManager.default.temporaryDirectory.appending(
     path: "aquifer-readme-\(ProcessInfo.processInfo.processIdentifier)")
+  let folder = base.appending(path: "aquifer")
   try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-  defer { try? FileManager.default.removeItem(at: folder) }
+  defer { try? FileManager.default.removeItem(at: base) }
+  try writeModel(of: "docs/guide/swift-client.md", to: base.appending(path: "notes"))
   // The reader's clone: its own data folder, these scripts, binaries that are built already.
   for name in ["deploy", "Tests", "Clients"] {
     try FileManager.default.createSymbolicLink(

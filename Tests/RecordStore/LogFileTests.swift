@@ -3,7 +3,8 @@ import RecordStore
 import SQLite
 import Testing
 
-/// The file system layer for a shard's write-ahead log, which collects the frames of a commit.
+/// The file system layer for a write-ahead log, which collects the frames of a commit: of files that belong to one
+/// process, and of files that others read.
 struct LogFileTests {
   let folder: TemporaryFolder
   init() throws { folder = try TemporaryFolder() }
@@ -12,14 +13,19 @@ struct LogFileTests {
   static let all = SQL("all", "SELECT key, text FROM note")
 
   /// A file whose writer keeps ten pages in memory, so that large transactions reach the log before their commit.
-  func writer(synchronous: String = "FULL") throws -> Connection {
-    let connection = try Connection(exclusive: folder.path + "/notes.sqlite", mode: .readWrite)
+  func writer(synchronous: String = "FULL", isShared: Bool = false) throws -> Connection {
+    let connection = try open(.readWrite, isShared: isShared)
     try connection.execute("PRAGMA journal_mode=WAL; PRAGMA cache_size=10; PRAGMA synchronous=\(synchronous)")
     try connection.execute("CREATE TABLE note(key INTEGER PRIMARY KEY, text TEXT)")
     return connection
   }
 
-  func reader() throws -> Connection { try Connection(exclusive: folder.path + "/notes.sqlite", mode: .readOnly) }
+  func reader(isShared: Bool = false) throws -> Connection { try open(.readOnly, isShared: isShared) }
+
+  private func open(_ mode: Connection.Mode, isShared: Bool) throws -> Connection {
+    let path = folder.path + "/notes.sqlite"
+    return try isShared ? Connection(shared: path, mode: mode) : Connection(exclusive: path, mode: mode)
+  }
 
   func notes(_ connection: Connection) throws -> [Int64: String] {
     Dictionary(uniqueKeysWithValues: try connection.statement(Self.all).all { ($0.int64(0), $0.text(1)) })
@@ -32,8 +38,10 @@ struct LogFileTests {
     return try #require(Int(line.dropFirst(7)))
   }
 
-  @Test func `a commit of thirty pages is written with one system call, not with sixty`() throws {
-    let writer = try writer()
+  @Test(arguments: [false, true]) func `a commit of thirty pages is written with one system call, not with sixty`(
+    isShared: Bool
+  ) throws {
+    let writer = try writer(isShared: isShared)
     let put = try writer.statement(Self.put)
     try writer.execute("PRAGMA cache_size=1000")
     // The first commit also writes the log's header.
@@ -44,7 +52,7 @@ struct LogFileTests {
     try writer.commit()
     let calls = try writeCalls() - before
     #expect(calls == 1)
-    #expect(try notes(reader()).count == 29)
+    #expect(try notes(reader(isShared: isShared)).count == 29)
   }
 
   @Test
@@ -78,11 +86,12 @@ struct LogFileTests {
     #expect(try notes(Connection(exclusive: folder.path + "/notes.sqlite", mode: .readWrite)).count == 10)
   }
 
-  @Test(arguments: ["FULL", "NORMAL"])
+  @Test(arguments: ["FULL", "NORMAL"], [false, true])
   func `a transaction larger than the cache is invisible until it is committed, and wholly there then`(
-    _ synchronous: String
+    _ synchronous: String, isShared: Bool
   ) throws {
-    let (writer, reader) = (try writer(synchronous: synchronous), try reader())
+    let writer = try writer(synchronous: synchronous, isShared: isShared)
+    let reader = try reader(isShared: isShared)
     let put = try writer.statement(Self.put)
     try writer.beginImmediateTransaction()
     for key in 0..<2000 { try put.binding(Int64(key), String(repeating: "y", count: 1000)).run() }
@@ -113,7 +122,8 @@ struct LogFileTests {
     throws
   {
     var random = SeededGenerator(seed: UInt64(seed))
-    var writer = try writer(synchronous: seed % 2 == 0 ? "FULL" : "NORMAL")
+    let isShared = seed > 3
+    var writer = try writer(synchronous: seed % 2 == 0 ? "FULL" : "NORMAL", isShared: isShared)
     var oracle: [Int64: String] = [:]
     for round in 0..<120 {
       var next = oracle
@@ -136,13 +146,13 @@ struct LogFileTests {
         try writer.commit()
         oracle = next
       }
-      #expect(try notes(reader()) == oracle, "seed \(seed), round \(round)")
+      #expect(try notes(reader(isShared: isShared)) == oracle, "seed \(seed), round \(round)")
       switch Int.random(in: 0..<12, using: &random) {
       case 0: try writer.checkpoint(.passive)
       case 1: try writer.checkpoint(.truncate)
       case 2:
         writer.close()
-        writer = try Connection(exclusive: folder.path + "/notes.sqlite", mode: .readWrite)
+        writer = try open(.readWrite, isShared: isShared)
         try writer.execute("PRAGMA cache_size=10")
       default: break
       }

@@ -50,8 +50,7 @@ private final class Disk: Sendable {
 }
 
 private func open(_ folder: Folder) async throws -> TestStore {
-  var configuration = World.configuration("\(folder.path)/store.sqlite")
-  configuration.fileSystem = "unix-excl"
+  let configuration = World.configuration("\(folder.path)/store.sqlite")
   return TestStore(folder: folder, replica: try await Replica.open(configuration, Photos.model))
 }
 
@@ -98,11 +97,13 @@ private func open(_ folder: Folder) async throws -> TestStore {
   let folder = try World.folder()
   let disk = Disk(folder.path)
   var store = try await open(folder)
-  // Few pages of the disk, and each of their steps.
-  let changes = (0..<4).map { saved("Tag", "T\($0)", ["name": .string(String(repeating: "x", count: 900))]) }
   var step = 1
   while true {
     let (names, token) = (try await store.names(Query("Tag")), try await store.replica.position().importToken)
+    // More than the log takes in one write.
+    let changes = (0..<300).map {
+      saved("Tag", "T\(step)-\($0)", ["name": .string(String(repeating: "x", count: 900))])
+    }
     let page = ImportPage(changes: changes + [saved("Tag", "S\(step)")], importToken: "t\(step)")
     disk.fail(at: step, code, isLasting: false)
     let error: StoreError?
@@ -129,4 +130,22 @@ private func open(_ folder: Folder) async throws -> TestStore {
   #expect(step > 4)
   await store.replica.close()
   disk.end()
+}
+
+@Test func `a log that is damaged before its last commit is refused, and opens when it is whole again`() async throws {
+  let folder = try World.folder()
+  let store = try await open(folder)
+  for name in ["T1", "T2", "T3"] { try await store.save { try $0.insert("Tag", name) } }
+  await store.replica.close()
+  let log = URL(filePath: "\(folder.path)/store.sqlite-wal")
+  let whole = try Data(contentsOf: log)
+  // A byte of the first page, behind the headers of the log and of the page's frame.
+  var damaged = whole
+  damaged[32 + 24 + 1000] ^= 1
+  try damaged.write(to: log)
+  await #expect(throws: StoreError.self) { try await open(folder) }
+  try whole.write(to: log)
+  let again = try await open(folder)
+  #expect(try await again.names(Query("Tag")) == ["T1", "T2", "T3"])
+  await again.replica.close()
 }

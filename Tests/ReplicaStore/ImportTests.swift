@@ -1,6 +1,7 @@
 // Imports: pages in one commit, and the user's pending edits untouched.
 
 import FoundationEssentials
+import Glibc
 import MirrorWire
 import Testing
 
@@ -78,6 +79,33 @@ extension TestStore {
   try await store.replica.apply(
     page("t3", saved("Photo", "P1", ["title": .string("c"), "size": .integer(3)]), .link(link("P1", "T1"))), event: nil)
   #expect(try await store.values("Photo", "P1") == ["title": .text("c"), "size": .integer(3), "tagCount": .integer(1)])
+}
+
+@Test func `an object that is made here takes what its insert does not tell from another device's object of that name`()
+  async throws
+{
+  let store = try await TestStore.make()
+  try await store.replica.apply(page("t1", saved("Album", "A1"), saved("Album", "A2")), event: nil)
+  try await store.save { save in
+    try save.insert("Photo", "P1", ["title": .text("mine")])
+    try save.insert("Photo", "P2", ["album": .object("A1")])
+  }
+  func photo(_ name: String, _ album: String?) -> ImportedChange {
+    saved("Photo", name, ["title": .string("theirs"), "size": .integer(2)], ["album": album])
+  }
+  try await store.replica.apply(page("t2", photo("P1", "A1"), photo("P2", "A2")), event: nil)
+  #expect(
+    try await store.values("Photo", "P1") == [
+      "title": .text("mine"), "size": .integer(2), "album": .object("A1"), "tagCount": .integer(0),
+    ])
+  #expect(
+    try await store.values("Photo", "P2") == [
+      "title": .text("theirs"), "size": .integer(2), "album": .object("A1"), "tagCount": .integer(0),
+    ])
+  // What came with the import goes with its target; what the insert tells is the user's.
+  try await store.replica.apply(page("t3", .delete(entity: "Album", objectID: "A1", zoneID: zone)), event: nil)
+  try await store.replica.apply(page("t4", saved("Album", "A1")), event: nil)
+  #expect(try await store.related("Album", "A1", "photos") == ["P2"])
 }
 
 @Test func `an imported deletion is applied, and a deletion that is pending is not undone`() async throws {
@@ -276,4 +304,16 @@ extension TestStore {
   let reader = TestStore(folder: store.folder, replica: try await Replica.open(configuration, Photos.model))
   #expect(try await reader.names(Query("Tag")) == ["T1"])
   await #expect(throws: StoreError.readOnly) { try await reader.save { try $0.insert("Tag", "T2") } }
+}
+
+@Test func `a store opens again while a process that is being started has a copy of its lock's file`() async throws {
+  let store = try await TestStore.make()
+  let path = "\(store.folder.path)/store.sqlite-lock"
+  let file = try #require(
+    (0..<1024).first { (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == path })
+  let copy = dup(Int32(file))
+  defer { close(copy) }
+  await store.replica.close()
+  let again = try await Replica.open(store.replica.configuration, Photos.model)
+  await again.close()
 }

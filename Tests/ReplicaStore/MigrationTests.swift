@@ -101,7 +101,7 @@ private func makeEarlier(_ path: String) async throws {
   #expect(position.modelHash == "photos-2" && position.importToken == "t2")
   // A client with the earlier model leaves the file alone.
   await store.replica.close()
-  await #expect(throws: StoreError.newerModel(hash: "photos-2")) {
+  await #expect(throws: StoreError.unknownModel(hash: "photos-2")) {
     try await Replica.open(World.configuration(path, seed: 2), Photos.model)
   }
 }

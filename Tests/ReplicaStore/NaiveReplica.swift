@@ -24,8 +24,8 @@ struct NaiveReplica {
   private(set) var objects: [String: Object] = [:]
   /// `PHOTO TAG`
   private(set) var pairs: Set<[String]> = []
-  /// What a save changed and no export has taken: `NAME PROPERTY`, `NAME *` for a new object, `NAME -` for a deleted
-  /// one.
+  /// What a save changed and no export has taken: `NAME PROPERTY`, `NAME *` beside them for a new object, `NAME -` for
+  /// a deleted one.
   private var mine: Set<String> = []
   /// What imports deleted: edits that are not exported come back with the object.
   private var lost: [String: Object] = [:]
@@ -112,7 +112,7 @@ struct NaiveReplica {
         for property in Set(old.values.keys).union(new.values.keys) where old.values[property] != new.values[property] {
           mine.insert("\(name) \(property)")
         }
-      case (nil, _?): mine.insert("\(name) *")
+      case (nil, let new?): mine.formUnion((["*"] + new.values.keys).map { "\(name) \($0)" })
       case (_?, nil): mine.insert("\(name) -")
       case (nil, nil): break
       }
@@ -134,7 +134,6 @@ struct NaiveReplica {
 
   mutating func importSave(_ entity: String, _ name: String, _ values: [String: Literal]) {
     if broken != .deletedStays, mine.contains("\(name) -") { return }
-    if broken != .pendingStays, mine.contains("\(name) *"), objects[name] != nil { return }
     var object = objects[name] ?? Object(entity: entity)
     let former = objects[name] == nil ? lost[name] : nil
     if let former {
@@ -156,7 +155,7 @@ struct NaiveReplica {
     if let object = objects.removeValue(forKey: name) { lost[name] = object }
     // Another object may get the name.
     pairs = pairs.filter { !$0.contains(name) || mine.contains("\($0[0])+\($0[1])") }
-    for other in objects.keys where !mine.contains("\(other) *") {
+    for other in objects.keys {
       for property in ["album", "photo", "data"]
       where target(of: other, property) == name && !mine.contains("\(other) \(property)") {
         set(other, property, .null)

@@ -160,6 +160,23 @@ extension SaveTransaction {
   #expect(history.transactions.last?.changes.first?.updatedProperties == ["size", "note"])
 }
 
+@Test func `an object whose edit came to nothing, and that is edited again, is told once`() async throws {
+  let store = try await TestStore.make()
+  try await store.save { save in
+    try save.insert("Album", "A1", ["name": .text("Dunes")])
+    try save.insert("Photo", "P1", ["album": .object("A1")])
+  }
+  try await store.save { save in
+    try save.link("Album", "A1", "photos", "P1", false)
+    try save.link("Album", "A1", "photos", "P1")
+    try save.update("Photo", "P1", ["title": .text("Dawn")])
+  }
+  #expect(
+    try await store.outbox()[1].changes == [
+      ObjectChange(.update, entity: "Photo", objectID: "P1", attributes: ["title": .string("Dawn")])
+    ])
+}
+
 @Test func `a one-to-one relationship ends former pairs at both ends in the same save`() async throws {
   let store = try await TestStore.make()
   try await store.save { save in

@@ -4,6 +4,7 @@ import CuttingProxy
 import Foundation
 import MirrorWire
 import ReplicaSync
+import ReplicaWorld
 import Synchronization
 import Testing
 import URLSessionTransport
@@ -151,7 +152,7 @@ private struct DetouredTransport: Transport {
     try await Server.run(["--rate-limit", "100000", "--rate-burst", "100000"]) { server in
       let user = try await server.user("grace")
       let file = "\(server.folder.path)/killed"
-      let chance = Chance(UInt64(ProcessInfo.processInfo.processIdentifier))
+      let chance = Chance(Int(ProcessInfo.processInfo.processIdentifier))
       var told: Set<String> = []
       for kill in 0..<kills {
         let (peer, output) = try peer(user, file, "k\(kill)")
@@ -235,7 +236,7 @@ private struct DetouredTransport: Transport {
       // Ida signs in on the same file: the server says whose it is, and nothing is sent or imported.
       let second = try await Device(ida, replica: replica)
       try await replica.save { $0.insert("Tag", "t2", ["name": .string("late")]) }
-      await #expect(throws: StoreError.signedOut) { try await second.sync() }
+      await #expect(throws: StoreError.accountChanged) { try await second.sync() }
       await second.mirroring.stop()
       let fresh = try await Device(ida, replica: try await stored(server))
       try await fresh.sync()

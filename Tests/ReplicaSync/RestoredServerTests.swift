@@ -3,6 +3,7 @@
 import Foundation
 import MirrorWire
 import ReplicaSync
+import ReplicaWorld
 import Synchronization
 import Testing
 
@@ -37,7 +38,7 @@ import Testing
       let expected = try await devices[0].shown()
       for place in devices.indices { replicas[place] = try await devices[place].replica.reopened() }
       try await server.restored(from: backup) { restored in
-        let user = User(server: restored, name: user.name, recordName: user.recordName, token: user.token)
+        let user = user.on(restored)
         devices = []
         for replica in replicas { devices.append(try await Device(user, replica: replica, pageLimit: 2)) }
         for _ in 0..<3 { for device in devices { try await device.sync() } }

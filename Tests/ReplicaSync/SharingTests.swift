@@ -4,6 +4,7 @@ import Foundation
 import MirrorWire
 import ReplicaStore
 import ReplicaSync
+import ReplicaWorld
 import Testing
 
 @Suite(.serialized, .enabled(if: Server.binaries != nil)) struct SharingTests {
@@ -164,6 +165,21 @@ import Testing
       #expect(records.contains("CD_title") && records.contains("Dunes"))
       #expect(try await sharing(phone).explain("p1").syncState == "clean")
       await phone.mirroring.stop()
+    }
+  }
+}
+
+@Test func `only the address of a share leads to its name`() throws {
+  let name = "0000aBcDeFgHiJkLmNoPqRsTu"
+  let addresses = [
+    "https://a.example/share/\(name)", "http://a.example:8080/share/\(name)#Dunes", " /share/\(name)?a=b ",
+  ]
+  for address in addresses {
+    #expect(try Share.shortGUID(ofAddress: address) == name)
+  }
+  for address in ["", "https://a.example", "https://a.example/share/", "https://a.example/share/short", name + "é"] {
+    #expect(throws: StoreError.invalid("'\(address)' is not the address of a share")) {
+      try Share.shortGUID(ofAddress: address)
     }
   }
 }

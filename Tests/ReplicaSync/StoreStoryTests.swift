@@ -1,8 +1,9 @@
-// Contents, sign-in, refusals, resets and leases: against the real server's processes.
+// Sign-in, refusals, resets and leases: against the real server's processes.
 
 import Foundation
 import MirrorWire
 import ReplicaSync
+import ReplicaWorld
 import Synchronization
 import Testing
 
@@ -25,95 +26,6 @@ private final class KeptTokens: Account.TokenStore {
   private func idle(_ device: Device, _ idle: SyncStatus.Idle) async throws -> SyncStatus {
     for await status in await device.loop.statuses() where status.idle == idle { return status }
     throw Unexpected("the status ended")
-  }
-
-  // MARK: Contents
-
-  @Test func `contents go before their save; small ones come with their objects, large ones when they are read`()
-    async throws
-  {
-    try await Server.run(["--asset-threshold", "1000"]) { server in
-      let user = try await server.user("grace")
-      let (phone, laptop) = (try await stored(server), try await stored(server))
-      let devices = [try await Device(user, replica: phone), try await Device(user, replica: laptop)]
-      for device in devices { try await device.sync() }
-      let contents = [20_000, 4_000_000].map { count in
-        Data((0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 / 256) })
-      }
-      let names = try contents.map { content in
-        let file = server.folder.appending(path: UUID().uuidString)
-        try content.write(to: file)
-        return try ContentFile.measure(file.path)
-      }
-      _ = try await phone.replica.save(SaveOptions()) { save in
-        for (place, name) in names.enumerated() {
-          let columns = try save.schema.entity("Post").columns
-          let values = columns.map { $0.name == "photo" ? Literal.text(name.text) : .null }
-          let id = AnyObjectID(entityName: "Post", recordName: "p\(place)")
-          try save.insert(id, values, contents: [name.checksum: .data(contents[place])])
-        }
-      }
-      try await devices[0].sync()
-      try await devices[1].sync()
-      try await until { try await laptop.replica.figures().missingContents == 1 }
-      let missing = try await laptop.replica.contentsToDownload(byteLimit: .max, limit: 10)
-      let checksum = try #require(missing.first?.checksum)
-      #expect(missing.count == 1 && missing[0].byteCount == 4_000_000 && missing[0].path == nil)
-      // A part of an earlier attempt is gone on with; a wrong part is not taken.
-      let partial = URL(filePath: laptop.replica.partialPath(of: checksum))
-      try FileManager.default.createDirectory(
-        at: partial.deletingLastPathComponent(), withIntermediateDirectories: true)
-      try contents[1].prefix(300_000).write(to: partial)
-      try await devices[1].loop.fetchContent(checksum)
-      let path = try #require(try await laptop.replica.content(checksum)?.content.path)
-      #expect(try Data(contentsOf: URL(filePath: path)) == contents[1])
-      // A third device, whose part is of other bytes.
-      let tablet = try await stored(server)
-      let third = try await Device(user, replica: tablet)
-      try await third.sync()
-      let wrong = URL(filePath: tablet.replica.partialPath(of: checksum))
-      try FileManager.default.createDirectory(at: wrong.deletingLastPathComponent(), withIntermediateDirectories: true)
-      try Data(repeating: 1, count: 300_000).write(to: wrong)
-      try await third.loop.fetchContent(checksum)
-      let again = try #require(try await tablet.replica.content(checksum)?.content.path)
-      #expect(try Data(contentsOf: URL(filePath: again)) == contents[1])
-      for device in devices + [third] { await device.mirroring.stop() }
-    }
-  }
-
-  @Test func `a content whose receipt the server does not take is sent again, and its save is not lost`() async throws {
-    try await Server.run(["--asset-threshold", "1000"]) { server in
-      let user = try await server.user("grace")
-      let replica = try await stored(server)
-      let phone = try await Device(user, replica: replica)
-      try await phone.sync()
-      await phone.mirroring.stop()
-      let content = Data(repeating: 7, count: 50_000)
-      let file = server.folder.appending(path: UUID().uuidString)
-      try content.write(to: file)
-      let name = try ContentFile.measure(file.path)
-      _ = try await replica.replica.save(SaveOptions()) { save in
-        let values = try save.schema.entity("Post").columns.map { $0.name == "photo" ? Literal.text(name.text) : .null }
-        let id = AnyObjectID(entityName: "Post", recordName: "p1")
-        try save.insert(id, values, contents: [name.checksum: .data(content)])
-      }
-      // As if it were of long ago, or of another server.
-      let wrong = AssetReference(fileChecksum: name.fileChecksum, size: name.byteCount, receipt: "no receipt")
-      try await replica.replica.keepReceipt(wrong, for: name.checksum, until: .distantFuture)
-      try await phone.sync()
-      #expect(try await replica.replica.rejected().isEmpty)
-      let laptop = try await stored(server)
-      let other = try await Device(user, replica: laptop)
-      try await other.sync()
-      #expect(try await other.shown().count == 1)
-      // Several readers, beside the loop's own fetch of small contents.
-      let (loop, checksum) = (other.loop, name.checksum)
-      try await withThrowingTaskGroup(of: Void.self) { group in
-        for _ in 0..<4 { group.addTask { try await loop.fetchContent(checksum) } }
-        try await group.waitForAll()
-      }
-      for device in [phone, other] { await device.mirroring.stop() }
-    }
   }
 
   // MARK: Copies
@@ -198,6 +110,22 @@ private final class KeptTokens: Account.TokenStore {
     }
   }
 
+  @Test func `an API token without the callback ends the sign-in before a page is shown`() async throws {
+    try await Server.run { server in
+      let made = try server.aquifer(
+        "token", "create", "--container", Server.container, "--environment", "development")
+      let account = Account(
+        server: server.gateway, apiToken: try #require(made["apiToken"] as? String), tokens: KeptTokens())
+      let error = await #expect(throws: StoreError.self) {
+        try await account.signIn(
+          container: Server.container, environment: "development", transport: CurlTransport()
+        ) { Issue.record("the page \($0) is shown") }
+      }
+      guard case .invalid(let text)? = error else { throw Unexpected("\(String(describing: error))") }
+      #expect(text.contains("--callback-url http://127.0.0.1/done"))
+    }
+  }
+
   /// Does what a browser does with the page's form.
   private static func fill(_ address: String, _ transport: any Transport) async throws {
     let headers = [(name: "Content-Type", value: "application/x-www-form-urlencoded")]
@@ -258,6 +186,10 @@ private final class KeptTokens: Account.TokenStore {
       try await phone.mirroring.start()
       let status = try await idle(phone, .modelUnknown)
       #expect(status.pendingTransactions == 1)
+      // Nobody waits for what only an operator can do.
+      await #expect(throws: StoreError.modelUnknown(missing: [])) {
+        try await phone.loop.syncNow(timeout: .seconds(1_000_000))
+      }
       await phone.mirroring.stop()
     }
   }

@@ -3,6 +3,7 @@
 import CuttingProxy
 import Foundation
 import ReplicaSync
+import ReplicaWorld
 import Testing
 import URLSessionTransport
 

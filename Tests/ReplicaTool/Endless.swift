@@ -45,7 +45,7 @@ struct Endless {
         let model = Self.model(version)
         let alone = ManagedObjectModel(hash: model.hash, entities: model.entities)
         return (try await Replica.open(Self.configuration(store), alone), version)
-      } catch StoreError.newerModel { continue }
+      } catch StoreError.unknownModel { continue }
     }
     return (try await Replica.open(Self.configuration(store), Self.model(3)), 3)
   }

@@ -17,18 +17,25 @@ struct Measurements {
     bare = try BareSQLite(path: "\(folder)/bare.sqlite")
   }
 
-  func run() async throws {
+  /// What can be measured alone.
+  enum Part: String, CaseIterable { case saves, batch, requests, updates, `import` }
+
+  func run(_ parts: [Part]) async throws {
     var store = StoreDescription(
       path: "\(folder)/measured.sqlite", cloudOptions: CloudOptions(containerIdentifier: "measured"))
     store.generationByteLimit = 1 << 30
     let container = try await PersistentContainer(.measured, stores: [store])
     Figure("idleMemory", residentMegabytes()).tell()
-    try await measureSaves(container)
-    try await measureBatch(container)
-    try await measureRequests(container)
-    try await measureUpdates(container)
+    for part in parts {
+      switch part {
+      case .saves: try await measureSaves(container)
+      case .batch: try await measureBatch(container)
+      case .requests: try await measureRequests(container)
+      case .updates: try await measureUpdates(container)
+      case .import: try await measureImport()
+      }
+    }
     await container.close()
-    try await measureImport()
   }
 
   private func measureSaves(_ container: PersistentContainer) async throws {

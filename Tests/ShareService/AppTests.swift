@@ -34,6 +34,22 @@ import Testing
     #expect(try await Self.app(restarted) == LookUpApp.Reply(displayName: nil, appURL: "photos://open"))
   }
 
+  @Test func `a container is made once, and again is a refusal unless the call says so`() async throws {
+    let world = try await World.withContainer()
+    let body = #"{"container":"\#(World.photos)"}"#
+    let path = "/admin/1/containers"
+    try await world.ok("POST", "\(path)/\(World.photos)", #"{"displayName":"Photo Book"}"#)
+    try await world.refused("POST", path, body, status: 409)
+    let again = try await world.ok("POST", path, #"{"container":"\#(World.photos)","ifMissing":true}"#)
+    #expect(again["container"]?.string == World.photos)
+    try await world.ok("POST", path, #"{"container":"iCloud.new","ifMissing":true}"#)
+    try await world.refused("POST", path, #"{"container":"iCloud.new","ifMissing":false}"#, status: 409)
+    try await world.refused("POST", path, #"{"container":"iCloud.new","ifMissing":"yes"}"#, status: 400)
+    let rows = try await world.ok("GET", path)["containers"]?.elements ?? []
+    #expect(Set(rows.map { $0["container"]?.string }) == [World.photos, "iCloud.new"])
+    #expect(rows.first { $0["container"]?.string == World.photos }?["displayName"]?.string == "Photo Book")
+  }
+
   @Test(arguments: [
     #"{"displayName":""}"#, #"{"displayName":" Photos"}"#, #"{"displayName":"Photos\u202Esotohp"}"#,
     #"{"displayName":"a\u0085b"}"#, #"{"displayName":"a\tb"}"#,

@@ -67,15 +67,21 @@ struct World {
     func set(_ subject: String, _ answers: String...) { self.answers.withLock { $0[subject] = answers } }
     var questions: [(subject: String, query: [String: String])] { asked.withLock { $0 } }
 
-    fileprivate func answer(_ subject: String, _ query: [String: String]) -> OperatorAnswer? {
+    fileprivate func list(_ subject: String, _ query: [String: String]) -> ClusterList? {
       asked.withLock { $0.append((subject, query)) }
       let text = answers.withLock { answers -> String? in
         guard let list = answers[subject], let first = list.first else { return nil }
         if list.count > 1 { answers[subject] = Array(list.dropFirst()) }
         return first
       }
-      guard ["fields", "shares", "usage"].contains(subject) else { return nil }
-      return OperatorAnswer(body: Array((text ?? Self.nothing(subject, query)).utf8))
+      guard subject == "fields" || OperatorNoun(rawValue: subject)?.isListOfContainer == true else { return nil }
+      // Dropped because a list that can't be read is none.
+      guard let report = try? JSONValue(parsing: Array((text ?? Self.nothing(subject, query)).utf8)),
+        let rows = report[subject]?.elements
+      else { return nil }
+      return ClusterList(
+        rows: rows, uncountedShards: report["uncountedShards"]?.elements.compactMap(\.int64),
+        silent: report["silent"]?.elements.compactMap(\.string) ?? [])
     }
 
     /// No rows; for fields, rows with 0 records.
@@ -122,7 +128,7 @@ struct World {
       directory: service.directory, jobs: service.jobs, removals: service.removals, passwords: service.passwords,
       random: random, log: .silent,
       publish: { published.add($0) },
-      report: { reports.answer($0, $1) }, command: { _, _ in nil })
+      report: { reports.list($0, $1)?.answer(as: $0) }, list: { reports.list($0, $1) }, command: { _, _ in nil })
   }
 
   /// A world with the container `photos`.

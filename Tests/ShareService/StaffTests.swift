@@ -156,18 +156,33 @@ extension World {
 }
 
 @Suite struct `What a developer may do` {
-  private static let allowed: [(String, String, String, [String: String])] = [
-    ("GET", "containers", "", [:]), ("POST", "containers/\(World.photos)", #"{"displayName":"Photos"}"#, [:]),
-    ("GET", "tokens", "", ["container": World.photos]),
-    ("POST", "tokens", #"{"container":"\#(World.photos)","environment":"development"}"#, [:]),
-    ("GET", "keys", "", ["container": World.photos]), ("GET", "sessions", "", ["container": World.photos]),
-    ("GET", "roles", "", ["container": World.photos]), ("GET", "users", "", ["container": World.photos]),
-    ("GET", "usage", "", ["container": World.photos]), ("GET", "shares", "", ["container": World.photos]),
-    ("GET", "audit", "", ["container": World.photos]), ("GET", "schema/\(World.photos)/development", "", [:]),
-    ("GET", "schema/\(World.photos)/development/diff", "", [:]),
-    ("POST", "schema/\(World.photos)/development/promote", "", ["dryRun": "true"]),
-    ("GET", "rules/\(World.photos)/production", "", [:]), ("GET", "models/\(World.photos)/development", "", [:]),
-  ]
+  private static let allowed: [(String, String, String, [String: String])] =
+    [
+      ("GET", "containers", "", [:]), ("POST", "containers/\(World.photos)", #"{"displayName":"Photos"}"#, [:]),
+      ("GET", "tokens", "", ["container": World.photos]),
+      ("POST", "tokens", #"{"container":"\#(World.photos)","environment":"development"}"#, [:]),
+      ("GET", "keys", "", ["container": World.photos]), ("GET", "sessions", "", ["container": World.photos]),
+      ("GET", "roles", "", ["container": World.photos]), ("GET", "users", "", ["container": World.photos]),
+      ("GET", "usage", "", ["container": World.photos]), ("GET", "shares", "", ["container": World.photos]),
+      ("GET", "audit", "", ["container": World.photos]), ("GET", "schema/\(World.photos)/development", "", [:]),
+      ("GET", "schema/\(World.photos)/development/diff", "", [:]),
+      ("POST", "schema/\(World.photos)/development/promote", "", ["dryRun": "true"]),
+      ("GET", "rules/\(World.photos)/production", "", [:]), ("GET", "models/\(World.photos)/development", "", [:]),
+      ("GET", "pings", "", ["container": World.photos]),
+      (
+        "GET", "explain", "",
+        ["container": World.photos, "environment": "development", "user": "erin", "object": "an object"]
+      ),
+    ]
+    + ["stores", "zones", "subscriptions", "events", "quarantine", "duplicates", "participants"].map {
+      ("GET", $0, "", ["container": World.photos])
+    }
+
+  @Test func `every noun of the API has a row in one of the tables`() {
+    let rows = Self.allowed.map(\.1) + Self.refused.map(\.1)
+    let nouns = Set(rows.map { String($0.prefix { $0 != "/" }) })
+    for noun in OperatorNoun.allCases { #expect(nouns.contains(noun.rawValue), "\(noun)") }
+  }
 
   @Test(arguments: allowed)
   func `calls on the own container are answered, and on another one refused`(
@@ -196,6 +211,10 @@ extension World {
     ("DELETE", "roles/operator/carol", ""), ("DELETE", "roles/\(World.photos)/developer/dave", ""),
     ("GET", "status", ""), ("GET", "workers", ""), ("GET", "shards", ""), ("GET", "sample", ""), ("GET", "history", ""),
     ("GET", "logs", ""), ("GET", "backup", ""), ("POST", "backup", #"{"directory":"/x"}"#), ("POST", "scrub", ""),
+    ("POST", "verification", #"{"directory":"/x"}"#), ("GET", "verification", ""),
+    ("GET", "backups", ""), ("GET", "identities", ""), ("DELETE", "identities/work", ""),
+    ("POST", "identities", #"{"name":"work","preset":"google","clientID":"a"}"#), ("GET", "invitations", ""),
+    ("POST", "invitations", #"{"email":"ada@example.org"}"#), ("DELETE", "invitations/ada@example.org", ""),
     ("POST", "shards/accept", #"{"what":"all"}"#), ("POST", "quarantine/retry", ""), ("GET", "fields", ""),
     ("DELETE", "tokens/abcdefgh", ""), ("DELETE", "keys/abcdefgh", ""), ("DELETE", "sessions/abcdefgh", ""),
   ]
@@ -244,17 +263,21 @@ extension World {
     _ = await world.call(
       "POST", "/admin/1/users/erin/password", #"{"password":"a secret password"}"#,
       member: StaffMember(name: "carol", containers: nil))
+    // A mistyped call is noted, too.
+    #expect(await world.call("DELETE", "/admin/1/tokens/\(token)/\(token)").status == 405)
     _ = await world.call("DELETE", "/admin/1/users/nobody")
-    let answer = await world.call("GET", "/admin/1/audit", query: ["limit": "3"])
+    let all = await world.call("GET", "/admin/1/audit")
+    #expect(!String(decoding: all.body, as: UTF8.self).contains(token))
+    let answer = await world.call("GET", "/admin/1/audit", query: ["limit": "4"])
     let text = String(decoding: answer.body, as: UTF8.self)
     #expect(!text.contains(token) && !text.contains("secret"))
     let acts = try JSONValue(parsing: answer.body)["acts"]?.elements ?? []
-    #expect(acts.map { $0["name"]?.string } == ["_operator", "carol", "dave"])
-    #expect(acts.map { $0["role"]?.string } == ["operator", "operator", "developer"])
-    #expect(acts.map { $0["status"]?.int64 } == [404, 200, 200])
-    #expect(acts[2]["path"]?.string == "/admin/1/tokens/\(token.prefix(8))…")
-    #expect(acts[2]["container"]?.string == World.photos && acts[1]["container"] == nil)
-    let after = try #require(acts[2]["number"]?.int64)
+    #expect(acts.map { $0["name"]?.string } == ["_operator", "_operator", "carol", "dave"])
+    #expect(acts.map { $0["role"]?.string } == ["operator", "operator", "operator", "developer"])
+    #expect(acts.map { $0["status"]?.int64 } == [404, 405, 200, 200])
+    #expect(acts[3]["path"]?.string == "/admin/1/tokens/\(token.prefix(8))…")
+    #expect(acts[3]["container"]?.string == World.photos && acts[2]["container"] == nil)
+    let after = try #require(acts[3]["number"]?.int64)
     #expect(try JSONValue(parsing: answer.body)["after"]?.int64 == after && after - 1 == before)
     let page = try await world.ok("GET", "/admin/1/audit", query: ["after": "\(after)", "limit": "1"])
     #expect(page["acts"]?.elements.first?["number"]?.int64 == before)

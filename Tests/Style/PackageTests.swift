@@ -95,7 +95,7 @@ struct PackageDescription: Decodable {
   let apple: Set = ["URLSessionTransport"]
   let reach = package.reach(product)
   #expect(reach.isSuperset(of: client.union(apple)))
-  #expect(reach.subtracting(client).subtracting(apple) == ["SQLite", "CSQLite", "HTTPClient", "CCurl"])
+  #expect(reach.subtracting(client).subtracting(apple) == ["SQLite", "CSQLite", "CSQLiteLog", "HTTPClient", "CCurl"])
   let platform: Set = [
     "Dispatch", "FoundationEssentials", "Foundation", "Synchronization", "Glibc", "Musl", "Android", "Darwin", "Bionic",
     "WinSDK",

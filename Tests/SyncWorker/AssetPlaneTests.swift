@@ -190,7 +190,7 @@ struct AssetPlaneTests {
   }
 
   @Test(arguments: [StoreKind.memory, .sqlite])
-  func `an import shows large bytes as links when it is asked to, and texts as themselves`(_ kind: StoreKind)
+  func `imports and objects show large bytes as links when asked to, and texts as themselves`(_ kind: StoreKind)
     async throws
   {
     try await ObjectPlaneWorld.with(kind) { world in
@@ -230,8 +230,14 @@ struct AssetPlaneTests {
       let url = try #require(
         AssetURL(segments: segments, signedWith: Array("signing key".utf8), now: world.clock.now / 1000))
       #expect(try world.assets.read(Asset(hash: url.hash, byteCount: 900_000), shard: url.shard) == content)
-      let refused = try await world.get("B/changes", ["assets": "none"])
-      #expect(refused.status == 400 && refused.reason == "assets is inline or links")
+      let object = try await world.get("B/objects/large", ["assets": "links"]).json["attributes"]?["data"]?["asset"]
+      #expect(object?["size"]?.int64 == 900_000 && object?["fileChecksum"]?.string == asset["fileChecksum"]?.string)
+      let whole = try await world.get("B/objects/large").json["attributes"]?["data"]?.string
+      #expect(whole == Data(content).base64EncodedString())
+      for path in ["B/changes", "B/objects/large"] {
+        let refused = try await world.get(path, ["assets": "none"])
+        #expect(refused.status == 400 && refused.reason == "assets is inline or links")
+      }
     }
   }
 

@@ -320,3 +320,14 @@ func `a user has so many stores of a database, and room again when one is forgot
     #expect(try await setUp("B").code == "QUOTA_EXCEEDED")
   }
 }
+
+@Test func `no store has the name of a member of the staff, whom audits name as a device`() async throws {
+  try await ObjectPlaneWorld.with(.memory) { world in
+    for name in ["staff:dave", "staff:"] {
+      let reply = try await world.send(
+        world.request("PUT", "stores/\(name)"), #"{"modelHash":"\#(ObjectPlaneWorld.modelHash)"}"#)
+      #expect(reply.status == 400 && reply.text.contains("staff:"), "\(reply.text)")
+    }
+    try await world.setUp("staff")
+  }
+}

@@ -3,7 +3,7 @@
 /// The mirroring of one store: a value that inputs change.
 public struct SyncMachine: Hashable, Sendable {
   /// What is under way; there is one request at a time (K2).
-  enum Work: Hashable, Sendable { case setUp, export, setAside, importPage(waits: Bool), reset, restore }
+  package enum Work: Hashable, Sendable { case setUp, export, setAside, importPage(waits: Bool), reset, restore }
 
   /// Why nothing is sent until a wait is over, or until somebody acts.
   private struct Block: Hashable, Sendable {
@@ -19,6 +19,8 @@ public struct SyncMachine: Hashable, Sendable {
   private var isSetUp = false
   private var hasOpenedPings = false
   private var hasPending = false
+  /// A save came during an export, whose answer may not count it.
+  private var isSavedMeanwhile = false
   private var hasUnknownFate = false
   private var isImportWanted = false
   private var isImportNext = false
@@ -30,7 +32,7 @@ public struct SyncMachine: Hashable, Sendable {
   private var timer = 0
   private var isTimerSet = false
   private var importEvent = false
-  private(set) var work: Work?
+  package private(set) var work: Work?
   private var backoff: Backoff
   /// What went wrong last; nil after a success.
   public private(set) var lastFailure: SyncFailure?
@@ -69,10 +71,11 @@ public struct SyncMachine: Hashable, Sendable {
       endWait(&outputs)
     case .saved:
       hasPending = true
+      if work == .export || work == .setAside { isSavedMeanwhile = true }
       endWait(&outputs)
     case .pinged:
       isImportWanted = true
-      if block?.idle == .offline { unblock() }
+      if block?.idle == .offline || block?.idle == .modelUnknown { unblock() }
       endWait(&outputs)
     case .online(let isOnline): setOnline(isOnline, &outputs)
     case .paused(let isPaused): setPaused(isPaused, &outputs)
@@ -177,7 +180,7 @@ public struct SyncMachine: Hashable, Sendable {
 
   private mutating func endExport(hasMore: Bool) {
     isRestoring = isRestoring && hasMore
-    hasPending = hasMore
+    hasPending = hasMore || isSavedMeanwhile
     hasUnknownFate = isRestoring
   }
 
@@ -307,6 +310,7 @@ public struct SyncMachine: Hashable, Sendable {
 
   private mutating func begin(_ work: Work, _ output: SyncOutput, _ outputs: inout [SyncOutput]) {
     self.work = work
+    if work == .export { isSavedMeanwhile = false }
     outputs.append(output)
   }
 }

@@ -13,11 +13,18 @@ public final class Account: Sendable {
     func store(_ token: String?) throws
   }
 
-  private struct State {
+  /// The time from one sign-in or sign-out to the next. Nothing that begins in one gets the token of another.
+  package struct Session: Hashable, Sendable {
+    fileprivate var number = 0
+  }
+
+  fileprivate struct State {
     var token: String?
     var isLoaded = false
+    var session = Session()
     var userRecordName: String?
     var listeners: [Int: AsyncStream<String?>.Continuation] = [:]
+    var sessionListeners: [Int: AsyncStream<Session>.Continuation] = [:]
     var nextListener = 0
   }
 
@@ -29,6 +36,8 @@ public final class Account: Sendable {
   let apiToken: String
   private let tokens: any TokenStore
   private let state = Mutex(State())
+  /// Held while the token store is told, so that a renewal never undoes a sign-out.
+  private let storing = Mutex(())
 
   public init(server: String, notifier: String? = nil, apiToken: String, tokens: any TokenStore) {
     self.server = Self.withoutSlash(server)
@@ -60,21 +69,55 @@ public final class Account: Sendable {
   /// Forgets the token here. A session ends by itself; the files stay for the next time.
   public func signOut() async {
     // Dropped because the token is not used any more in any case.
-    try? tokens.store(nil)
-    set(user: nil, token: nil)
+    begin(nil, nil) { try? tokens.store(nil) }
+  }
+
+  // MARK: Sessions
+
+  package var session: Session { state.withLock { $0.session } }
+
+  /// Each session that begins from now on.
+  package var sessions: AsyncStream<Session> {
+    let (stream, continuation) = AsyncStream<Session>.makeStream(bufferingPolicy: .bufferingNewest(1))
+    let number = state.withLock { state in
+      state.nextListener += 1
+      state.sessionListeners[state.nextListener] = continuation
+      return state.nextListener
+    }
+    continuation.onTermination = { [weak self] _ in self?.state.withLock { $0.sessionListeners[number] = nil } }
+    return stream
+  }
+
+  /// - Throws: what the token store throws; then nobody else is signed in.
+  func keep(_ token: String, of user: String) throws { try begin(token, user) { try tokens.store(token) } }
+
+  private func begin(_ token: String?, _ user: String?, _ store: () throws -> Void) rethrows {
+    let listeners = try storing.withLock { _ in
+      try store()
+      return state.withLock { state in
+        state.session.number += 1
+        state.isLoaded = true
+        state.token = token
+        let listeners = (Array(state.sessionListeners.values), state.session, state.take(user))
+        return listeners
+      }
+    }
+    for listener in listeners.0 { listener.yield(listeners.1) }
+    for listener in listeners.2 { listener.yield(user) }
   }
 
   // MARK: Tokens
 
-  /// - Throws: `signedOut`, also when the token store does not answer.
-  package func token() throws(StoreError) -> String {
-    let token = state.withLock { state in
+  /// - Parameter session: nil: whatever session it is now.
+  /// - Throws: `signedOut`, also when the session is over, and when the token store does not answer.
+  package func token(in session: Session? = nil) throws(StoreError) -> String {
+    let token: String? = state.withLock { state in
       if !state.isLoaded {
         // Dropped because a store that can't be read has no token.
         state.token = (try? tokens.load()) ?? nil
         state.isLoaded = true
       }
-      return state.token
+      return session.map { $0 == state.session } ?? true ? state.token : nil
     }
     guard let token else { throw .signedOut }
     return token
@@ -83,30 +126,29 @@ public final class Account: Sendable {
   /// Takes the successor of a token. It is kept first; if that fails the earlier one goes on for its five minutes, and
   /// the next answer brings the same successor.
   package func renew(_ earlier: String, to successor: String) {
-    guard successor != earlier, (try? token()) == earlier, (try? tokens.store(successor)) != nil else { return }
-    state.withLock { state in if state.token == earlier { state.token = successor } }
-  }
-
-  /// - Throws: what the token store throws; then nobody else is signed in.
-  func keep(_ token: String, of user: String) throws {
-    try tokens.store(token)
-    set(user: user, token: token)
-  }
-
-  package func told(userRecordName: String) {
-    let token = state.withLock { $0.token }
-    set(user: userRecordName, token: token)
-  }
-
-  private func set(user: String?, token: String?) {
-    let listeners: [AsyncStream<String?>.Continuation] = state.withLock { state in
-      state.isLoaded = true
-      state.token = token
-      guard state.userRecordName != user else { return [] }
-      state.userRecordName = user
-      return Array(state.listeners.values)
+    storing.withLock { _ in
+      guard successor != earlier, (try? token()) == earlier, (try? tokens.store(successor)) != nil else { return }
+      state.withLock { $0.token = successor }
     }
-    // Not within the lock: a listener that ends just then waits for it while it holds its task.
-    for listener in listeners { listener.yield(user) }
+  }
+
+  /// Whose session it is; nil: the server has not told it, or the session is over.
+  package func userRecordName(in session: Session) -> String? {
+    state.withLock { $0.session == session ? $0.userRecordName : nil }
+  }
+
+  /// The server told whose session it is.
+  package func told(userRecordName: String, in session: Session) {
+    let listeners = state.withLock { $0.session == session ? $0.take(userRecordName) : [] }
+    for listener in listeners { listener.yield(userRecordName) }
+  }
+}
+
+extension Account.State {
+  /// - Returns: who is to be told, without the lock: a listener that ends just then waits for it.
+  fileprivate mutating func take(_ user: String?) -> [AsyncStream<String?>.Continuation] {
+    guard userRecordName != user else { return [] }
+    userRecordName = user
+    return Array(listeners.values)
   }
 }

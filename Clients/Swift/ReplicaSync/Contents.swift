@@ -29,10 +29,26 @@ struct Contents: Sendable {
     let tokens: [Token]
   }
 
+  private struct RereferenceRequest: Encodable {
+    struct Field: Encodable {
+      let recordName: String
+      let fieldName: String
+    }
+    let zoneID: ZoneID
+    let assets: [Field]
+  }
+
+  private struct RereferenceAnswer: Decodable {
+    /// An item without a receipt is an error.
+    struct Item: Decodable { let receipt: String? }
+    let assets: [Item]
+  }
+
   private struct Uploaded: Decodable { let singleFile: AssetReference }
 
   /// Sends a content, and keeps its receipt. The receipt is good for any object of this user.
   func upload(_ content: Content) async throws {
+    if try await rereference(content) { return }
     // The save that names it is set aside, and the others go on.
     guard let path = content.path else {
       throw SyncFailure.server(
@@ -47,6 +63,31 @@ struct Contents: Sendable {
     let answer = try await plane.upload(bytes, to: place.url)
     guard let uploaded = try? Uploaded(json: answer) else { throw SyncFailure.damaged("an upload has no receipt") }
     try await store.keepReceipt(uploaded.singleFile, for: content.checksum, until: started + Self.receiptLifetime)
+  }
+
+  /// Asks for a receipt of a content that another object has on the server; it may not even be here.
+  /// - Returns: false: this store knows no such object, or the server gives no receipt.
+  private func rereference(_ content: Content) async throws -> Bool {
+    guard let owner = try await store.content(content.checksum)?.owner, !owner.recordName.isEmpty,
+      let zoneID = try await store.zone(of: owner), let object = try await plane.object(owner.recordName)
+    else { return false }
+    for case (let name, .asset(let asset)) in object.attributes
+    where ContentName(fileChecksum: asset.fileChecksum, byteCount: asset.size)?.checksum == content.checksum {
+      let field = RereferenceRequest.Field(recordName: owner.recordName, fieldName: "CD_\(name)_ckAsset")
+      let started = surroundings.now()
+      let answer: RereferenceAnswer
+      do throws(SyncFailure) {
+        answer = try await plane.record("assets/rereference", RereferenceRequest(zoneID: zoneID, assets: [field]))
+      } catch {
+        guard case .server(let refusal) = error, refusal.remedy == .none else { throw error }
+        return false
+      }
+      guard let receipt = answer.assets.first?.receipt else { return false }
+      let reference = AssetReference(fileChecksum: asset.fileChecksum, size: asset.size, receipt: receipt)
+      try await store.keepReceipt(reference, for: content.checksum, until: started + Self.receiptLifetime)
+      return true
+    }
+    return false
   }
 
   /// Contents of the batch are sent again before it is.

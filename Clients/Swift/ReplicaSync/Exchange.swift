@@ -29,10 +29,23 @@ package struct MirrorHooks: Sendable {
   package var saveRejected: (@Sendable (Rejected) async -> RejectionDecision)?
   /// A zone ended: `delete`, `pause` or `reupload` of the store's own choice; nil: what the server says.
   package var zoneEnded: (@Sendable (EndedZone) async -> EndedZone.Action)?
-  /// The server says that the file has the objects of another account.
-  package var accountChanged: (@Sendable (SetUpAnswer.AccountChange) async -> Void)?
+  /// Somebody else is signed in than the user whose objects the store has, by record names. Answers their store, which
+  /// mirroring goes on with; nil: nothing is sent and imported until the former user is back.
+  package var accountChanged: (@Sendable (_ former: String, _ user: String) async -> Successor?)?
 
   package init() {}
+}
+
+/// A store that takes the place of another user's.
+package struct Successor: Sendable {
+  package let store: any MirroredStore
+  /// Lets go of the former store, once mirroring has.
+  package let release: @Sendable () async -> Void
+
+  package init(_ store: any MirroredStore, release: @escaping @Sendable () async -> Void) {
+    self.store = store
+    self.release = release
+  }
 }
 
 /// What an exchange came to.
@@ -42,6 +55,8 @@ struct ExchangeResult: Sendable {
   var deletedCount = 0
   var errors: [MirrorEvent.ObjectError] = []
   var progress: ImportPage.Progress?
+  /// What to go on with in place of the store.
+  var successor: Successor?
 }
 
 /// Does what the machine says. What a success tells is in the file before it answers (K2).
@@ -70,7 +85,9 @@ struct Exchange: Sendable {
 
   func setUp() async throws -> ExchangeResult {
     let position = try await store.position()
-    let account = try await user()
+    let account = try await plane.userRecordName()
+    // Not even the store's name is sent as somebody else.
+    if let former = position.account, former != account { return try await changeAccount(from: former, to: account) }
     var request = SetUpRequest(modelHash: position.modelHash, configuration: position.configuration)
     request.deviceName = options.deviceName
     request.zonePolicy = options.zonePolicy
@@ -78,13 +95,7 @@ struct Exchange: Sendable {
     request.lease = options.lease
     request.leaseToken = position.leaseToken
     let (asked, answer) = (request, try await plane.setUp(request))
-    if let change = answer.accountChange, change.cocoaErrorCode == ServerError.accountChanged {
-      await options.hooks.accountChanged?(change)
-      throw SyncFailure.server(
-        ServerError(
-          status: 409, serverErrorCode: "CONFLICT", reason: "the file has the objects of another account",
-          cocoaErrorCode: ServerError.accountChanged))
-    }
+    if answer.accountChange?.cocoaErrorCode == ServerError.accountChanged { throw Self.accountChanged }
     try await store.updatePosition { position in
       position.setUpModelHash = asked.modelHash
       position.setUpIdentifier = answer.storeIdentifier
@@ -95,20 +106,24 @@ struct Exchange: Sendable {
     return ExchangeResult(answer: .isSetUp)
   }
 
+  private func changeAccount(from former: String, to user: String) async throws -> ExchangeResult {
+    guard let successor = await options.hooks.accountChanged?(former, user) else { throw Self.accountChanged }
+    var result = ExchangeResult(answer: .failed(Self.accountChanged))
+    result.successor = successor
+    return result
+  }
+
+  private static let accountChanged = SyncFailure.server(
+    ServerError(
+      status: 409, serverErrorCode: "CONFLICT", reason: "the store has the objects of another account",
+      cocoaErrorCode: ServerError.accountChanged))
+
   /// Prolongs the lease when half of it is over.
   private func prolongLease(_ position: MirrorPosition) async throws {
     guard let lease = options.lease, let until = position.leaseUntil,
       until.timeIntervalSince(surroundings.now()) < Double(lease) / 2
     else { return }
     _ = try await setUp()
-  }
-
-  /// The record name of the user who is signed in.
-  private func user() async throws -> String {
-    if let name = plane.account.userRecordName { return name }
-    let caller: CallerAnswer = try await plane.record("users/caller", [String: String]())
-    plane.account.told(userRecordName: caller.userRecordName)
-    return caller.userRecordName
   }
 
   // MARK: Export
@@ -237,8 +252,6 @@ struct Exchange: Sendable {
 
   var contents: Contents { Contents(store: store, plane: plane, surroundings: surroundings) }
 }
-
-struct CallerAnswer: Codable { let userRecordName: String }
 
 extension ZoneID {
   func isSame(as other: ZoneID) -> Bool {

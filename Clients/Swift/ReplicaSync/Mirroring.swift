@@ -12,7 +12,10 @@ package actor Mirroring {
   private let container: String
   private let environment: String
   package private(set) var loops: [SyncLoop] = []
+  /// Listens for sign-ins and sign-outs while mirroring runs.
   private var signIns: Task<Void, Never>?
+  private var session: Account.Session?
+  private var following: Task<Void, Never>?
 
   /// - Parameter environment: `development` or `production`.
   package init(
@@ -38,12 +41,14 @@ package actor Mirroring {
     let plane = ObjectPlane(
       account: account, container: container, environment: environment, scope: scope, storeIdentifier: identifier,
       transport: transport, surroundings: surroundings)
-    let pings = pings
+    let (pings, number) = (pings, loops.count)
     let loop = SyncLoop(
       store: store, plane: plane, options: options, surroundings: surroundings, hasPings: pings != nil
     ) { loop in
-      let scope = Ping.Scope(scope)
-      await pings?.add(.init(storeIdentifier: identifier, scope: scope) { [weak loop] in await loop?.take(.pinged) })
+      let listener = PingStream.Listener(
+        number: number, storeIdentifier: loop.plane.storeIdentifier, scope: Ping.Scope(scope)
+      ) { [weak loop] in await loop?.take(.pinged) }
+      await pings?.add(listener)
     }
     loops.append(loop)
     return loop
@@ -51,12 +56,32 @@ package actor Mirroring {
 
   /// Twice is once.
   package func start() async throws(StoreError) {
-    for loop in loops { try await loop.start() }
-    if signIns != nil { return }
-    let changes = account.changes
-    signIns = Task { [weak self] in
-      for await user in changes where user != nil { await self?.take(.signedIn) }
+    if signIns == nil {
+      session = account.session
+      let sessions = account.sessions
+      signIns = Task { [weak self] in
+        for await _ in sessions { await self?.followAccount() }
+      }
     }
+    for loop in loops { try await loop.start() }
+  }
+
+  /// Goes on for whoever is signed in now. What is under way for somebody else ends first.
+  package func followAccount() async {
+    let earlier = following
+    let next = Task { [weak self] in
+      await earlier?.value
+      await self?.follow()
+    }
+    following = next
+    await next.value
+  }
+
+  private func follow() async {
+    guard signIns != nil, session != account.session else { return }
+    session = account.session
+    await pings?.stop()
+    for loop in loops { await loop.beginAnew() }
   }
 
   package func stop() async {
@@ -67,7 +92,7 @@ package actor Mirroring {
   }
 
   package func take(_ input: SyncInput) async {
-    if [.signedIn, .online(true)].contains(input) { await pings?.reconnect() }
+    if input == .online(true) { await pings?.reconnect() }
     for loop in loops { await loop.take(input) }
   }
 }

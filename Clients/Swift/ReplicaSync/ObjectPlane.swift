@@ -12,8 +12,10 @@ package struct ObjectPlane: Sendable {
   package let environment: String
   /// `private`, `shared` or `public`.
   package let scope: String
-  package let storeIdentifier: String
+  package private(set) var storeIdentifier: String
   package var leaseToken: String?
+  /// The only session whose token its calls use; nil: that of now.
+  package var session: Account.Session?
   private let transport: any Transport
   private let surroundings: Surroundings
 
@@ -30,9 +32,25 @@ package struct ObjectPlane: Sendable {
     self.surroundings = surroundings
   }
 
+  /// The same place for the store of another file.
+  func replacing(storeIdentifier: String) -> ObjectPlane {
+    var plane = self
+    plane.storeIdentifier = storeIdentifier
+    return plane
+  }
+
   /// The longest that the server holds an import, and what a request may take beside it.
   private static let wait = 30
   private static let timeout = Duration.seconds(60)
+
+  /// The record name of the user whose session it is.
+  func userRecordName() async throws(SyncFailure) -> String {
+    let session = session ?? account.session
+    if let name = account.userRecordName(in: session) { return name }
+    let caller: CallerAnswer = try await record("users/caller", [String: String]())
+    account.told(userRecordName: caller.userRecordName, in: session)
+    return caller.userRecordName
+  }
 
   // MARK: The store
 
@@ -74,7 +92,7 @@ package struct ObjectPlane: Sendable {
   /// - Returns: nil: the server has no such object.
   package func object(_ objectID: String) async throws(SyncFailure) -> ObjectAnswer? {
     do {
-      return try await call("GET", "/objects/\(Self.encoded(objectID))")
+      return try await call("GET", "/objects/\(Self.encoded(objectID))", query: [("assets", "links")])
     } catch {
       guard case .server(let error) = error, error.status == 404, error.reason.contains(objectID) else { throw error }
       return nil
@@ -179,7 +197,7 @@ package struct ObjectPlane: Sendable {
     var token: String?
     if isOwnAddress {
       do throws(StoreError) {
-        token = try account.token()
+        token = try account.token(in: session)
       } catch {
         throw .server(
           ServerError(status: 421, serverErrorCode: "AUTHENTICATION_REQUIRED", reason: "nobody is signed in"))
@@ -242,6 +260,8 @@ package struct ObjectPlane: Sendable {
     }
   }
 }
+
+struct CallerAnswer: Codable { let userRecordName: String }
 
 extension ServerError {
   /// The error of an answer; also of one that is not the server's, such as a proxy's page.

@@ -7,11 +7,16 @@ import FoundationEssentials
 package actor PingStream {
   /// A store that listens.
   package struct Listener: Sendable {
+    /// A later listener of the same number takes the place of this one.
+    package let number: Int
     package let storeIdentifier: String
     package let scope: Ping.Scope
     package let pinged: @Sendable () async -> Void
 
-    package init(storeIdentifier: String, scope: Ping.Scope, pinged: @escaping @Sendable () async -> Void) {
+    package init(
+      number: Int, storeIdentifier: String, scope: Ping.Scope, pinged: @escaping @Sendable () async -> Void
+    ) {
+      self.number = number
       self.storeIdentifier = storeIdentifier
       self.scope = scope
       self.pinged = pinged
@@ -46,7 +51,7 @@ package actor PingStream {
 
   /// Adds a store, and begins a stream that leaves out its own changes, too.
   package func add(_ listener: Listener) {
-    listeners.removeAll { $0.storeIdentifier == listener.storeIdentifier }
+    listeners.removeAll { $0.number == listener.number }
     listeners.append(listener)
     reader?.cancel()
     reader = Task { await read() }

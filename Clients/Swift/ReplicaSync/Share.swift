@@ -1,6 +1,7 @@
 // Shares and their participants as values: an app changes a copy and persists it.
 
 import MirrorWire
+package import ReplicaStore
 
 /// A zone, and whose it is.
 public struct Zone: Hashable, Sendable, Codable {
@@ -131,5 +132,16 @@ extension Share {
       result.removeParticipant(former.id)
     }
     return result
+  }
+}
+
+extension Share {
+  /// The name of a share in its address, `https://SERVER/share/NAME`.
+  /// - Throws: `invalid` if the text is no such address.
+  package static func shortGUID(ofAddress address: String) throws(StoreError) -> String {
+    guard let name = address.firstMatch(of: /\/share\/([0-9A-Za-z]{25})(?:[?#\s]|$)/) else {
+      throw .invalid("'\(address)' is not the address of a share")
+    }
+    return String(name.output.1)
   }
 }

@@ -10,9 +10,6 @@ package struct Sharing: Sendable {
   private let surroundings: Surroundings
   private let syncLimit: Duration
 
-  private var plane: ObjectPlane { loop.plane }
-  private var store: any MirroredStore { loop.store }
-
   private static let attemptLimit = 5
 
   /// - Parameter syncLimit: of the export before a call, and of the import after it.
@@ -33,67 +30,75 @@ package struct Sharing: Sendable {
     let request = ShareRequest(
       objectIDs: objectIDs, to: share.map { ZoneID($0.zone) }, title: title,
       publicPermission: publicPermission.rawValue)
-    let plane = await loop.leasedPlane
+    let place = try await loop.callPlace()
     let identifier = surroundings.makeUUID()
-    let answer = try await attempt { () throws(SyncFailure) in try await plane.share(request, requestID: identifier) }
-    try await keep(answer.share)
+    let answer = try await attempt { () throws(SyncFailure) in
+      try await place.plane.share(request, requestID: identifier)
+    }
+    try await keep(answer.share, at: place)
     try await loop.syncNow(timeout: syncLimit)
-    return (Share(answer.share, server: plane.account.server), answer.moved)
+    return (Share(answer.share, server: place.plane.account.server), answer.moved)
   }
 
   /// Joins shares by their addresses, and imports them.
-  /// - Throws: the error of the first that can't be joined; the others are joined.
+  /// - Throws: `invalid` for an address that is no share's, before any is joined; the error of the first share that
+  ///   can't be joined, after the others are.
   package func accept(_ urls: [String]) async throws(StoreError) -> [Share] {
+    var names: [String] = []
+    for url in urls { names.append(try Share.shortGUID(ofAddress: url)) }
     // The store may not be set up yet.
     try await loop.syncNow(timeout: syncLimit)
-    let request = AcceptRequest(shortGUIDs: urls.map { String($0.split(separator: "/").last ?? "") })
-    let plane = await loop.leasedPlane
-    let answer = try await attempt { () throws(SyncFailure) in try await plane.accept(request) }
+    let request = AcceptRequest(shortGUIDs: names)
+    let place = try await loop.callPlace()
+    let answer = try await attempt { () throws(SyncFailure) in try await place.plane.accept(request) }
     try await loop.syncNow(timeout: syncLimit)
     for result in answer.results {
       guard let code = result.serverErrorCode else { continue }
       throw StoreError.server(ckErrorCode: 11, cocoaErrorCode: nil, reason: result.reason ?? code, requestID: "")
     }
     let zones = answer.results.compactMap(\.zoneID)
-    let shares = try await serverShares().filter { share in zones.contains { $0.zoneName == share.zoneID.zoneName } }
-    for share in shares { try await keep(share) }
-    return shares.map { Share($0, server: plane.account.server) }
+    let shares = try await serverShares(at: place).filter { share in
+      zones.contains { $0.zoneName == share.zoneID.zoneName }
+    }
+    for share in shares { try await keep(share, at: place) }
+    return shares.map { Share($0, server: place.plane.account.server) }
   }
 
   /// People who can be found; the others are left out.
   package func participants(matching infos: [LookupInfo]) async throws(StoreError) -> [Participant] {
-    let plane = await loop.leasedPlane
+    let place = try await loop.callPlace()
     let request = DiscoverRequest(infos.map(LookUp.init))
     let answer: DiscoverAnswer = try await attempt { () throws(SyncFailure) in
-      try await plane.record("users/discover", request)
+      try await place.plane.record("users/discover", request)
     }
     return answer.users.map(Participant.init)
   }
 
   /// Saves a share's changes. If somebody else changed it meanwhile, they are made to the server's share.
   package func persist(_ share: Share) async throws(StoreError) -> Share {
+    let place = try await loop.callPlace()
     var changed = share
     for _ in 0..<Self.attemptLimit {
       do {
-        let record = try await modify(changed)
-        try await keep(record)
-        return Share(record, server: plane.account.server)
+        let record = try await modify(changed, at: place)
+        try await keep(record, at: place)
+        return Share(record, server: place.plane.account.server)
       } catch {
         guard case .server(14, _, _, _) = error else { throw error }
         let zone = ZoneID(share.zone)
-        guard let present = try await serverShares().first(where: { $0.zoneID.isSame(as: zone) }) else { throw error }
-        changed = share.applied(to: Share(present, server: plane.account.server))
+        let shares = try await serverShares(at: place)
+        guard let present = shares.first(where: { $0.zoneID.isSame(as: zone) }) else { throw error }
+        changed = share.applied(to: Share(present, server: place.plane.account.server))
       }
     }
     throw .server(ckErrorCode: 14, cocoaErrorCode: nil, reason: "the share keeps changing", requestID: "")
   }
 
-  private func modify(_ share: Share) async throws(StoreError) -> ShareRecord {
-    let plane = await loop.leasedPlane
+  private func modify(_ share: Share, at place: MirroredPlace) async throws(StoreError) -> ShareRecord {
     let request = ModifyShareRequest(share)
     let identifier = surroundings.makeUUID()
     let answer: ModifyShareAnswer = try await attempt { () throws(SyncFailure) in
-      try await plane.record("records/modify", request, requestID: identifier)
+      try await place.plane.record("records/modify", request, requestID: identifier)
     }
     guard let result = answer.records.first else { throw .damaged("a share's answer has no record") }
     if let code = result.error {
@@ -105,14 +110,13 @@ package struct Sharing: Sendable {
     return record
   }
 
-  private func serverShares() async throws(StoreError) -> [ShareRecord] {
-    let plane = await loop.leasedPlane
-    return try await attempt { () throws(SyncFailure) in try await plane.shares() }.shares
+  private func serverShares(at place: MirroredPlace) async throws(StoreError) -> [ShareRecord] {
+    try await attempt { () throws(SyncFailure) in try await place.plane.shares() }.shares
   }
 
-  private func keep(_ record: ShareRecord) async throws(StoreError) {
+  private func keep(_ record: ShareRecord, at place: MirroredPlace) async throws(StoreError) {
     let permission: ZonePermission =
-      plane.scope != "shared"
+      place.plane.scope != "shared"
       ? .owner : record.currentUserParticipant?.permission == "READ_WRITE" ? .readWrite : .readOnly
     let bytes: [UInt8]
     do {
@@ -120,14 +124,15 @@ package struct Sharing: Sendable {
     } catch {
       throw .damaged(error.reason)
     }
-    try await store.cacheShare(Data(bytes), permission: permission, of: record.zoneID)
+    try await place.store.cacheShare(Data(bytes), permission: permission, of: record.zoneID)
   }
 
   /// The shares that the replica knows, offline too.
   package func cachedShares() async throws(StoreError) -> [Share] {
-    try await store.zones().compactMap { zone in
+    let server = loop.plane.account.server
+    return try await loop.store.zones().compactMap { zone in
       // Dropped because a share that an earlier version kept is fetched again.
-      zone.share.flatMap { try? ShareRecord(json: [UInt8]($0)) }.map { Share($0, server: plane.account.server) }
+      zone.share.flatMap { try? ShareRecord(json: [UInt8]($0)) }.map { Share($0, server: server) }
     }
   }
 
@@ -136,10 +141,10 @@ package struct Sharing: Sendable {
   /// Leaves as a participant, ends as the owner. Imports what that changes.
   package func purge(_ zone: Zone, keepCopy: Bool) async throws(StoreError) {
     try await loop.syncNow(timeout: syncLimit)
-    let plane = await loop.leasedPlane
+    let place = try await loop.callPlace()
     let request = PurgeRequest(zoneID: ZoneID(zone), keepCopy: keepCopy)
     let identifier = surroundings.makeUUID()
-    _ = try await attempt { () throws(SyncFailure) in try await plane.purge(request, requestID: identifier) }
+    _ = try await attempt { () throws(SyncFailure) in try await place.plane.purge(request, requestID: identifier) }
     try await loop.syncNow(timeout: syncLimit)
   }
 
@@ -147,31 +152,33 @@ package struct Sharing: Sendable {
   /// - Returns: the names of the objects that moved.
   package func move(_ objectIDs: [String], to zone: Zone?) async throws(StoreError) -> [String] {
     try await loop.syncNow(timeout: syncLimit)
-    let plane = await loop.leasedPlane
+    let place = try await loop.callPlace()
     let request = MoveRequest(objectIDs: objectIDs, to: zone.map { ZoneID($0) })
     let identifier = surroundings.makeUUID()
-    let answer = try await attempt { () throws(SyncFailure) in try await plane.move(request, requestID: identifier) }
+    let answer = try await attempt { () throws(SyncFailure) in
+      try await place.plane.move(request, requestID: identifier)
+    }
     try await loop.syncNow(timeout: syncLimit)
     return answer.moved
   }
 
   /// Asks the server what may be done with objects, and keeps the answer.
   package func fetchPermissions(_ objectIDs: [String]) async throws(StoreError) -> PermissionsAnswer {
-    let plane = await loop.leasedPlane
-    let answer = try await attempt { () throws(SyncFailure) in try await plane.permissions(objectIDs) }
-    try await store.cachePermissions(answer)
+    let place = try await loop.callPlace()
+    let answer = try await attempt { () throws(SyncFailure) in try await place.plane.permissions(objectIDs) }
+    try await place.store.cachePermissions(answer)
     return answer
   }
 
   /// The answer of `POST records`: records as the record plane writes them.
   package func records(_ objectIDs: [String]) async throws(StoreError) -> [UInt8] {
-    let plane = await loop.leasedPlane
-    return try await attempt { () throws(SyncFailure) in try await plane.records(objectIDs) }
+    let place = try await loop.callPlace()
+    return try await attempt { () throws(SyncFailure) in try await place.plane.records(objectIDs) }
   }
 
   package func explain(_ objectID: String) async throws(StoreError) -> ExplainAnswer {
-    let plane = await loop.leasedPlane
-    return try await attempt { () throws(SyncFailure) in try await plane.explain(objectID) }
+    let place = try await loop.callPlace()
+    return try await attempt { () throws(SyncFailure) in try await place.plane.explain(objectID) }
   }
 
   /// Sends a call again under its identifier while the server may not have acted or asks for it.

@@ -24,7 +24,9 @@ extension Account {
       }
       let listener = try LoopbackListener()
       let callback = ObjectPlane.encoded("http://127.0.0.1:\(listener.port)/done")
-      try await page("\(address)&callbackURL=\(callback)")
+      let pageAddress = "\(address)&callbackURL=\(callback)"
+      try await checkCallback(pageAddress, transport)
+      try await page(pageAddress)
       let query = try await listener.query(timeout: timeout)
       guard let token = query["ckWebAuthToken"] else { throw StoreError.signedOut }
       let headers = [(name: "Authorization", value: "Bearer \(token)")]
@@ -42,5 +44,13 @@ extension Account {
     } catch {
       throw .damaged("\(error)")
     }
+  }
+
+  /// - Throws: `invalid` if the page refuses the callback, which the browser would say to the person alone.
+  private func checkCallback(_ page: String, _ transport: any Transport) async throws(StoreError) {
+    // Dropped because a browser may reach what the app does not.
+    guard let answer = try? await transport.send(TransportRequest("GET", page)), answer.status == 400 else { return }
+    throw .invalid(
+      "the API token has no callback for programs; aquifer token create --callback-url http://127.0.0.1/done makes one")
   }
 }

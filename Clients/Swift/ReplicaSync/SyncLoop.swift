@@ -3,38 +3,53 @@
 package import MirrorWire
 package import ReplicaStore
 import FoundationEssentials
+import Synchronization
+
+/// A store, and where it is on the server.
+package struct MirroredPlace: Sendable {
+  package let store: any MirroredStore
+  package var plane: ObjectPlane
+}
 
 /// The mirroring of one store. Runs until `stop`, whatever the network does.
 package actor SyncLoop {
-  package nonisolated let store: any MirroredStore
-  package nonisolated let plane: ObjectPlane
+  package nonisolated var store: any MirroredStore { place.withLock { $0.store } }
+  package nonisolated var plane: ObjectPlane { place.withLock { $0.plane } }
+  private nonisolated let place: Mutex<MirroredPlace>
   private let options: MirrorOptions
-  private let surroundings: Surroundings
+  let surroundings: Surroundings
   /// There is a notifier, whose pings come by `pinged`.
   private let hasPings: Bool
   private let openPings: @Sendable (SyncLoop) async -> Void
-  private var machine: SyncMachine
-  private var status = SyncStatus()
+  private(set) var machine: SyncMachine
+  var status = SyncStatus()
   private var events: [SyncEvent.Kind: MirrorEvent] = [:]
+  /// An export that ended with a refusal, until the objects of the refused save are known.
+  private var refusedExport: MirrorEvent?
   private var work: Task<Void, Never>?
   private var timer: Task<Void, Never>?
   private var commits: Task<Void, Never>?
   private var downloads: Task<Void, Never>?
   /// The contents that are being fetched.
   private var fetches: [String: Task<Bool, any Error>] = [:]
-  private var statusListeners: [Int: AsyncStream<SyncStatus>.Continuation] = [:]
-  private var eventListeners: [Int: AsyncStream<MirrorEvent>.Continuation] = [:]
-  private var nextListener = 0
+  var statusListeners: [Int: AsyncStream<SyncStatus>.Continuation] = [:]
+  var eventListeners: [Int: AsyncStream<MirrorEvent>.Continuation] = [:]
+  var nextListener = 0
+  /// For whom the present work is.
+  private var session: Account.Session?
+  /// Ends the work for one account, and begins it for another.
+  private var change: Task<Void, Never>?
+  /// Another account's store takes the place of this one.
+  private var isChanging = false
   /// Pages are numbered as they are asked for; the last one that ended a run of pages.
-  private var askedPageCount = 0
-  private var completedPage = 0
+  var askedPageCount = 0
+  var completedPage = 0
 
   package init(
     store: any MirroredStore, plane: ObjectPlane, options: MirrorOptions, surroundings: Surroundings, hasPings: Bool,
     openPings: @escaping @Sendable (SyncLoop) async -> Void
   ) {
-    self.store = store
-    self.plane = plane
+    place = Mutex(MirroredPlace(store: store, plane: plane))
     self.options = options
     self.surroundings = surroundings
     self.hasPings = hasPings
@@ -46,6 +61,7 @@ package actor SyncLoop {
 
   /// Twice is once.
   package func start() async throws(StoreError) {
+    if session == nil { session = plane.account.session }
     // Listens first, so that no save falls between.
     if commits == nil {
       let stream = store.commits()
@@ -69,6 +85,11 @@ package actor SyncLoop {
 
   /// Ends what is under way. What was sent keeps its unknown fate, which the next start settles.
   package func stop() async {
+    await change?.value
+    await end()
+  }
+
+  private func end() async {
     take(.stopped)
     timer?.cancel()
     commits?.cancel()
@@ -78,6 +99,42 @@ package actor SyncLoop {
     await work?.value
     await downloads?.value
     await recorder?.value
+    session = nil
+  }
+
+  // MARK: Accounts
+
+  /// Ends what is under way for the account of before, and begins anew for the one that is signed in now.
+  package func beginAnew() async {
+    guard commits != nil else { return }
+    await change(to: nil)
+  }
+
+  /// - Parameter successor: what to go on with in place of the store.
+  private func change(to successor: Successor?) async {
+    let earlier = change
+    let next = Task {
+      await earlier?.value
+      await end()
+      if let successor { await replace(by: successor) }
+      isChanging = false
+      // Dropped because a store that can't be read says so to its own readers.
+      try? await start()
+    }
+    change = next
+    await next.value
+    if change == next { change = nil }
+  }
+
+  private func replace(by successor: Successor) async {
+    guard let identifier = try? await successor.store.position().storeIdentifier else { return }
+    place.withLock { place in
+      place = MirroredPlace(store: successor.store, plane: place.plane.replacing(storeIdentifier: identifier))
+    }
+    machine = SyncMachine(seed: surroundings.makeSeed())
+    status = SyncStatus()
+    leaseToken = nil
+    await successor.release()
   }
 
   // MARK: What happens
@@ -85,9 +142,14 @@ package actor SyncLoop {
   package func take(_ input: SyncInput) {
     for output in machine.handle(input) { perform(output) }
     status.take(machine.idle, machine.lastFailure)
+    if isChanging { status.idle = .working }
     status.isCaughtUp = machine.idle == .nothingPending && status.pendingTransactions == 0
     if machine.idle != .throttled { status.throttledUntil = nil }
     tell()
+  }
+
+  private func tell() {
+    for listener in statusListeners.values { listener.yield(status) }
   }
 
   private func committed(_ commit: Commit) async {
@@ -127,9 +189,26 @@ package actor SyncLoop {
   package var leasedPlane: ObjectPlane {
     var plane = plane
     plane.leaseToken = leaseToken
+    plane.session = session
     return plane
   }
   private var leaseToken: String?
+
+  /// For calls beside the loop's own.
+  /// - Throws: `accountChanged` if somebody else is signed in than the user whose objects the store has.
+  package func callPlace() async throws(StoreError) -> MirroredPlace {
+    var place = MirroredPlace(store: store, plane: leasedPlane)
+    if session == nil { place.plane.session = plane.account.session }
+    guard let account = try await place.store.position().account else { return place }
+    let user: String
+    do throws(SyncFailure) {
+      user = try await place.plane.userRecordName()
+    } catch {
+      throw StoreError(error)
+    }
+    guard user == account else { throw .accountChanged }
+    return place
+  }
 
   private func run(_ body: @escaping @Sendable () async throws -> ExchangeResult) {
     work = Task { [weak self] in
@@ -139,6 +218,11 @@ package actor SyncLoop {
   }
 
   private func ended(_ result: ExchangeResult) async {
+    if let successor = result.successor {
+      isChanging = true
+      // Not awaited: the change waits for this work's end.
+      Task { await change(to: successor) }
+    }
     if case .isSetUp = result.answer { leaseToken = (try? await store.position())?.leaseToken }
     // Dropped because the next exchange brings figures again.
     if let figures = try? await store.figures() { status.take(figures) }
@@ -154,6 +238,11 @@ package actor SyncLoop {
       events[kind]?.savedCount += result.savedCount
       events[kind]?.deletedCount += result.deletedCount
       events[kind]?.errors += result.errors
+    }
+    if var refused = refusedExport {
+      refusedExport = nil
+      if !result.errors.isEmpty { refused.errors = result.errors }
+      keep(refused)
     }
     take(.answered(result.answer))
   }
@@ -184,8 +273,11 @@ package actor SyncLoop {
   /// - Returns: false: the server has no such content any more.
   private func download(_ checksum: String) async throws -> Bool {
     if let running = fetches[checksum] { return try await running.value }
-    let contents = Exchange(store: store, plane: leasedPlane, options: options, surroundings: surroundings).contents
-    let fetch = Task { try await contents.download(checksum) }
+    let surroundings = surroundings
+    let fetch = Task {
+      let place = try await callPlace()
+      return try await Contents(store: place.store, plane: place.plane, surroundings: surroundings).download(checksum)
+    }
     fetches[checksum] = fetch
     defer { fetches[checksum] = nil }
     return try await fetch.value
@@ -224,7 +316,8 @@ package actor SyncLoop {
       if let failure, ended.errors.isEmpty {
         ended.errors = [MirrorEvent.ObjectError(object: nil, error: failure.error)]
       }
-      keep(ended)
+      // Setting the refused save aside comes next, and tells the objects.
+      if kind == .export, machine.work == .setAside { refusedExport = ended } else { keep(ended) }
     }
   }
 
@@ -239,71 +332,6 @@ package actor SyncLoop {
     }
   }
   private var recorder: Task<Void, Never>?
-
-  package func mirrorEvents() -> AsyncStream<MirrorEvent> {
-    let (stream, continuation) = AsyncStream<MirrorEvent>.makeStream(bufferingPolicy: .bufferingNewest(1000))
-    nextListener += 1
-    let number = nextListener
-    eventListeners[number] = continuation
-    continuation.onTermination = { [weak self] _ in Task { await self?.removeListener(number) } }
-    return stream
-  }
-
-  // MARK: Status
-
-  package func currentStatus() -> SyncStatus { status }
-
-  /// The present status and each later one; a slow reader misses those between.
-  package func statuses() -> AsyncStream<SyncStatus> {
-    let (stream, continuation) = AsyncStream<SyncStatus>.makeStream(bufferingPolicy: .bufferingNewest(1))
-    nextListener += 1
-    let number = nextListener
-    statusListeners[number] = continuation
-    continuation.yield(status)
-    continuation.onTermination = { [weak self] _ in Task { await self?.removeListener(number) } }
-    return stream
-  }
-
-  private func removeListener(_ number: Int) {
-    statusListeners[number] = nil
-    eventListeners[number] = nil
-  }
-
-  private func tell() {
-    for listener in statusListeners.values { listener.yield(status) }
-  }
-
-  /// Exports what is saved and imports what the server has now.
-  /// - Throws: what keeps it from that when the time is over; `signedOut` at once.
-  package func syncNow(timeout: Duration) async throws(StoreError) {
-    let target = askedPageCount + 1
-    let stream = statuses()
-    take(.pinged)
-    let sleep = surroundings.sleep
-    let outcome = await withTaskGroup(of: StoreError?.self) { group in
-      group.addTask { [weak self] in
-        for await status in stream {
-          if status.idle == .signedOut { return .signedOut }
-          if await self?.isDone(target) ?? true { return nil }
-        }
-        return .offline
-      }
-      group.addTask { [weak self] in
-        // A cancelled wait lost the race.
-        try? await sleep(timeout)
-        return await self?.status.lastError ?? .offline
-      }
-      let first = await group.next() ?? .offline
-      group.cancelAll()
-      return first
-    }
-    if let outcome { throw outcome }
-  }
-
-  private func isDone(_ target: Int) async -> Bool {
-    guard completedPage >= target, let figures = try? await store.figures() else { return false }
-    return figures.pendingTransactions == 0
-  }
 }
 
 extension MirrorEvent.Kind {

@@ -6,8 +6,25 @@ public import ReplicaStore
 
 /// What a store has to send and to fetch, and why it does nothing.
 public struct SyncStatus: Sendable, Equatable {
+  /// Why a store sends and fetches nothing now.
   public enum Idle: String, Sendable, CaseIterable {
-    case nothingPending, working, offline, signedOut, throttled, paused, rejected, modelUnknown, leaseLost, diskFull
+    case nothingPending
+    /// It is not idle.
+    case working
+    case offline, signedOut
+    /// The store has the objects of another account.
+    case accountChanged
+    /// The server asked for a pause, until `throttledUntil`.
+    case throttled
+    /// `setPaused(true)`, or mirroring was not started.
+    case paused
+    /// All is sent but what waits among the rejections.
+    case rejected
+    /// The environment lacks something of the model, which `schemaGap` names.
+    case modelUnknown
+    /// Another process mirrors the same store.
+    case leaseLost
+    case diskFull
     /// Resets did not end (134410), or the server refuses what can't be mended here.
     case failed
   }
@@ -49,9 +66,20 @@ extension SyncStatus {
   package mutating func take(_ idle: SyncIdle, _ failure: SyncFailure?) {
     self.idle = Idle(rawValue: idle.rawValue) ?? .working
     if self.idle == .nothingPending, rejectedCount > 0 { self.idle = .rejected }
+    if self.idle == .signedOut, failure?.isOfAccountChange == true { self.idle = .accountChanged }
     lastError = failure.map { StoreError($0) }
     guard case .server(let error)? = failure else { return schemaGap = [] }
-    schemaGap = error.schemaGap?.map { $0.recordType + ($0.field.map { ".\($0)" } ?? "") } ?? []
+    schemaGap = error.missingFields
+  }
+
+  /// What waiting does not mend; nil while it may.
+  var refusal: StoreError? {
+    switch idle {
+    case .signedOut: .signedOut
+    case .accountChanged: .accountChanged
+    case .modelUnknown: .modelUnknown(missing: schemaGap)
+    default: nil
+    }
   }
 }
 
@@ -63,6 +91,8 @@ extension StoreError {
       case .full: .full
       case .damaged(let reason): .damaged(reason)
       case .server(let error) where error.remedy == .signIn: .signedOut
+      case .server(let error) where error.remedy == .waitForModel: .modelUnknown(missing: error.missingFields)
+      case .server where failure.isOfAccountChange: .accountChanged
       case .server(let error):
         .server(
           ckErrorCode: error.ckErrorCode ?? 0, cocoaErrorCode: error.cocoaErrorCode, reason: error.reason,
@@ -71,7 +101,18 @@ extension StoreError {
   }
 }
 
+extension ServerError {
+  /// The fields of `schemaGap`, as `CD_Type.field`.
+  fileprivate var missingFields: [String] {
+    schemaGap?.map { $0.recordType + ($0.field.map { ".\($0)" } ?? "") } ?? []
+  }
+}
+
 extension SyncFailure {
+  fileprivate var isOfAccountChange: Bool {
+    if case .server(let error) = self { error.cocoaErrorCode == ServerError.accountChanged } else { false }
+  }
+
   init(_ error: StoreError) {
     self =
       switch error {

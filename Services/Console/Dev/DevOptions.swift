@@ -1,5 +1,7 @@
 // The options of `aquifer dev`.
 
+import WebServices
+
 struct DevOptions: Hashable, Sendable {
   static let workerLimit = 64
   private static let logLevels = ["debug", "info", "warning", "error"]

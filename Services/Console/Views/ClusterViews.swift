@@ -1,11 +1,27 @@
 // `status`, `workers` and `shards` for people: unusual rows come first and are marked.
 
 import JSON
+import WebServices
 
 enum ClusterViews {
   static func status(_ answer: JSONValue, now: Int64) -> String {
-    [Verdict(answer, now: now).text, members(answer["members"]?.elements ?? []), workers(answer, now: now)].joined(
+    [verdict(answer["verdict"]), members(answer["members"]?.elements ?? []), workers(answer, now: now)].joined(
       separator: "\n\n")
+  }
+
+  /// One line for the verdict, and one for each further finding.
+  static func verdict(_ verdict: JSONValue?) -> String {
+    guard let verdict else { return "The server is of an earlier release, which tells no verdict." }
+    let findings = (verdict["findings"]?.elements ?? []).map { finding in
+      "\(View.text(finding["what"])). \(View.text(finding["remedy"]))"
+    }
+    let notes = (verdict["notes"]?.elements ?? []).map { View.text($0) }
+    guard let first = findings.first else {
+      return "All is well: \(View.text(verdict["summary"]))."
+        + (notes.isEmpty ? "" : " \(notes.joined(separator: "; ")).")
+    }
+    let further = findings.dropFirst().map { "also: \($0)" } + notes.map { "also: \($0)." }
+    return (["NOT WELL: \(first)"] + further).joined(separator: "\n")
   }
 
   private static func members(_ members: [JSONValue]) -> String {

@@ -1,4 +1,4 @@
-// `stores`, `events` and `quarantine list` for people.
+// `stores`, `events`, `explain` and `quarantine list` for people.
 
 import JSON
 import WebServices
@@ -70,6 +70,30 @@ enum StoreViews {
     }
     return View.table(["entity", "object", "since", "attempts", "next try", "code", "reason", "user", "store"], rows)
       + View.silence(answer)
+  }
+
+  /// The standing of an object in each store, and its way from store to store.
+  static func explanation(_ answer: JSONValue) -> String {
+    let stores = (answer["explain"]?.elements ?? []).map { store in
+      let reasons = (store["reasons"]?.elements ?? []).map { View.text($0["text"]) }
+      return View.Row(
+        isOdd: store["lastError"]?.isNull == false,
+        cells: [
+          View.text(store["device"]), View.text(store["store"]), View.text(store["syncState"]),
+          View.text(store["recordChangeTag"]), reasons.joined(separator: " "),
+        ])
+    }
+    let way = (answer["way"]?.elements ?? []).map { step in
+      View.Row(
+        isOdd: ["failed", "awaited"].contains(step["step"]?.string),
+        cells: [
+          step["at"]?.int64.map(MirrorDate.text) ?? "not yet", View.text(step["step"]),
+          View.text(step["device"] ?? step["store"]), View.text(step["recordChangeTag"]),
+          (step["properties"]?.elements ?? []).map { View.text($0) }.joined(separator: " ") + View.text(step["reason"]),
+        ])
+    }
+    return View.table(["device", "store", "state", "change tag", "reasons"], stores) + "\n\n"
+      + View.table(["time", "step", "device", "change tag", ""], way, sorts: false) + View.silence(answer)
   }
 
   private static func age(_ date: JSONValue?, _ now: Int64) -> String {

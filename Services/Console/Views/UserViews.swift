@@ -1,6 +1,7 @@
 // `user list` and `user show` for people.
 
 import JSON
+import WebServices
 
 enum UserViews {
   /// Users with the most bytes come first.

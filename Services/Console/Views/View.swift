@@ -12,7 +12,7 @@ enum View {
 
   /// The calls that have a view.
   static let kinds: Set<AdminCall.Kind> = [
-    .status, .workers, .shards, .stores, .events, .listQuarantine, .listUsers, .showUser,
+    .status, .workers, .shards, .stores, .events, .explain, .listQuarantine, .listUsers, .showUser,
   ]
 
   /// - Parameter now: milliseconds since 1970, for ages.
@@ -24,6 +24,7 @@ enum View {
     case .shards: ClusterViews.shards(answer)
     case .stores: StoreViews.stores(answer, now: now)
     case .events: StoreViews.events(answer, now: now)
+    case .explain: StoreViews.explanation(answer)
     case .listUsers: UserViews.users(answer)
     case .showUser: UserViews.user(answer)
     case .listQuarantine: StoreViews.quarantine(answer, now: now)

@@ -60,8 +60,19 @@ extension Gateway {
     guard caller.member?.role == .operator else {
       throw RecordError(.accessDenied, "Only operators make this call; developers make calls on one container")
     }
+    return try await stream(exchange, each: LiveFeed.interval) { [live] in
+      await live.sample().map { EventStreamText.event("sample", $0) }
+    }
+  }
+
+  /// - Parameters:
+  ///   - pause: the time between two pieces.
+  ///   - piece: nil: nothing is to be told.
+  func stream(
+    _ exchange: IncomingRequest, each pause: Duration, _ piece: @escaping @Sendable () async -> [UInt8]?
+  ) async throws(RecordError) -> HTTPResponse {
     guard await live.begin() else { throw RecordError(.throttled, "Too many people look already", retryAfter: 10) }
-    let stream = LiveStream(gateway: self, exchange: exchange.withoutPlace)
+    let stream = LiveStream(gateway: self, exchange: exchange.withoutPlace, pause: pause, piece: piece)
     return HTTPResponse(
       status: 200,
       headers: [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")],
@@ -73,27 +84,32 @@ extension Gateway {
 private actor LiveStream {
   private let gateway: Gateway
   private var exchange: IncomingRequest
+  private let pause: Duration
+  private let piece: @Sendable () async -> [UInt8]?
   private var hasBegun = false
   private var hasEnded = false
 
-  init(gateway: Gateway, exchange: IncomingRequest) {
+  init(
+    gateway: Gateway, exchange: IncomingRequest, pause: Duration, piece: @escaping @Sendable () async -> [UInt8]?
+  ) {
     self.gateway = gateway
     self.exchange = exchange
+    self.pause = pause
+    self.piece = piece
   }
 
   func next() async -> [UInt8]? {
     if hasEnded { return nil }
     if hasBegun {
       // Dropped because a cancelled sleep ends the stream below.
-      try? await gateway.state.timing.sleep(LiveFeed.interval)
+      try? await gateway.state.timing.sleep(pause)
     }
     hasBegun = true
     guard !Task.isCancelled, await !gateway.state.waiters.isClosed, await holds() else {
       await end()
       return nil
     }
-    guard let sample = await gateway.live.sample() else { return EventStreamText.heartbeat }
-    return Array("event: sample\ndata: ".utf8) + sample + Array("\n\n".utf8)
+    return await piece() ?? EventStreamText.heartbeat
   }
 
   func end() async {

@@ -106,9 +106,12 @@ extension Directory {
     }
   }
 
-  /// Ascending by name.
-  func users() throws -> [User] {
-    try connection.statement(SQL("user.list", "SELECT \(Self.columns) FROM user ORDER BY name")).all(Self.user)
+  /// A page of the users, ascending by name.
+  /// - Parameter name: only users behind this name.
+  func users(after name: String, limit: Int) throws -> [User] {
+    try connection.statement(
+      SQL("user.list", "SELECT \(Self.columns) FROM user WHERE name > ?1 ORDER BY name LIMIT ?2")
+    ).binding(name, Int64(limit)).all(Self.user)
   }
 
   func user(recordName: String) throws -> User? {

@@ -34,12 +34,6 @@ struct ClusterRecords: Sendable {
   let clock: any WallClock
   let map: @Sendable () async -> ClusterMap?
 
-  /// A process's answer; nil when it did not come in time.
-  private struct Report {
-    let peer: Peer
-    let content: JSONValue?
-  }
-
   /// nil for a subject without a call.
   /// - Throws: `badRequest`.
   func answer(_ subject: String, _ query: [String: String]) async throws(RecordError) -> OperatorAnswer? {
@@ -70,6 +64,10 @@ struct ClusterRecords: Sendable {
         writer.member("role", report.peer.role.rawValue)
         writer.member("version", content["version"]?.string ?? "")
         writer.member("ready", report.peer.isReady)
+        if let key = content["busKey"] {
+          writer.key("busKey")
+          writer.value(key)
+        }
         writer.key("values")
         if let values = content["values"] { writer.value(values) } else { writer.null() }
         writer.endObject()
@@ -86,19 +84,17 @@ struct ClusterRecords: Sendable {
         writer.endObject()
       }
       writer.endArray()
-      Self.writeSilent(reports, to: &writer)
+      reports.writeSilent(to: &writer)
     }
   }
 
   /// The state of each shard as its holder tells it.
   private func shardStates() async -> [Int: (worker: String, state: String)] {
     var states: [Int: (worker: String, state: String)] = [:]
-    let question = WorkerReport(subject: "shards")
-    for report in await gather(question, within: Self.figureDeadline, role: .worker, own: nil) {
-      report.content?["shards"]?.forEachElement { standing in
-        guard let shard = standing["shard"]?.int64, let state = standing["state"]?.string else { return }
-        states[Int(shard)] = (report.peer.name, state)
-      }
+    let reports = await bus.reports(on: WorkerReport(subject: "shards"), within: Self.figureDeadline)
+    for (worker, standing) in reports.elements(of: "shards") {
+      guard let shard = standing["shard"]?.int64, let state = standing["state"]?.string else { continue }
+      states[Int(shard)] = (worker, state)
     }
     return states
   }
@@ -129,7 +125,7 @@ struct ClusterRecords: Sendable {
         }
       }
       writer.endObject()
-      Self.writeSilent(reports, to: &writer)
+      reports.writeSilent(to: &writer)
     }
   }
 
@@ -155,17 +151,11 @@ struct ClusterRecords: Sendable {
     let question = FetchLog(
       request: query["request"], level: level, isSlow: query["slow"] == "true", after: after, limit: count)
     let reports = await gather(question, within: Self.deadline, process: query["process"], own: own.log(question))
-    var lines: [(at: Int64, process: String, line: JSONValue)] = []
-    for report in reports {
-      report.content?["lines"]?.forEachElement { line in
-        lines.append((line["at"]?.int64 ?? 0, report.peer.name, line))
-      }
-    }
-    lines.sort { $0.at < $1.at }
+    let lines = reports.elements(of: "lines").sorted { $0.value["at"]?.int64 ?? 0 < $1.value["at"]?.int64 ?? 0 }
     return OperatorAnswer { writer in
       writer.key("lines")
       writer.beginArray()
-      for (_, process, line) in lines.suffix(count) {
+      for (process, line) in lines.suffix(count) {
         writer.beginObject()
         writer.member("process", process)
         for (key, value) in line.members {
@@ -175,44 +165,22 @@ struct ClusterRecords: Sendable {
         writer.endObject()
       }
       writer.endArray()
-      Self.writeSilent(reports, to: &writer)
+      reports.writeSilent(to: &writer)
     }
   }
 
   // MARK: Questions
 
-  /// - Parameters:
-  ///   - role: only processes of this role; nil: all.
-  ///   - process: only the process of this name; nil: all.
-  ///   - own: the share service's own answer; nil: it has none.
-  /// - Returns: ascending by name.
+  /// Asks every process, or the one named `process`; `answer` is the share service's own answer.
   private func gather<Question: Message>(
-    _ question: Question, within limit: Duration, role: Role? = nil, process: String? = nil, own answer: [UInt8]?
-  ) async -> [Report] where Question.Reply == Acknowledgement {
-    let peers = bus.peers.filter {
-      $0.name != own.name && (role ?? $0.role) == $0.role && (process ?? $0.name) == $0.name
-    }
-    var reports = await withTaskGroup(of: Report.self) { [bus] group in
-      for peer in peers {
-        group.addTask {
-          // Dropped because a process that does not answer is listed as silent, whatever the reason.
-          let answer = try? await bus.call(question, body: [], to: .peer(peer.name), within: limit)
-          return Report(peer: peer, content: answer.flatMap { try? JSONValue(parsing: $0.body) })
-        }
-      }
-      return await group.reduce(into: []) { $0.append($1) }
-    }
-    if let answer, process ?? own.name == own.name {
+    _ question: Question, within limit: Duration, process: String? = nil, own answer: [UInt8]
+  ) async -> [ProcessReport] where Question.Reply == Acknowledgement {
+    let isAsked = { (name: String) in name == process ?? name }
+    var reports = await bus.reports(on: question, within: limit) { isAsked($0.name) && $0.name != own.name }
+    if isAsked(own.name) {
       // Dropped because the process's own records are JSON.
-      reports.append(Report(peer: bus.own, content: try? JSONValue(parsing: answer)))
+      reports.append(ProcessReport(peer: bus.own, content: try? JSONValue(parsing: answer)))
     }
     return reports.sorted { $0.peer.name < $1.peer.name }
-  }
-
-  private static func writeSilent(_ reports: [Report], to writer: inout JSONWriter) {
-    writer.key("silent")
-    writer.beginArray()
-    for report in reports where report.content == nil { writer.string(report.peer.name) }
-    writer.endArray()
   }
 }

@@ -18,16 +18,12 @@ struct ClusterReports: Sendable {
 
   let bus: any Bus
   let shardCount: Int
+  /// Milliseconds since 1970.
+  let now: @Sendable () -> Int64
   /// The latest map; nil before the first.
   let map: @Sendable () async -> ClusterMap?
   /// The number of users' active accesses to zones of others; nil: unknown.
   var sharedZoneCount: @Sendable () async -> Int64? = { nil }
-
-  /// A worker's answer; nil when it did not come in time.
-  private struct Report {
-    let worker: Peer
-    let content: JSONValue?
-  }
 
   /// nil for a subject without a call.
   func answer(_ subject: String, _ query: [String: String]) async -> OperatorAnswer? {
@@ -35,25 +31,41 @@ struct ClusterReports: Sendable {
     case "status": await status(query)
     case "workers": OperatorAnswer { [reports = await gather("summary", query)] in Self.write(reports, to: &$0) }
     case "shards": await shards()
-    case _ where Self.counts.contains(subject): count(subject, await gather(subject, query))
-    case _ where Self.lists.contains(subject): Self.merge(subject, await gather(subject, query))
-    default: nil
+    default: await list(subject, query)?.answer(as: subject)
     }
+  }
+
+  /// The rows of all workers; nil for a subject without a list.
+  func list(_ subject: String, _ query: [String: String]) async -> ClusterList? {
+    let isCount = Self.counts.contains(subject)
+    guard isCount || Self.lists.contains(subject) else { return nil }
+    let reports = await gather(subject, query)
+    let covered = Set(reports.elements(of: "shards").compactMap(\.value.int64))
+    return ClusterList(
+      rows: reports.elements(of: subject).map(\.value),
+      uncountedShards: isCount ? (0..<Int64(shardCount)).filter { !covered.contains($0) } : nil,
+      silent: reports.silent)
   }
 
   private func status(_ query: [String: String]) async -> OperatorAnswer {
     let reports = await gather("summary", query)
     let map = await map()
     let sharedZoneCount = await sharedZoneCount()
+    let members = map?.members ?? bus.peers
+    let held = map?.holders.count { $0 != nil } ?? 0
+    let verdict = Verdict(
+      members, reports, held: held, of: shardCount, neededFormat: map?.unheldFormat, now: now())
     return OperatorAnswer { writer in
+      writer.key("verdict")
+      verdict.write(to: &writer)
       writer.key("members")
       writer.beginArray()
-      for peer in map?.members ?? bus.peers { Self.write(peer, to: &writer) }
+      for peer in members { Self.write(peer, to: &writer) }
       writer.endArray()
       writer.key("shards")
       writer.beginObject()
       writer.member("count", shardCount)
-      writer.member("held", map?.holders.count { $0 != nil } ?? 0)
+      writer.member("held", held)
       if let format = map?.unheldFormat { writer.member("neededFormat", format) }
       writer.endObject()
       if let map { writer.member("mapVersion", map.version) }
@@ -66,13 +78,10 @@ struct ClusterReports: Sendable {
     let holders = await map()?.holders ?? Array(repeating: nil, count: shardCount)
     // Only the report of a shard's holder counts.
     var standings: [Int64: JSONValue] = [:]
-    for report in await gather("shards", [:]) {
-      report.content?["shards"]?.forEachElement { standing in
-        guard let shard = standing["shard"]?.int64, holders.indices.contains(Int(shard)),
-          holders[Int(shard)] == report.worker.name
-        else { return }
-        standings[shard] = standing
-      }
+    for (worker, standing) in await gather("shards", [:]).elements(of: "shards") {
+      guard let shard = standing["shard"]?.int64, holders.indices.contains(Int(shard)), holders[Int(shard)] == worker
+      else { continue }
+      standings[shard] = standing
     }
     return OperatorAnswer { writer in
       writer.key("shards")
@@ -95,32 +104,20 @@ struct ClusterReports: Sendable {
 
   /// Sends a command to every worker and adds up the counts. A worker that did not answer may have carried it out.
   func carryOut(_ subject: String, _ query: [String: String]) async -> OperatorAnswer {
-    let reports = await gather(WorkerCommand(subject: subject, query: query))
+    let reports = await bus.reports(on: WorkerCommand(subject: subject, query: query), within: Self.deadline)
     return OperatorAnswer { writer in
       writer.member("retried", reports.reduce(0) { $0 + Int($1.content?["retried"]?.int64 ?? 0) })
-      Self.writeSilent(reports, to: &writer)
+      reports.writeSilent(to: &writer)
     }
   }
 
-  /// Asks all workers at once. Ascending by worker name.
-  private func gather(_ subject: String, _ query: [String: String]) async -> [Report] {
-    await gather(WorkerReport(subject: subject, query: query))
+  func pings(_ question: FetchPings) async -> PingList {
+    let reports = await bus.reports(on: question, within: Self.deadline) { $0.role == .notifier }
+    return PingList(reports, after: question.after, limit: question.limit)
   }
 
-  private func gather<Question: Message>(_ message: Question) async -> [Report]
-  where Question.Reply == Acknowledgement {
-    return await withTaskGroup(of: Report.self) { [bus] group in
-      for worker in bus.peers where worker.role == .worker {
-        group.addTask {
-          // Dropped because a worker that does not answer is listed as silent, whatever the reason.
-          let answer = try? await bus.call(message, body: [], to: .peer(worker.name), within: Self.deadline)
-          return Report(worker: worker, content: answer.flatMap { try? JSONValue(parsing: $0.body) })
-        }
-      }
-      var reports: [Report] = []
-      for await report in group { reports.append(report) }
-      return reports.sorted { $0.worker.name < $1.worker.name }
-    }
+  private func gather(_ subject: String, _ query: [String: String]) async -> [ProcessReport] {
+    await bus.reports(on: WorkerReport(subject: subject, query: query), within: Self.deadline)
   }
 
   // MARK: JSON
@@ -135,13 +132,13 @@ struct ClusterReports: Sendable {
     writer.endObject()
   }
 
-  private static func write(_ reports: [Report], to writer: inout JSONWriter) {
+  private static func write(_ reports: [ProcessReport], to writer: inout JSONWriter) {
     writer.key("workers")
     writer.beginArray()
     for report in reports {
       writer.beginObject()
-      writer.member("name", report.worker.name)
-      writer.member("ready", report.worker.isReady)
+      writer.member("name", report.peer.name)
+      writer.member("ready", report.peer.isReady)
       writer.member("silent", report.content == nil)
       report.content?.forEachMember { key, value in
         guard let name = key.string, !["name", "ready", "silent"].contains(name) else { return }
@@ -149,47 +146,6 @@ struct ClusterReports: Sendable {
         writer.value(value)
       }
       writer.endObject()
-    }
-    writer.endArray()
-  }
-
-  private static func merge(_ subject: String, _ reports: [Report]) -> OperatorAnswer {
-    OperatorAnswer { writer in
-      writer.key(subject)
-      writer.beginArray()
-      for report in reports { report.content?[subject]?.forEachElement { writer.value($0) } }
-      writer.endArray()
-      writeSilent(reports, to: &writer)
-    }
-  }
-
-  /// The rows of all workers, and the shards that no worker read completely, whose rows may be missing.
-  private func count(_ subject: String, _ reports: [Report]) -> OperatorAnswer {
-    var uncovered = Set(0..<shardCount)
-    for report in reports {
-      report.content?["shards"]?.forEachElement { shard in if let shard = shard.int64 { uncovered.remove(Int(shard)) } }
-    }
-    return OperatorAnswer { writer in
-      writer.key(subject)
-      writer.beginArray()
-      for report in reports { report.content?[subject]?.forEachElement { writer.value($0) } }
-      writer.endArray()
-      writer.key("uncountedShards")
-      writer.beginArray()
-      for shard in uncovered.sorted() { writer.integer(Int64(shard)) }
-      writer.endArray()
-      Self.writeSilent(reports, to: &writer)
-    }
-  }
-
-  private static func writeSilent(_ reports: [Report], to writer: inout JSONWriter) {
-    writer.key("silent")
-    writer.beginArray()
-    for report in reports {
-      if report.content == nil { writer.string(report.worker.name) }
-      report.content?["unread"]?.forEachElement { shard in
-        writer.string("\(report.worker.name) (shard \(shard.int64 ?? -1))")
-      }
     }
     writer.endArray()
   }

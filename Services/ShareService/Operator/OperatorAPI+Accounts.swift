@@ -6,8 +6,8 @@ import Records
 import ServiceBus
 
 extension OperatorAPI {
-  /// `GET`, `POST {"container"}`, `POST /{id} {"displayName","appURL"}` with the changes (null removes a text), `DELETE
-  /// /{id}`.
+  /// `GET`, `POST {"container","ifMissing"}`, `POST /{id} {"displayName","appURL"}` with the changes (null removes a
+  /// text), `DELETE /{id}`.
   func containers(_ request: Request) async throws -> OperatorAnswer {
     switch (request.method, request.rest.count) {
     case ("GET", 0):
@@ -26,13 +26,17 @@ extension OperatorAPI {
         Self.write(app, to: &writer)
       }
     case ("POST", 0):
-      let name = try RequestObject(request.body, keys: "container").required("container")
+      let object = try RequestObject(request.body, keys: "container", "ifMissing")
+      let name = try object.required("container")
       guard let id = ContainerID(rawValue: name) else {
         throw RecordError(
           .badRequest,
           "'\(name)' is not a container ID: use 1 to 255 of A-Z a-z 0-9 . _ -, and no full stop at the beginning")
       }
-      try await directory.createContainer(id)
+      let isExistingFine = try object.flag("ifMissing") ?? false
+      do { try await directory.createContainer(id) } catch let error as RecordError
+        where error.code == .exists && isExistingFine
+      { return OperatorAnswer { $0.member("container", name) } }
       await publish(DirectoryChanged(credentials: true, schemas: Self.environments(of: id)))
       return OperatorAnswer { $0.member("container", name) }
     case ("DELETE", 1):

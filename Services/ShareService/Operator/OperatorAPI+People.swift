@@ -15,9 +15,8 @@ extension OperatorAPI {
     let counts = request.flag("usage") || !query.isEmpty
     let usage = counts ? await usage(query) : Usage()
     let rows = Dictionary(grouping: usage.rows, by: \.owner)
-    let matching = try await directory.users().filter { user in
+    let matching = try await users(after: request.query["after"] ?? "", limit: limit.map { $0 + 1 } ?? .max) { user in
       (query.isEmpty || rows[user.recordName] != nil) && Self.matches(user, request.query["search"])
-        && request.query["after"].map { user.name.utf8.lexicographicallyPrecedes($0.utf8) || user.name == $0 } != true
     }
     let shown = matching.prefix(limit ?? .max)
     return OperatorAnswer { writer in
@@ -36,6 +35,18 @@ extension OperatorAPI {
   }
 
   private static let userPage = 1000
+
+  /// The first users that match, page by page: a list that needs few of them reads few.
+  private func users(after name: String, limit: Int, where isWanted: (User) -> Bool) async throws -> [User] {
+    var (found, last) = ([User](), name)
+    while found.count < limit, case let page = try await directory.users(after: last, limit: Self.userPage),
+      let end = page.last?.name
+    {
+      found += page.filter(isWanted).prefix(limit - found.count)
+      last = end
+    }
+    return found
+  }
 
   private static func matches(_ user: User, _ search: String?) -> Bool {
     guard let search = search?.lowercased(), !search.isEmpty else { return true }
@@ -125,11 +136,8 @@ extension OperatorAPI {
 
   /// The number of shares that the user owns, and of other users with access through them.
   private func shares(of recordName: String) async -> (count: Int, memberCount: Int64) {
-    // Dropped because without a readable list there is nothing to count; `isPartial` of the usage tells that a worker
-    // did not answer.
-    guard let answer = await report("shares", ["owner": recordName]),
-      let rows = (try? JSONValue(parsing: answer.body))?["shares"]?.elements
-    else { return (0, 0) }
+    // Without a list there is nothing to count; `isPartial` of the usage tells that a worker did not answer.
+    let rows = await list("shares", ["owner": recordName])?.rows ?? []
     return (rows.count, rows.reduce(0) { $0 + ($1["members"]?.int64 ?? 0) })
   }
 

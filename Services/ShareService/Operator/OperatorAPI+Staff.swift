@@ -37,17 +37,11 @@ extension OperatorAPI {
     return answer
   }
 
-  /// The path without credentials: of a token, its beginning.
+  /// The path without credentials: of a token, its beginning, also in a path that is no call.
   private static func shownPath(_ path: [String]) -> [String] {
-    guard path.count == 4, path[2] == "tokens" else { return path }
-    return path.dropLast() + ["\(path[3].prefix(Directory.shownCharacterCount))…"]
+    guard path.count > 3, path[2] == "tokens" else { return path }
+    return path[..<3] + path[3...].map { "\($0.prefix(Directory.shownCharacterCount))…" }
   }
-
-  /// Lists of rows that all name their container.
-  private static let containerLists: Set<String> = [
-    "tokens", "keys", "roles", "sessions", "users", "usage", "explain", "stores", "zones", "subscriptions", "events",
-    "quarantine", "duplicates", "shares", "participants", "audit",
-  ]
 
   /// The container that a call concerns; nil for a call on the installation.
   private func container(of message: OperatorRequest, _ body: [UInt8]) async throws -> ContainerID? {
@@ -62,7 +56,8 @@ extension OperatorAPI {
     case ("GET", "containers", 3): return named(message.member?.containers?.first)
     case ("POST", "containers", 4), ("DELETE", "roles", 7): return named(item)
     case ("POST", "quarantine", 4): return named(message.query["container"])
-    case ("GET", let noun, 3) where Self.containerLists.contains(noun): return named(message.query["container"])
+    case ("GET", let noun, 3) where OperatorNoun(rawValue: noun)?.isListOfContainer == true:
+      return named(message.query["container"])
     case ("POST", "tokens", 3), ("POST", "keys", 3): return named(try JSONValue.request(body)["container"]?.string)
     case ("POST", "roles", 3):
       let body = try JSONValue.request(body)

@@ -1,6 +1,8 @@
 // Backups, scrubs and the acceptance of restored data over HTTP.
 
+import Assets
 import JSON
+import RecordStore
 import Records
 import ServiceKit
 import WebServices
@@ -38,7 +40,51 @@ extension OperatorAPI {
     case ("POST", [], .scrub):
       return try await jobs.scrub(readsAssets: request.flag("assets"), mendsLinks: request.flag("mendLinks")).answer(
         status: 202)
+    case ("POST", [], .verification):
+      return try await jobs.verify(try Self.backup(try JSONValue.request(request.body)["directory"]?.string)).answer(
+        status: 202)
     default: throw Self.noSuchCall(request)
+    }
+  }
+
+  private static func backup(_ directory: String?) throws(RecordError) -> FinishedBackup {
+    guard let directory, directory.hasPrefix("/") else {
+      throw RecordError(.badRequest, "directory is missing, or no absolute path")
+    }
+    do throws(StoreError) {
+      return try FinishedBackup(directory)
+    } catch {
+      throw RecordError(.badRequest, StorageJobs.reason(error))
+    }
+  }
+
+  /// `GET` with `directory`: the whole backups directly below a folder, as the share service sees it.
+  func backups(_ request: Request) async throws -> OperatorAnswer {
+    guard request.method == "GET", request.rest.isEmpty else { throw Self.noSuchCall(request) }
+    guard let parent = request.query["directory"], parent.hasPrefix("/") else {
+      throw RecordError(.badRequest, "directory is missing, or no absolute path")
+    }
+    let folders: [String]
+    do throws(StoreError) {
+      folders = try FinishedBackup.folders(below: parent)
+    } catch {
+      throw RecordError(.badRequest, StorageJobs.reason(error))
+    }
+    let own = InstallationID(signingKey: directory.signingKey).text
+    return OperatorAnswer(list: "backups", folders) { folder, writer in
+      writer.member("directory", folder)
+      do throws(StoreError) {
+        let manifest = try FinishedBackup(folder).manifest
+        writer.member("startedAt", manifest.startedAt)
+        writer.member("createdAt", manifest.createdAt)
+        writer.member("shards", manifest.shards.count)
+        writer.member("records", manifest.recordCount)
+        writer.member("bytes", manifest.byteCount)
+        writer.member("isOfThisInstallation", manifest.installation == own)
+        BackupManifest.write(manifest.missing, to: &writer)
+      } catch {
+        writer.member("problem", StorageJobs.reason(error))
+      }
     }
   }
 }

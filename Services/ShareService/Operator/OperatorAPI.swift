@@ -64,8 +64,12 @@ struct OperatorAPI: Sendable {
   let publish: @Sendable (DirectoryChanged) async -> Void
   /// Answers the status calls from a subject and a query.
   let report: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
+  /// The rows of all workers about a subject; nil for a subject without a list, and before the workers can be asked.
+  let list: @Sendable (_ subject: String, _ query: [String: String]) async -> ClusterList?
   /// Sends the workers a command with a subject and a query.
   let command: @Sendable (_ subject: String, _ query: [String: String]) async -> OperatorAnswer?
+  /// The pings that notifiers sent lately; none before they can be asked.
+  var sentPings: @Sendable (FetchPings) async -> PingList = { _ in PingList() }
   /// Answers the calls on the processes' own figures and log lines.
   var records: @Sendable (_ subject: String, _ query: [String: String]) async throws -> OperatorAnswer? = { _, _ in nil
   }
@@ -113,46 +117,51 @@ struct OperatorAPI: Sendable {
       default: throw Self.noSuchCall(path)
       }
     }
-    guard path.count >= 3, path[0] == "admin", path[1] == "1" else { throw Self.noSuchCall(path) }
-    switch path[2] {
-    case "containers": return try await containers(request(after: 3))
-    case "users": return try await users(request(after: 3))
-    case "tokens": return try await tokens(request(after: 3))
-    case "keys": return try await keys(request(after: 3))
-    case "roles": return try await roles(request(after: 3))
-    case "sessions": return try await sessions(request(after: 3))
-    case "usage": return try await usage(request(after: 3))
-    case "explain": return try await explain(request(after: 3))
-    case "audit": return try await audit(request(after: 3))
-    case "identities": return try await identities(request(after: 3))
-    case "invitations": return try await invitations(request(after: 3))
-    case "models":
-      guard path.count == 5 else { throw Self.noSuchCall(path) }
-      return try await models(request(after: 5), Self.environment(path[3], path[4]))
-    case "backup": return try await storage(request(after: 3), .backup)
-    case "scrub": return try await storage(request(after: 3), .scrub)
-    case "schema":
+    guard path.count >= 3, path[0] == "admin", path[1] == "1", let noun = OperatorNoun(rawValue: path[2]) else {
+      throw Self.noSuchCall(path)
+    }
+    switch noun {
+    case .containers: return try await containers(request(after: 3))
+    case .users: return try await users(request(after: 3))
+    case .tokens: return try await tokens(request(after: 3))
+    case .keys: return try await keys(request(after: 3))
+    case .roles: return try await roles(request(after: 3))
+    case .sessions: return try await sessions(request(after: 3))
+    case .usage: return try await usage(request(after: 3))
+    case .explain: return try await explain(request(after: 3))
+    case .pings: return try await pings(request(after: 3))
+    case .audit: return try await audit(request(after: 3))
+    case .identities: return try await identities(request(after: 3))
+    case .invitations: return try await invitations(request(after: 3))
+    case .backup: return try await storage(request(after: 3), .backup)
+    case .scrub: return try await storage(request(after: 3), .scrub)
+    case .verification: return try await storage(request(after: 3), .verification)
+    case .backups: return try await backups(request(after: 3))
+    case .models, .schema, .rules:
       guard path.count >= 5 else { throw Self.noSuchCall(path) }
-      return try await schema(request(after: 5), Self.environment(path[3], path[4]))
-    case "rules":
-      guard path.count >= 5 else { throw Self.noSuchCall(path) }
-      return try await rules(request(after: 5), Self.environment(path[3], path[4]))
-    case "shards" where path.count == 4 && path[3] == "accept":
+      let (request, key) = (request(after: 5), try Self.environment(path[3], path[4]))
+      switch noun {
+      case .models: return try await models(request, key)
+      case .schema: return try await schema(request, key)
+      default: return try await rules(request, key)
+      }
+    case .shards where path.count == 4 && path[3] == "accept":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       return try await acceptData(body)
-    case "quarantine" where path.count == 4 && path[3] == "retry":
+    case .quarantine where path.count == 4 && path[3] == "retry":
       guard message.method == "POST" else { throw Self.noSuchCall(request(after: 3)) }
       guard let answer = await command("quarantine/retry", try retryQuery(message.query)) else {
         throw Self.noSuchCall(path)
       }
       return answer
-    case "sample", "history", "logs":
+    case .sample, .history, .logs:
       guard path.count == 3, message.method == "GET" else { throw Self.noSuchCall(request(after: 3)) }
       guard let answer = try await records(path[2], message.query) else {
         throw RecordError(.tryAgainLater, "The service is starting", retryAfter: 1)
       }
       return answer
-    default:
+    case .status, .workers, .shards, .stores, .zones, .subscriptions, .events, .quarantine, .duplicates, .shares,
+      .participants:
       guard path.count == 3, message.method == "GET", let answer = await report(path[2], message.query) else {
         throw Self.noSuchCall(path)
       }
@@ -166,29 +175,6 @@ struct OperatorAPI: Sendable {
       throw RecordError(.badRequest, "\(unknown): retry takes container, environment and user")
     }
     return query
-  }
-
-  /// The state of an object in each of a user's stores, as the worker that holds them knows it.
-  private func explain(_ request: Request) async throws -> OperatorAnswer {
-    guard request.rest.isEmpty, request.method == "GET" else { throw Self.noSuchCall(request) }
-    var query: [String: String] = [:]
-    for name in ["container", "environment", "user", "object"] {
-      guard let value = request.query[name], !value.isEmpty else {
-        throw RecordError(.badRequest, "\(name) is missing")
-      }
-      query[name] = value
-    }
-    _ = try Self.environment(query["container"] ?? "", query["environment"] ?? "")
-    let scope = request.query["scope"] ?? "private"
-    guard ["private", "public"].contains(scope) else {
-      throw RecordError(.badRequest, "scope must be private or public")
-    }
-    query["scope"] = scope
-    query["user"] = try await directory.recordName(ofUser: query["user"] ?? "")
-    guard let answer = await report("explain", query) else {
-      throw RecordError(.tryAgainLater, "The service is starting", retryAfter: 1)
-    }
-    return answer
   }
 
   // MARK: Parts

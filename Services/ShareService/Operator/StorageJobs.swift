@@ -10,12 +10,14 @@ import ServiceKit
 
 /// The state of a job, for operators.
 struct StorageJob: Hashable, Sendable {
-  enum Kind: String, Sendable, CaseIterable { case backup, scrub }
+  enum Kind: String, Sendable, CaseIterable { case backup, scrub, verification }
   enum State: String, Sendable { case running, done, failed }
 
   let kind: Kind
   let startedAt: Int64
   let total: Int
+  /// The backup's folder; nil for a scrub.
+  let directory: String?
   var state = State.running
   /// Shards finished so far, with or without success.
   var done = 0
@@ -42,10 +44,11 @@ struct StorageJob: Hashable, Sendable {
       writer.member("job", kind.rawValue)
       writer.member("state", state.rawValue)
       writer.member("startedAt", startedAt)
+      if let directory { writer.member("directory", directory) }
       writer.member("done", done)
       writer.member("shards", total)
       writer.member("records", recordCount)
-      if kind == .backup {
+      if kind != .scrub {
         writer.member("bytes", byteCount)
       } else {
         writer.member("assets", assetCount)
@@ -118,7 +121,7 @@ actor StorageJobs {
     } catch {
       throw RecordError(.badRequest, Self.reason(error))
     }
-    let job = try begin(.backup)
+    let job = try begin(.backup, path)
     tasks[.backup] = Task {
       await self.finish(.backup, { try await self.backUp(to: folder) }, otherwise: { folder.abandon() })
     }
@@ -133,11 +136,37 @@ actor StorageJobs {
     return job
   }
 
-  private func begin(_ kind: StorageJob.Kind) throws(RecordError) -> StorageJob {
+  /// Compares a backup with its digests. Nothing is written.
+  func verify(_ backup: FinishedBackup) throws(RecordError) -> StorageJob {
+    let job = try begin(.verification, backup.folder, shardCount: backup.manifest.shards.count)
+    tasks[.verification] = Task {
+      await self.finish(
+        .verification,
+        {
+          let reader = BackupReader(backup: backup)
+          try await reader.verifyDirectory()
+          for copy in backup.manifest.shards {
+            try Task.checkCancellation()
+            // One damaged shard must not hide the others' defects.
+            if let problem = await reader.problem(of: copy) { self.jobs[.verification]?.note([problem]) }
+            self.jobs[.verification]?.recordCount += copy.recordCount
+            self.jobs[.verification]?.byteCount += copy.byteCount
+            self.jobs[.verification]?.done += 1
+          }
+          self.jobs[.verification]?.missing = backup.manifest.missing
+        })
+    }
+    return job
+  }
+
+  private func begin(_ kind: StorageJob.Kind, _ folder: String? = nil, shardCount: Int? = nil) throws(RecordError)
+    -> StorageJob
+  {
     if jobs[kind]?.state == .running {
       throw RecordError(.badRequest, "A \(kind.rawValue) is under way: wait for its end", httpStatus: 409)
     }
-    let job = StorageJob(kind: kind, startedAt: clock.now, total: directory.shardCount)
+    let job = StorageJob(
+      kind: kind, startedAt: clock.now, total: shardCount ?? directory.shardCount, directory: folder)
     jobs[kind] = job
     log.info("a job has begun", ["job": .text(kind.rawValue)])
     return job
@@ -254,7 +283,7 @@ actor StorageJobs {
     throw last
   }
 
-  private static func reason(_ error: any Error) -> String {
+  static func reason(_ error: any Error) -> String {
     switch error {
     case StoreError.io(let reason), StoreError.full(let reason), StoreError.corrupt(let reason): reason
     case let error as BusError: error.reason

@@ -41,15 +41,15 @@ struct Usage: Sendable, Hashable {
 extension OperatorAPI {
   /// - Parameter query: `container`, `environment` and `owner` restrict the count; absent ones don't.
   func usage(_ query: [String: String]) async -> Usage {
-    guard let (rows, isPartial) = await counted("usage", query) else { return Usage(isPartial: true) }
-    let read = rows.map { row in
+    guard let list = await list("usage", query) else { return Usage(isPartial: true) }
+    let read = list.rows.map { row in
       Usage.Row(
         container: row["container"]?.string ?? "", environment: row["environment"]?.string ?? "",
         owner: row["owner"]?.string ?? "",
         byteCount: row["bytes"]?.int64 ?? 0, recordCount: row["records"]?.int64 ?? 0,
         zoneCount: row["zones"]?.int64 ?? 0)
     }
-    return Usage(rows: read, isPartial: isPartial)
+    return Usage(rows: read, isPartial: list.isPartial)
   }
 
   /// The usage of an environment, without the records that its latest reset dropped.
@@ -63,13 +63,13 @@ extension OperatorAPI {
     var query = try await place(key)
     query["fields"] = fields.compactMap { name in name.field.map { "\(name.recordType)\t\($0)" } }.joined(
       separator: "\n")
-    guard let (rows, isPartial) = await counted("fields", query) else { return ([:], true) }
+    guard let list = await list("fields", query) else { return ([:], true) }
     var counts: [SchemaFieldName: Int64] = [:]
-    for row in rows {
+    for row in list.rows {
       guard let type = row["recordType"]?.string, let records = row["records"]?.int64 else { continue }
       counts[SchemaFieldName(recordType: type, field: row["field"]?.string), default: 0] += records
     }
-    return (counts, isPartial)
+    return (counts, list.isPartial)
   }
 
   private func place(_ key: EnvironmentKey) async throws -> [String: String] {
@@ -77,15 +77,6 @@ extension OperatorAPI {
       "container": key.container.rawValue, "environment": key.environment.rawValue,
       "generation": String(try await directory.environment(key).generation),
     ]
-  }
-
-  /// nil when no worker could be asked.
-  private func counted(_ subject: String, _ query: [String: String]) async -> (rows: [JSONValue], isPartial: Bool)? {
-    // Dropped because an unreadable count is no count.
-    guard let answer = await report(subject, query), let value = try? JSONValue(parsing: answer.body),
-      let rows = value[subject]?.elements
-    else { return nil }
-    return (rows, value["uncountedShards"]?.count != 0 || value["silent"]?.count != 0)
   }
 
   /// `GET` with `container`, `environment` and `user`.

@@ -92,6 +92,14 @@ extension AttributeValue {
 }
 
 extension StoreCall {
+  /// How the request asks for large values.
+  func assetForm() throws(RecordError) -> AssetForm {
+    guard let form = AssetForm(rawValue: request.query["assets"] ?? AssetForm.inline.rawValue) else {
+      throw RecordError(.badRequest, "assets is inline or links")
+    }
+    return form
+  }
+
   func inliner(for mirror: StoredMirror) async throws(RecordError) -> AssetInliner {
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     return AssetInliner(

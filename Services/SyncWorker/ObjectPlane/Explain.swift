@@ -73,6 +73,8 @@ package struct Explanation: Sendable {
       conflicts: try snapshot.openConflicts(of: objectID, for: mirror), store: store)
   }
 
+  package var zoneName: String? { zoneID?.zoneName }
+
   package func answer(lastExport: MirrorEvent?) -> ExplainAnswer {
     ExplainAnswer(objectID: objectID, zoneID: zoneID, facts: facts, tag: tag, lastExport: lastExport)
   }

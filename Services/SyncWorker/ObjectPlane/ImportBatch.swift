@@ -19,9 +19,7 @@ extension StoreCall {
   package func importedBatch() async throws(RecordError) -> (batch: WrittenImportBatch, page: ImportedPage) {
     let token = try token("after", as: .importBatch)
     let limit = try integer("limit", default: Limit.recordsPerResponse, maximum: Self.changesLimit)
-    guard let form = AssetForm(rawValue: request.query["assets"] ?? AssetForm.inline.rawValue) else {
-      throw RecordError(.badRequest, "assets is inline or links")
-    }
+    let form = try assetForm()
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
     let permissions = schema.permissions(of: request.caller, in: request.database)

@@ -13,6 +13,7 @@ package import ZoneCommit
 
 extension StoreCall {
   package func object(_ objectID: String) async throws(RecordError) -> PlaneAnswer {
+    let form = try assetForm()
     let mirror = try await locate()
     let (model, schema) = try await model(of: mirror)
     let run = ExportRun(
@@ -29,7 +30,8 @@ extension StoreCall {
     guard var answer = found else {
       throw RecordError(.notFound, "There is no object \(objectID.prefix(Limit.nameByteCount)) in this store")
     }
-    let inliner = AssetInliner(assets: context.assets, shard: store.shard, deserializer: Deserializer(model.index))
+    let inliner = AssetInliner(
+      assets: context.assets, shard: store.shard, deserializer: Deserializer(model.index), form: form)
     // Dropped because the import reports a record whose asset does not fit; here the link shows where it is.
     if let inlined = try? inliner.inlined(answer.object, recordName: objectID).get() { answer.object = inlined }
     return PlaneAnswer(

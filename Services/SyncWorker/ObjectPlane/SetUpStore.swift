@@ -12,6 +12,9 @@ package import ZoneCommit
 
 extension StoreCall {
   package func setUp(startNext: @Sendable () -> Void) async throws(RecordError) -> PlaneAnswer {
+    guard !storeIdentifier.hasPrefix(ReservedName.staffDevicePrefix) else {
+      throw RecordError(.badRequest, "A store's identifier can't begin with '\(ReservedName.staffDevicePrefix)'")
+    }
     let setUp = try SetUpStoreRequest(try JSONValue.request(body))
     let schema = try await context.schemas.schema(of: request.database.container, request.database.environment)
     guard let model = schema.mirrorModels[setUp.modelHash] else { return await refusal(of: setUp.modelHash, schema) }

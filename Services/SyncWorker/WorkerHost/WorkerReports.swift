@@ -207,8 +207,10 @@ struct WorkerReports: Sendable {
     guard let (database, mirrors) = found else { return }
     for mirror in mirrors {
       let facts = await facts(database, mirror, MirrorID(shard: store.shard, key: mirror.key))
-      let explanation = try await store.read { snapshot in
-        try Explanation(of: objectID, in: try snapshot.mirror(key: mirror.key) ?? mirror, facts, in: snapshot)
+      let (explanation, way) = try await store.read { snapshot in
+        let mirror = try snapshot.mirror(key: mirror.key) ?? mirror
+        let explanation = try Explanation(of: objectID, in: mirror, facts, in: snapshot)
+        return (explanation, try ObjectWay(of: objectID, zoneName: explanation.zoneName, in: mirror, snapshot))
       }
       if explanation.facts.isUnknown { continue }
       output.beginObject()
@@ -216,6 +218,8 @@ struct WorkerReports: Sendable {
       if let device = mirror.deviceName { output.member("device", device) }
       explanation.answer(lastExport: explanation.lastExport.map { MirrorEvent($0, storeIdentifier: mirror.deviceID) })
         .write(to: &output)
+      output.key("way")
+      way.write(to: &output)
       output.endObject()
     }
   }

@@ -30,7 +30,7 @@ extension Exporter {
         leaveOut(relationship, .toManyDelta(add: [target], remove: []), of: change, across: zoneName)
       // Its device learns that the object is linked with nothing (T-O05): the other may come back without the link.
       case .gone:
-        if !passing.contains(target) { withdrawn.append(linkRecord(link, owner, target, named: makeRecordName())) }
+        if !passing.contains(target) { withdraw(link, owner, target) }
       case .wrongEntity:
         leaveOut(
           relationship.name, .toManyDelta(add: [target], remove: []), of: change,
@@ -111,6 +111,11 @@ extension Exporter {
     }
   }
 
+  /// Tells the store that a link that it made is taken away.
+  mutating func withdraw(_ link: LinkDescription, _ owner: String, _ target: String) {
+    withdrawn.append(linkRecord(link, owner, target, named: makeRecordName()))
+  }
+
   private func linkRecord(_ link: LinkDescription, _ owner: String, _ target: String, named name: String) -> Record {
     Record(
       recordName: name, recordType: ReservedName.linkRecordType,
@@ -156,9 +161,7 @@ extension Exporter {
   /// imports links it removed again.
   mutating func revertLinks(_ link: LinkDescription, of owner: String, to value: RelationshipValue) throws {
     let present = Set(try linkedObjects(of: owner, link))
-    for target in value.added where !present.contains(target) {
-      withdrawn.append(linkRecord(link, owner, target, named: makeRecordName()))
-    }
+    for target in value.added where !present.contains(target) { withdraw(link, owner, target) }
     let kept = Set(value.added)
     let isWhole = if case .toMany = value { true } else { false }
     for target in isWhole ? present.subtracting(kept).sorted() : value.removed {

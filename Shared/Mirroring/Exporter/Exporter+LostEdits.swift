@@ -7,7 +7,8 @@ import Records
 extension Exporter {
   /// An edit of an object that somebody else has deleted is not exported. Its store has set the inverses (I6) of the
   /// relationships all the same: a child that it moved to a deleted parent would stay without one there, and with its
-  /// old one everywhere else. So the records of those objects are written again as they are, for the store to import.
+  /// old one everywhere else. So the records of those objects are written again as they are, for the store to import,
+  /// and links that it made are told as taken away (I11): the object may come back without them.
   mutating func tellAgain(_ change: HistoryChange) throws {
     if try overlay.entry(change.objectID).isGone { try tellInverses(of: change) }
   }
@@ -29,7 +30,11 @@ extension Exporter {
     guard let entity = model.entity(named: change.entity) else { return }
     for named in change.relationships {
       guard let relationship = entity.relationship(named: named.name) else { continue }
-      try tellInverses(of: relationship, named.value.added)
+      if case .link(let link) = relationship.storage {
+        for target in named.value.added { withdraw(link, change.objectID, target) }
+      } else {
+        try tellInverses(of: relationship, named.value.added)
+      }
     }
   }
 

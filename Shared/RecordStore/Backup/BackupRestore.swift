@@ -60,7 +60,7 @@ public struct BackupRestore: Sendable {
   ///   service would read, unless the last step failed, which renames the files, the directory's last.
   public func run() throws -> BackupManifest {
     do {
-      let manifest = try manifest(of: source)
+      let manifest = try FinishedBackup(source).manifest
       let parts = try parts(manifest)
       try refuseUsed(manifest)
       report("verifying the backup")
@@ -85,16 +85,6 @@ public struct BackupRestore: Sendable {
     }
   }
 
-  private func manifest(of folder: String) throws -> BackupManifest {
-    guard let bytes = try BackupFile.content(of: folder + "/" + BackupManifest.name) else {
-      throw StoreError.io("\(folder) has no \(BackupManifest.name): it is not a backup, or an unfinished one")
-    }
-    guard let manifest = BackupManifest(decoding: bytes) else {
-      throw StoreError.corrupt("\(folder)/\(BackupManifest.name) can't be read, or is of a newer release")
-    }
-    return manifest
-  }
-
   /// The source of each shard.
   private func parts(_ manifest: BackupManifest) throws -> [Part] {
     let parts = manifest.shards.map { Part(copy: $0, folder: source, startedAt: manifest.startedAt) }
@@ -110,7 +100,7 @@ public struct BackupRestore: Sendable {
         """
       )
     case .filled(let folder):
-      let earlier = try self.manifest(of: folder)
+      let earlier = try FinishedBackup(folder).manifest
       guard earlier.installation == manifest.installation, earlier.shardCount == manifest.shardCount else {
         throw StoreError.io("\(folder) is a backup of another installation")
       }
@@ -144,19 +134,8 @@ public struct BackupRestore: Sendable {
   private func verify(
     _ manifest: BackupManifest, _ parts: [Part], _ place: (_ file: String, _ folder: String) -> String
   ) throws {
-    try check(manifest.directoryDigest, place(BackupManifest.directoryName, source))
-    for part in parts {
-      let list = BackupList(folder: part.folder, shard: part.copy.shard)
-      try list.verify(part.copy.listDigest)
-      try list.forEach { digest, file in try check(digest, place(file, part.folder)) }
-    }
-  }
-
-  private func check(_ expected: String, _ path: String) throws {
-    guard access(path, F_OK) == 0 else { throw StoreError.corrupt("\(path) is missing") }
-    guard Hex.encode(try BackupFile.digest(of: path).hash) == expected else {
-      throw StoreError.corrupt("\(path) differs from the file that was backed up")
-    }
+    try FinishedBackup.check(manifest.directoryDigest, place(BackupManifest.directoryName, source))
+    for part in parts { try FinishedBackup.verify(part.copy, of: part.folder) { place($0, part.folder) } }
   }
 
   /// The draft path of a file of the backup.

@@ -28,7 +28,7 @@ public struct StaffMember: Hashable, Sendable, Codable {
   public func maySee(_ container: ContainerID) -> Bool { containers?.contains(container.rawValue) ?? true }
 
   /// Names the member as the device of a change, in audits of records.
-  public var deviceID: String { name == Self.tokenName ? "operator" : "operator \(name)" }
+  public var deviceID: String { ReservedName.staffDevicePrefix + name }
 }
 
 /// Credentials for a session in the console: the operator token, or a name and a password. Every attempt counts.

@@ -11,15 +11,19 @@ public final class PersistentContainer: Sendable {
   /// Starts and stops mirroring, and tells how it goes.
   public let sync: SyncEngine
 
-  /// Opens the files; makes and migrates them if need be. Nothing is sent before `sync.start()`.
-  /// - Throws: `inUse` (another process writes to a file), `newerModel` (a later version of the app made it),
-  ///   `migration`
-  ///   with what can't be inferred, `damaged`, `full`.
-  public convenience init(_ model: ManagedObjectModel, stores: [StoreDescription], account: Account? = nil)
-    async throws(StoreError)
-  {
+  /// Opens the files; makes them, with their folders, and migrates them. Nothing is sent before `sync.start()`.
+  /// - Parameter log: takes a line for each request: its method, its path within the store, its `X-Request-ID` and its
+  ///   status. No line has a value of an object, a token, or the address of a content.
+  /// - Throws: `inUse` (another process writes to a file), `unknownModel` (a version of the model made it that the app
+  ///   does not have), `migration` with what can't be inferred, `damaged`, `full`.
+  public convenience init(
+    _ model: ManagedObjectModel, stores: [StoreDescription], account: Account? = nil,
+    log: @escaping @Sendable (String) -> Void = { _ in }
+  ) async throws(StoreError) {
+    var surroundings = Surroundings.system
+    surroundings.log = log
     try await self.init(
-      model, stores: stores, account: account, surroundings: .system, transport: SystemTransport.make())
+      model, stores: stores, account: account, surroundings: surroundings, transport: SystemTransport.make())
   }
 
   package init(
@@ -35,7 +39,7 @@ public final class PersistentContainer: Sendable {
   /// Ends mirroring and lets go of the files.
   public func close() async {
     await sync.stop()
-    for store in opened { await store.replica.close() }
+    for store in opened { await store.close() }
   }
 
   public var stores: [PersistentStore] { opened.map(\.store) }
@@ -76,7 +80,7 @@ public final class PersistentContainer: Sendable {
   }
 
   /// Opens one store after the other, always in their order, so that two reads never wait for each other.
-  private static func read<Value>(
+  static func read<Value>(
     _ stores: [OpenStore], at generation: QueryGeneration?, _ found: [StoreSnapshot],
     _ body: ([StoreSnapshot]) throws -> Value
   ) throws -> Value {
@@ -102,41 +106,11 @@ public final class PersistentContainer: Sendable {
 
   func pin() throws(StoreError) -> QueryGeneration {
     var pins: [UUID: Generation] = [:]
-    for store in opened { pins[store.store.identifier] = try store.replica.pin() }
-    return QueryGeneration(pins)
-  }
-}
-
-/// A store with its file.
-struct OpenStore: Sendable {
-  let store: PersistentStore
-  let replica: Replica
-  let description: StoreDescription
-
-  init(_ description: StoreDescription, _ model: ManagedObjectModel, _ surroundings: Surroundings)
-    async throws(StoreError)
-  {
-    var path = description.path
-    if let base = path, description.cloudOptions != nil { path = try AccountFiles(base).current() }
-    var configuration = ReplicaConfiguration(
-      path: path, processID: "\(ProcessInfo.processInfo.processIdentifier)",
-      machineIdentifier: Machine.identifier, now: surroundings.now,
-      makeIdentifier: surroundings.makeUUID)
-    configuration.temporaryFolder = Machine.temporaryFolder
-    configuration.configuration = description.configuration
-    configuration.isMirrored = description.cloudOptions != nil
-    configuration.isShared = description.cloudOptions?.databaseScope == .shared
-    configuration.isReadOnly = description.isReadOnly
-    configuration.historyRetention = description.historyRetention
-    configuration.logByteLimit = description.generationByteLimit
-    configuration.bundleID = Machine.programName
-    configuration.stages = description.migrationStages.map { step in
-      MigrationStage(fromHash: step.fromHash) { save in try step.body(SaveContext(save, nil)) }
+    for store in opened {
+      let file = store.file
+      pins[file.identifier] = try file.replica.pin()
     }
-    replica = try await Replica.open(configuration, model)
-    store = PersistentStore(
-      identifier: try await replica.storeIdentifier(), scope: description.cloudOptions?.databaseScope)
-    self.description = description
+    return QueryGeneration(pins)
   }
 }
 

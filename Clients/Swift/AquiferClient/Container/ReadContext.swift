@@ -77,6 +77,10 @@ public class ReadContext {
     return try found.snapshot.rows(sql, arguments)
   }
 
+  func objectIDs<Object>(_ request: FetchRequest<Object>) throws -> [AnyObjectID] {
+    try snapshots(for: request).flatMap { try $0.snapshot.objectIDs(request.query) }
+  }
+
   private func snapshots<Object>(for request: FetchRequest<Object>) -> [StoreSnapshot] {
     snapshots.filter { found in
       guard found.snapshot.hasEntity(Object.entityName) else { return false }

@@ -2,23 +2,27 @@
 
 public import ReplicaStore
 
-/// Edits one store, and reads its own edits.
+/// Edits one store, and reads its own edits. A save for which no store was named also finds the objects of the others.
 public final class SaveContext: ReadContext {
   private let save: SaveTransaction
-  /// Finds the store that has an entity or object, if it is another one.
+  /// nil: there is one store.
   private let router: StoreRouter?
 
-  init(_ save: SaveTransaction, _ router: StoreRouter?) {
+  /// - Parameter readable: the save's own store, and the others that it finds objects in.
+  init(_ save: SaveTransaction, _ router: StoreRouter?, readable: [StoreSnapshot]) {
     self.save = save
     self.router = router
-    super.init([StoreSnapshot(nil, save.snapshot)])
+    super.init(readable)
   }
 
+  /// Makes an object in the store of the objects that the save names, such as those that a relationship leads to.
   /// - Throws: `validation` if an object of this name is here.
   @discardableResult public func insert<Object: ManagedObject>(_ object: Object) throws(StoreError) -> Object {
-    try run(Object.self, nil) {
+    try run {
+      try router?.insert(object.id.any)
       var writer = try save.makeWriter(Object.entityName)
       object.write(to: &writer)
+      try router?.follow(writer.values)
       try save.insert(object.id.any, writer.values, contents: writer.contents)
     }
     return object
@@ -30,12 +34,12 @@ public final class SaveContext: ReadContext {
   }
 
   /// Changes an object; properties that are equal afterwards are not changed.
-  /// - Throws: what `change` throws; `missing` if the object is not here.
+  /// - Throws: what `change` throws; `missing` if the object is not here, `otherStore` if it is in another store than
+  ///   what the save named before.
   @discardableResult public func update<Object: ManagedObject>(
     _ id: ObjectID<Object>, _ change: (inout Object) throws -> Void
   ) throws -> Object {
-    try router?.check(Object.entityName, id.any, save.snapshot)
-    guard var object = try object(id) else { throw StoreError.missing(id.any) }
+    guard var object = try run({ try here(id) }) else { throw StoreError.missing(id.any) }
     try apply(change, to: &object)
     return object
   }
@@ -45,9 +49,11 @@ public final class SaveContext: ReadContext {
   @discardableResult public func updateAll<Object: ManagedObject>(
     _ request: FetchRequest<Object>, _ change: (inout Object) throws -> Void
   ) throws -> Int {
-    try router?.check(Object.entityName, nil, save.snapshot)
     let objects = try fetch(request)
-    for var object in objects { try apply(change, to: &object) }
+    for var object in objects {
+      try run { try router?.follow(object.id.recordName) }
+      try apply(change, to: &object)
+    }
     return objects.count
   }
 
@@ -59,12 +65,24 @@ public final class SaveContext: ReadContext {
     guard object.id == id else { throw StoreError.invalid("\(id) can't become \(object.id)") }
     var after = try save.makeWriter(Object.entityName)
     object.write(to: &after)
-    try save.update(id.any, from: before.values, to: after.values, contents: after.contents)
+    let (old, new, contents) = (before.values, after.values, after.contents)
+    try run {
+      try router?.follow(zip(old, new).filter { $0 != $1 }.map(\.1))
+      try save.update(id.any, from: old, to: new, contents: contents)
+    }
+  }
+
+  private func here<Object>(_ id: ObjectID<Object>) throws -> Object? {
+    try router?.follow(id.recordName)
+    return try object(id)
   }
 
   /// Deletes an object, with what the delete rules say.
   public func delete<Object>(_ id: ObjectID<Object>) throws(StoreError) {
-    try run(Object.self, id.any) { try save.delete(id.any) }
+    try run {
+      try router?.follow(id.recordName)
+      try save.delete(id.any)
+    }
   }
 
   /// Deletes all that a request finds, with what the delete rules say (`NSBatchDeleteRequest`, with history).
@@ -72,10 +90,13 @@ public final class SaveContext: ReadContext {
   @discardableResult public func deleteAll<Object: ManagedObject>(_ request: FetchRequest<Object>) throws(StoreError)
     -> Int
   {
-    try run(Object.self, nil) {
-      let ids = try save.snapshot.objectIDs(request.query)
-      // Deleting one may have deleted another by a rule.
-      for id in ids { do { try save.delete(id) } catch StoreError.missing { continue } }
+    try run {
+      let ids = try objectIDs(request)
+      for id in ids {
+        try router?.follow(id.recordName)
+        // Deleting one may have deleted another by a rule.
+        do { try save.delete(id) } catch StoreError.missing { continue }
+      }
       return ids.count
     }
   }
@@ -92,22 +113,18 @@ public final class SaveContext: ReadContext {
     _ other: ObjectID<Other>, _ relationship: KeyPath<Object.Columns, ToMany<Other>>, _ id: ObjectID<Object>,
     isLinked: Bool
   ) throws(StoreError) {
-    try run(Object.self, id.any) {
+    try run {
+      for name in [id.recordName, other.recordName] { try router?.follow(name) }
       try save.setPair(
         Object.columns[keyPath: relationship].path.property, of: id.any, with: other.any, isLinked: isLinked)
     }
   }
 
   /// - Throws: `StoreError`, also for what SQLite throws.
-  private func run<Object: ManagedObject, Value>(_ type: Object.Type, _ id: AnyObjectID?, _ body: () throws -> Value)
-    throws(StoreError) -> Value
-  {
-    do {
-      try router?.check(Object.entityName, id, save.snapshot)
-      return try body()
-    } catch is OtherStore {
-      // The save is run again elsewhere; whatever the body makes of this error is forgotten.
-      throw .missing(id ?? AnyObjectID(entityName: Object.entityName, recordName: ""))
+  private func run<Value>(_ body: () throws -> Value) throws(StoreError) -> Value {
+    do { return try body() } catch let other as OtherStore {
+      // The save is run again there; whatever the body makes of this error is forgotten.
+      throw .otherStore(other.object)
     } catch { throw SaveTransaction.error(error) }
   }
 }

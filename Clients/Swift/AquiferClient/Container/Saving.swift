@@ -15,12 +15,13 @@ extension PersistentContainer {
   /// Runs `body` on a store's one writer. When it returns, what it did is one history transaction, and durable before
   /// this answers.
   /// - Parameters:
-  ///   - store: nil: the private store, unless what `body` names first is in another one (`assign(_:to:)`); `body` is
-  ///     run again there, before it has changed anything.
+  ///   - store: where to save, and the only store that `body` reads then (`assign(_:to:)`). nil: `body` reads all
+  ///     stores, and is saved where the objects are that it edits or relates to, else in the private store. If they are
+  ///     elsewhere, `body` is run again there, and its first run is forgotten.
   ///   - generation: what the edit is based on. Properties that changed since are conflicts, which the merge policy
   ///     settles.
   /// - Throws: what `body` throws; `validation` with all problems at once, `zones` (134060), `noZone` (2988),
-  ///   `permission` (10), `conflicts`, `full`. Nothing is saved then.
+  ///   `permission` (10), `otherStore`, `conflicts`, `full`. Nothing is saved then.
   @discardableResult public func save<Value: Sendable>(
     in store: PersistentStore? = nil, author: String? = nil, contextName: String? = nil,
     basedOn generation: QueryGeneration? = nil,
@@ -30,39 +31,44 @@ extension PersistentContainer {
     options.author = author
     options.contextName = contextName
     options.mergePolicy = mergePolicy
-    if let store { return try await save(in: try open(store), options, basedOn: generation, router: nil, body) }
+    if let store {
+      return try await save(in: try open(store), options, basedOn: generation, isNamed: true, isBound: true, body)
+    }
     let writable = opened.filter { !$0.description.isReadOnly }
     guard let first = writable.first(where: { $0.store.scope == .private }) ?? writable.first else {
       throw StoreError.readOnly
     }
-    guard writable.count > 1 else { return try await save(in: first, options, basedOn: generation, router: nil, body) }
     do {
-      return try await save(
-        in: first, options, basedOn: generation, router: StoreRouter(own: first, others: writable), body)
+      return try await save(in: first, options, basedOn: generation, isNamed: false, isBound: false, body)
     } catch let other as OtherStore {
-      return try await save(in: other.store, options, basedOn: generation, router: nil, body)
+      return try await save(in: other.store, options, basedOn: generation, isNamed: false, isBound: true, body)
     }
   }
 
+  /// - Parameters:
+  ///   - isNamed: the caller named the store, so that the save reads no other.
+  ///   - isBound: the save does not begin again in another store.
   private func save<Value: Sendable>(
-    in store: OpenStore, _ options: SaveOptions, basedOn generation: QueryGeneration?, router: StoreRouter?,
+    in store: OpenStore, _ options: SaveOptions, basedOn generation: QueryGeneration?, isNamed: Bool, isBound: Bool,
     _ body: @escaping @Sendable (SaveContext) throws -> Value
   ) async throws -> Saved<Value> {
     var options = options
     options.base = try generation?.pin(of: store)
-    let saved = try await store.replica.save(options) { save in
-      let context = SaveContext(save, router)
-      let result = Result { try body(context) }
-      // Whatever the body made of it: nothing was changed, and it begins again elsewhere.
-      if let other = router?.other { throw other }
-      return try result.get()
+    let file = store.file
+    let rest = opened.filter { $0.store != store.store }
+    let saved = try await file.replica.save(options) { save in
+      let own = StoreSnapshot(store, save.snapshot)
+      guard !rest.isEmpty else { return try body(SaveContext(save, nil, readable: [own])) }
+      return try Self.read(rest, at: nil, []) { others in
+        let router = StoreRouter(own: save.snapshot, others: others, isBound: isBound)
+        let context = SaveContext(save, router, readable: isNamed ? [own] : [own] + others)
+        let result = Result { try body(context) }
+        // Whatever the body made of it: nothing is saved here, and it begins again elsewhere.
+        if let other = router.other { throw other }
+        return try result.get()
+      }
     }
     return Saved(
-      value: saved.value, transactionNumber: saved.number, token: HistoryToken([store.store.identifier: saved.number]))
+      value: saved.value, transactionNumber: saved.number, token: HistoryToken([file.identifier: saved.number]))
   }
-}
-
-/// Thrown to begin a save again in the store where its objects are.
-struct OtherStore: Error {
-  let store: OpenStore
 }

@@ -12,6 +12,9 @@ public struct CloudOptions: Sendable {
   public var deviceName: String?
   /// Large values are fetched with their objects up to this size, and else when they are read.
   public var eagerAssetByteCount: Int64 = 256 * 1024
+  /// Bytes of large values that the device keeps of those that the server has; values that were not read for the
+  /// longest time go first, and come again when they are read. nil: all stay.
+  public var contentByteLimit: Int64?
 
   public init(containerIdentifier: String, databaseScope: DatabaseScope = .private) {
     self.containerIdentifier = containerIdentifier
@@ -58,6 +61,9 @@ public struct MigrationStep: Sendable {
 
 /// What an app decides. Without a decision, nothing is lost.
 public struct StoreHooks: Sendable {
+  /// `keepApart`: the former account finds its file as it left it, with what was not sent. `delete`: the file is
+  /// removed.
+  public enum AccountDecision: Sendable { case keepApart, delete }
   public enum ZoneDecision: Sendable { case delete, pause, reupload }
   /// `revert`: the objects become what the server has. `keepForLater`: the app goes on showing the edit, and imports
   /// leave it alone. Either way the save waits among the rejections until it is retried or discarded.
@@ -65,9 +71,9 @@ public struct StoreHooks: Sendable {
 
   /// A zone is gone. nil: what the server says.
   public var zoneEnded: (@Sendable (ZoneEnd) async -> ZoneDecision)?
-  /// Somebody else is signed in than the one whose objects the store has. Close the container, and open it again: it
-  /// has the files of that account then, and those of the former wait for their return.
-  public var accountChanged: (@Sendable (_ reason: String) async -> Void)?
+  /// Somebody else is signed in than the user whose objects the store has; both by record names. The store goes on with
+  /// that account's own file, and tells so as of a change. nil: the former account's file is kept apart.
+  public var accountChanged: (@Sendable (_ former: String, _ user: String) async -> AccountDecision)?
   /// The server refused a save that was accepted here. nil: the save waits among the rejections, and its objects become
   /// what the server has.
   public var saveRejected: (@Sendable (Rejection) async -> RejectionDecision)?

@@ -1,46 +1,61 @@
-// Finds the store for a save whose caller named none.
+// Finds the store that a save belongs to: that of the objects which it names.
 
 import ReplicaStore
-import Synchronization
 
-/// Looks at the first entity or object that a save names.
-final class StoreRouter: Sendable {
-  private struct State {
-    var isSettled = false
-    var other: OtherStore?
+/// Follows one run of a save. Objects of a store bind the save to it; objects that the save makes go along.
+final class StoreRouter {
+  private let own: Snapshot
+  private let others: [StoreSnapshot]
+  /// The save stays in its store: the caller named it, or the save named an object of it.
+  private var isBound: Bool
+  private var inserted: Set<String> = []
+  /// The store where the save begins again.
+  private(set) var other: OtherStore?
+
+  init(own: Snapshot, others: [StoreSnapshot], isBound: Bool) {
+    (self.own, self.others, self.isBound) = (own, others, isBound)
   }
 
-  private let own: OpenStore
-  private let others: [OpenStore]
-  private let state = Mutex(State())
-
-  init(own: OpenStore, others: [OpenStore]) {
-    self.own = own
-    self.others = others.filter { $0.store != own.store }
-  }
-
-  var other: OtherStore? { state.withLock { $0.other } }
-
-  /// - Throws: `OtherStore` if another store has the entity or object and this one has not.
-  func check(_ entityName: String, _ id: AnyObjectID?, _ snapshot: Snapshot) throws {
+  /// Notes a new object, which is nowhere yet.
+  /// - Throws: `OtherStore` or `otherStore` if another store has the entity and this one has not.
+  func insert(_ id: AnyObjectID) throws {
     if let other { throw other }
-    guard !state.withLock({ $0.isSettled }) else { return }
-    if let found = try find(entityName, id, snapshot) {
-      let other = OtherStore(store: found)
-      state.withLock { $0.other = other }
-      throw other
+    if !own.hasEntity(id.entityName), let found = others.first(where: { $0.snapshot.hasEntity(id.entityName) }) {
+      try lead(to: found, id)
     }
-    state.withLock { $0.isSettled = true }
+    inserted.insert(id.recordName)
   }
 
-  private func find(_ entityName: String, _ id: AnyObjectID?, _ snapshot: Snapshot) throws -> OpenStore? {
-    let isHere = try id.map { try snapshot.object($0) { _ in true } ?? false } ?? true
-    if snapshot.hasEntity(entityName), isHere { return nil }
-    return try others.first { store in
-      try store.replica.readNow { snapshot in
-        guard snapshot.hasEntity(entityName) else { return false }
-        return try id.map { try snapshot.object($0) { _ in true } ?? false } ?? true
-      }
+  /// Looks where an object is that the save edits or relates to. One that no store has leads nowhere.
+  /// - Throws: `OtherStore`: the save begins again there. `otherStore`: it can't, for an object of this store.
+  func follow(_ recordName: String) throws {
+    if let other { throw other }
+    if inserted.contains(recordName) { return }
+    if try own.presentObject(named: recordName) != nil {
+      isBound = true
+      return
+    }
+    for store in others {
+      if let id = try store.snapshot.presentObject(named: recordName) { return try lead(to: store, id) }
     }
   }
+
+  /// Follows the targets of to-one relationships.
+  func follow(_ values: [Literal]) throws {
+    for case .object(let name) in values { try follow(name) }
+  }
+
+  private func lead(to found: StoreSnapshot, _ id: AnyObjectID) throws {
+    guard !isBound, let store = found.store else { throw StoreError.otherStore(id) }
+    let other = OtherStore(store: store, object: id)
+    self.other = other
+    throw other
+  }
+}
+
+/// Thrown to begin a save again in the store where its objects are.
+struct OtherStore: Error {
+  let store: OpenStore
+  /// The object that led there.
+  let object: AnyObjectID
 }

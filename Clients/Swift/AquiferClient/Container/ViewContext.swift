@@ -98,11 +98,12 @@ public import ReplicaStore
     try read { context in try context.object(id) }
   }
 
-  /// Several reads of one state. A state that expired since is replaced by that of now.
+  /// Several reads of one state. A state that expired, or is of an account that
+  /// has signed out, is replaced by that of now.
   public func read<Value>(_ body: (ReadContext) throws -> Value) throws(StoreError) -> Value {
     do {
       guard isPinned else { return try container.readNow(at: nil, body) }
-      if generation?.isExpired ?? true { try refresh() }
+      if !(generation.map { !$0.isExpired && $0.covers(container.opened) } ?? false) { try refresh() }
       return try container.readNow(at: generation, body)
     } catch { throw StoreError(error) }
   }
@@ -120,11 +121,13 @@ public import ReplicaStore
 
 /// The difference of two states.
 public struct ContextChanges: Sendable, Equatable {
+  /// Somebody else signed in: nothing that was read before is here any more (`NSInvalidatedAllObjectsKey`).
+  public internal(set) var invalidatedAllObjects = false
   public internal(set) var inserted: Set<AnyObjectID> = []
   public internal(set) var updated: Set<AnyObjectID> = []
   public internal(set) var deleted: Set<AnyObjectID> = []
 
-  var isEmpty: Bool { inserted.isEmpty && updated.isEmpty && deleted.isEmpty }
+  var isEmpty: Bool { !invalidatedAllObjects && inserted.isEmpty && updated.isEmpty && deleted.isEmpty }
 
   mutating func add(_ change: HistoryChange) {
     switch change.kind {
@@ -153,7 +156,8 @@ extension PersistentContainer {
       var changes = ContextChanges()
       for store in opened {
         var query = HistoryQuery()
-        query.after = token.numbers[store.store.identifier]
+        query.after = token.numbers[store.file.identifier]
+        if query.after == nil { changes.invalidatedAllObjects = true }
         query.limit = .max - 1
         let history = try generation.pin(of: store).readNow { snapshot in try snapshot.history(query) }
         for transaction in history.transactions { for change in transaction.changes { changes.add(change) } }

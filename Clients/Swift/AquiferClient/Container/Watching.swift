@@ -20,12 +20,12 @@ extension PersistentContainer {
     continuation.yield()
     let watches = opened.filter { store in request.stores?.contains(store.store) ?? true }.map { store in
       let watched = store.replica.watched(request.query)
-      let number = store.replica.observe(
+      let number = store.observe(
         { commit in if !commit.entityNames.isDisjoint(with: watched) { continuation.yield() } },
         finish: { continuation.finish() })
-      return (store.replica, number)
+      return (store, number)
     }
-    continuation.onTermination = { _ in for (replica, number) in watches { replica.stopObserving(number) } }
+    continuation.onTermination = { _ in for (store, number) in watches { store.stopObserving(number) } }
     let kept = Kept<[Object]>()
     return AsyncThrowingStream<[Object], any Error>(unfolding: { [weak self] in
       for await _ in ticks {
@@ -42,12 +42,12 @@ extension PersistentContainer {
     let (ticks, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     let notes = opened.filter { store == nil || $0.store == store }.map { open in
       let note = MergedNote<Commit> { $0.merged(with: $1) }
-      let number = open.replica.observe(
+      let number = open.observe(
         { commit in
           note.add(commit)
           continuation.yield()
         }, finish: { continuation.finish() })
-      return (store: open.store, note: note, stop: { @Sendable in open.replica.stopObserving(number) })
+      return (store: open.store, note: note, stop: { @Sendable in open.stopObserving(number) })
     }
     continuation.onTermination = { _ in for note in notes { note.stop() } }
     let waiting = MergedNote<[RemoteChange]> { $0 + $1 }

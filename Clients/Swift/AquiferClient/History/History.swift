@@ -69,10 +69,10 @@ extension PersistentContainer {
     var transactions: [HistoryTransaction] = []
     var moreComing = false
     for store in opened where request.stores?.contains(store.store) ?? true {
-      let identifier = store.store.identifier
-      let page = try await store.replica.history(request.query(after: token.numbers[identifier]))
-      transactions += page.transactions.map { HistoryTransaction($0, store.store) }
-      token.numbers[identifier] = page.number
+      let file = store.file
+      let page = try await file.replica.history(request.query(after: token.numbers[file.identifier]))
+      transactions += page.transactions.map { HistoryTransaction($0, store.store, file.identifier) }
+      token.numbers[file.identifier] = page.number
       moreComing = moreComing || page.moreComing
     }
     transactions.sort { $0.timestamp < $1.timestamp }
@@ -81,7 +81,7 @@ extension PersistentContainer {
 
   /// The token of now.
   public var currentHistoryToken: HistoryToken {
-    HistoryToken(Dictionary(uniqueKeysWithValues: opened.map { ($0.store.identifier, $0.replica.lastNumber) }))
+    HistoryToken(Dictionary(uniqueKeysWithValues: opened.map(\.file).map { ($0.identifier, $0.replica.lastNumber) }))
   }
 
   /// A named reader, whose position each store keeps. It reads until it has caught up. A page is told once, and again
@@ -93,13 +93,16 @@ extension PersistentContainer {
     for store in opened where request.stores?.contains(store.store) ?? true {
       var own = request
       own.stores = [store.store]
-      let known = try await store.replica.consumerPosition(name)
-      own.after = known.map { HistoryToken([store.store.identifier: $0]) } ?? request.after
+      let file = store.file
+      let known = try await file.replica.consumerPosition(name)
+      own.after = known.map { HistoryToken([file.identifier: $0]) } ?? request.after
       while true {
         let page = try await history(own)
         guard page.token != own.after else { break }
         if !page.transactions.isEmpty { try await body(page) }
-        try await store.replica.setConsumer(name, to: page.token.numbers[store.store.identifier] ?? 0)
+        // Another account's file has readers of its own.
+        guard let number = page.token.numbers[file.identifier] else { break }
+        try await file.replica.setConsumer(name, to: number)
         own.after = page.token
         if !page.moreComing { break }
       }
@@ -122,11 +125,11 @@ extension PersistentContainer {
 }
 
 extension HistoryTransaction {
-  fileprivate init(_ stored: StoredTransaction, _ store: PersistentStore) {
+  fileprivate init(_ stored: StoredTransaction, _ store: PersistentStore, _ identifier: UUID) {
     self.init(
       transactionNumber: stored.number, timestamp: stored.timestamp, author: stored.author,
       contextName: stored.contextName, bundleID: stored.bundleID,
-      processID: stored.processID, store: store, token: HistoryToken([store.identifier: stored.number]),
+      processID: stored.processID, store: store, token: HistoryToken([identifier: stored.number]),
       changes: stored.changes)
   }
 }

@@ -62,6 +62,10 @@ public struct ExternalData: Sendable, Equatable {
   }
 }
 
+extension ExternalData: CustomStringConvertible {
+  public var description: String { "\(byteCount) bytes, \(isLocal ? "local" : "at the server")" }
+}
+
 extension ExternalData: Storable {
   public var literal: Literal { .text("\(checksum):\(byteCount)") }
 

@@ -21,7 +21,8 @@ extension PersistentContainer {
   }
 
   /// Joins shares by their addresses, into the shared store, and imports them.
-  /// - Throws: the error of the first that can't be joined; the others are joined.
+  /// - Throws: `invalid` for an address that is no share's, before any is joined; the error of the first share that
+  ///   can't be joined, after the others are.
   public func acceptShareInvitations(from urls: [String], into store: PersistentStore) async throws(StoreError)
     -> [Share]
   {

@@ -39,9 +39,9 @@ public final class SyncEngine: Sendable {
           surroundings: surroundings)
       mirrorings[key] = mirroring
       var options = MirrorOptions(store.description)
-      options.hooks.accountChanged = Self.accountChanged(store, account)
+      options.hooks.accountChanged = Self.accountChanged(store)
       let loop = try await mirroring.add(store.replica, scope: cloud.databaseScope.rawValue, options: options)
-      store.replica.setContentFetcher { [weak loop] checksum throws(StoreError) in
+      store.setContentFetcher { [weak loop] checksum throws(StoreError) in
         guard let loop else { throw .offline }
         try await loop.fetchContent(checksum)
       }
@@ -51,18 +51,15 @@ public final class SyncEngine: Sendable {
     self.loops = loops
   }
 
-  /// Another account's objects never meet those of the file: the file of that account opens next.
-  private static func accountChanged(
-    _ store: OpenStore, _ account: Account
-  ) -> @Sendable (SetUpAnswer.AccountChange) async -> Void {
-    { change in
-      if let path = store.description.path, let user = account.userRecordName,
-        let former = try? await store.replica.position().account, former != user
-      {
-        // Dropped because the file stays another account's then, and the server refuses it again.
-        try? AccountFiles(path).select(user, former: former)
+  /// Another account's objects never meet those of the file: the store goes on with a file of that account.
+  private static func accountChanged(_ store: OpenStore) -> @Sendable (String, String) async -> Successor? {
+    { former, user in
+      let decision = await store.description.hooks.accountChanged?(former, user) ?? .keepApart
+      // Dropped because the store stays the former account's then, sends nothing, and is tried again at the next start.
+      guard let change = try? await store.change(from: former, to: user, keepsFormer: decision == .keepApart) else {
+        return nil
       }
-      await store.description.hooks.accountChanged?(change.reason)
+      return Successor(change.file.replica, release: change.release)
     }
   }
 
@@ -95,7 +92,8 @@ public final class SyncEngine: Sendable {
   }
 
   /// Exports what is saved, and imports what the server has now.
-  /// - Throws: what keeps it from that when the time is over; `signedOut` at once.
+  /// - Throws: what keeps it from that when the time is over, such as `offline`; at once what waiting does not mend:
+  ///   `signedOut`, `accountChanged`, `modelUnknown`.
   public func syncNow(timeout: Duration = .seconds(30)) async throws(StoreError) {
     for store in stores { if let loop = loops[store.store] { try await loop.syncNow(timeout: timeout) } }
   }
@@ -150,13 +148,15 @@ public final class SyncEngine: Sendable {
   /// must have the callback URL `http://127.0.0.1/done`.
   /// - Parameter page: opens an address in a browser.
   /// - Returns: the user's record name.
+  /// - Throws: `invalid` at once if the token lacks the callback; `signedOut` if nobody signs in within a quarter of an
+  ///   hour.
   public func signIn(open page: @Sendable (_ address: String) async throws -> Void) async throws(StoreError) -> String {
     guard let account, let cloud = stores.lazy.compactMap(\.description.cloudOptions).first else {
       throw .invalid("no store is mirrored")
     }
     let user = try await account.signIn(
       container: cloud.containerIdentifier, environment: cloud.environment, transport: transport, open: page)
-    for mirroring in mirrorings { await mirroring.take(.signedIn) }
+    for mirroring in mirrorings { await mirroring.followAccount() }
     return user
   }
 
@@ -192,56 +192,6 @@ public final class SyncEngine: Sendable {
 
   /// nil: the store is not mirrored.
   func loop(of store: PersistentStore) -> SyncLoop? { loops[store] }
-}
-
-/// A save that the server refused.
-public struct Rejection: Sendable, Identifiable {
-  public let id: String
-  public let transactionNumber: Int64
-  public let objects: [AnyObjectID]
-  public let error: StoreError
-  /// It was not refused itself, but builds on one that was.
-  public let isConsequence: Bool
-  /// Of UNIQUE_FIELD_ERROR: the object to use instead.
-  public let winner: AnyObjectID?
-
-  init(_ rejected: Rejected) {
-    id = rejected.identifier
-    transactionNumber = rejected.transactionNumber
-    objects = rejected.objects
-    error = StoreError(rejected.error)
-    isConsequence = rejected.isConsequence
-    let duplicate = rejected.error.duplicates?.first
-    winner = duplicate.flatMap { one in one.winner.map { AnyObjectID(entityName: one.entity, recordName: $0) } }
-  }
-}
-
-extension MirrorOptions {
-  init(_ description: StoreDescription) {
-    self.init()
-    deviceName = description.cloudOptions?.deviceName
-    eagerAssetByteCount = description.cloudOptions?.eagerAssetByteCount ?? 0
-    let hooks = description.hooks
-    if let saveRejected = hooks.saveRejected {
-      self.hooks.saveRejected = { rejected in
-        switch await saveRejected(Rejection(rejected)) {
-        case .revert: .revert
-        case .keepForLater: .keepForLater
-        case .adoptWinner: .adoptWinner
-        }
-      }
-    }
-    if let zoneEnded = hooks.zoneEnded {
-      self.hooks.zoneEnded = { ended in
-        let zone = Zone(zoneName: ended.zoneID.zoneName, ownerRecordName: ended.zoneID.ownerRecordName ?? "")
-        return switch await zoneEnded(ZoneEnd(zone: zone, reason: ended.reason)) {
-        case .delete: .delete
-        case .pause: .pause
-        case .reupload: .reupload
-        }
-      }
-    }
-  }
 }
 
 private func exchange<Value>(_ value: inout Value, _ new: Value) -> Value {

@@ -6,6 +6,8 @@ import XCDataModel
 /// The versions of a model.
 struct ModelBundle {
   struct Version {
+    /// Without its extension, such as `Photos 2`.
+    let name: String
     /// The path of the version's `contents`.
     let file: String
     let source: ModelSource
@@ -25,9 +27,9 @@ struct ModelBundle {
     let versions = Self.versionNames(in: path)
     let currentName = try Self.currentName(of: versions, in: path)
     var read: [Version] = []
-    for version in versions where version != currentName { read.append(try Self.read("\(path)/\(version)/contents")) }
+    for version in versions where version != currentName { read.append(try Self.read(version, in: path)) }
     earlier = read
-    current = try Self.read("\(path)/\(currentName)/contents")
+    current = try Self.read(currentName, in: path)
   }
 
   /// Names of versions in the order in which Xcode makes them: `Photos`, `Photos 2`, …, `Photos 10`.
@@ -48,8 +50,12 @@ struct ModelBundle {
     let plist = path + "/.xccurrentversion"
     guard let bytes = FileManager.default.contents(atPath: plist) else {
       if let only = versions.first, versions.count == 1 { return only }
-      let count = versions.isEmpty ? "no version" : "\(versions.count) versions"
-      throw refusal(path, 1, "The model has \(count) and no .xccurrentversion: choose the current version in Xcode.")
+      guard let last = versions.last else { throw refusal(path, 1, "The model has no version.") }
+      let remedy =
+        "Choose the current version in Xcode, or write that file: <plist><dict><key>_XCCurrentVersionName</key>"
+        + "<string>\(last)</string></dict></plist>"
+      let count = "\(versions.count) versions"
+      throw refusal(path, 1, "The model has \(count) and no .xccurrentversion. \(remedy)")
     }
     do throws(ModelReadingError) {
       let name = try ModelReader.currentVersion(fromPlist: [UInt8](bytes))
@@ -62,12 +68,14 @@ struct ModelBundle {
     }
   }
 
-  private static func read(_ file: String) throws(Refusals) -> Version {
+  private static func read(_ version: String, in path: String) throws(Refusals) -> Version {
+    let file = "\(path)/\(version)/contents"
     guard let bytes = FileManager.default.contents(atPath: file) else {
       throw refusal(file, 1, "The file can't be read.")
     }
     do throws(ModelReadingError) {
-      return Version(file: file, source: try ModelReader.source([UInt8](bytes)))
+      let name = String(version.dropLast(suffix.count))
+      return Version(name: name, file: file, source: try ModelReader.source([UInt8](bytes)))
     } catch {
       throw refusal(file, error.line ?? 1, error.reason)
     }

@@ -21,6 +21,20 @@ struct ModelChecks {
     return checks.refusals.sorted { ($0.line, $0.message) < ($1.line, $1.message) }
   }
 
+  /// Types of entities that hide one which the app may need, by line.
+  static func warnings(of version: ModelBundle.Version) -> [Warning] {
+    let warnings = ModelIndex(version.source.model).entities.compactMap { entity -> Warning? in
+      let type = version.source.typeName(of: entity.name)
+      guard SwiftNames.hidesAnother(type) else { return nil }
+      let message =
+        "In this module, \(type) means the entity's type, and hides another that apps use. "
+        + "Another class (representedClassName) renames the type alone."
+      let line = version.source.line(entity: entity.name, property: nil)
+      return Warning(file: version.file, line: line, message: message)
+    }
+    return warnings.sorted { $0.line < $1.line }
+  }
+
   private init(_ version: ModelBundle.Version) {
     self.version = version
     index = ModelIndex(version.source.model)

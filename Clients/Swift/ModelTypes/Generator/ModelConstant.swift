@@ -14,14 +14,14 @@ struct ModelConstant {
   }
 
   func write(to text: inout SwiftText) {
-    let plain = name.filter { $0 != "`" }
-    let earlier = bundle.earlier.indices.map { "\(plain)Version\($0 + 1)" }
+    let earlier = bundle.earlier.map { SwiftNames.version($0.name, of: bundle.name) }
     text.block("extension ManagedObjectModel {") { text in
       text.line("/// The model `\(bundle.name)`, as the server knows it by its hash.")
       write(bundle.current.source, as: "public static let \(name)", earlier: earlier, to: &text)
       for (version, name) in zip(bundle.earlier, earlier) {
         text.line()
-        write(version.source, as: "private static let \(name)", earlier: [], to: &text)
+        text.line("/// The earlier version `\(version.name)`: what a migration step begins from.")
+        write(version.source, as: "public static let \(name)", earlier: [], to: &text)
       }
     }
   }

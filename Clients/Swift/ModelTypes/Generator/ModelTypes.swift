@@ -4,6 +4,13 @@ import ObjectModel
 import XCDataModel
 
 public enum ModelTypes {
+  /// What is worth a look, though it becomes code.
+  /// - Parameter path: of the `.xcdatamodeld`.
+  /// - Throws: as `source(of:)` for a bundle that can't be read.
+  public static func warnings(of path: String) throws(Refusals) -> [Warning] {
+    ModelChecks.warnings(of: try ModelBundle(at: path).current)
+  }
+
   /// The source file of a model.
   /// - Parameter path: of the `.xcdatamodeld`; refusals name files below it.
   /// - Throws: all that keeps the current version, or an earlier one that can't be read, from becoming code.

@@ -13,6 +13,17 @@ public struct Refusal: Error, Hashable, Sendable, CustomStringConvertible {
   public var description: String { "\(file):\(line): error: \(message)" }
 }
 
+/// What an app's author should know of a model that becomes code.
+public struct Warning: Hashable, Sendable, CustomStringConvertible {
+  public let file: String
+  /// Counted from 1.
+  public let line: Int
+  public let message: String
+
+  /// `file:line: warning: message`
+  public var description: String { "\(file):\(line): warning: \(message)" }
+}
+
 /// All that is wrong with a model, in the order of its files.
 public struct Refusals: Error, Sendable {
   public let list: [Refusal]

@@ -12,6 +12,9 @@ enum SwiftNames {
     return typeNames.contains(type) || used.contains(type) ? type + "Value" : identifier(type)
   }
 
+  /// Whether an app that has a type of that name can't write one of Swift, Foundation, SwiftUI or the client any more.
+  static func hidesAnother(_ type: String) -> Bool { known.contains(type) }
+
   /// Whether the generated code means something else by a type of that name.
   static func isUsed(_ type: String) -> Bool { used.contains(type) }
 
@@ -29,6 +32,17 @@ enum SwiftNames {
     let lowered = capitals > 1 && capitals < joined.count ? capitals - 1 : capitals
     let constant = joined.prefix(lowered).lowercased() + joined.dropFirst(lowered)
     return constant.first?.isLetter == true ? identifier(constant) : "model" + constant
+  }
+
+  /// The name of an earlier version's constant, which later versions do not change: `Photos` → `photosVersion1`,
+  /// `Photos 2` → `photosVersion2`, `Old Photos` → `oldPhotosVersion`.
+  static func version(_ name: String, of bundle: String) -> String {
+    let model = constant(bundle).filter { $0 != "`" }
+    if name == bundle { return model + "Version1" }
+    if name.hasPrefix(bundle + " "), let number = Int(name.dropFirst(bundle.count + 1)) {
+      return "\(model)Version\(number)"
+    }
+    return constant(name).filter { $0 != "`" } + "Version"
   }
 
   /// A string literal with its escapes.
@@ -56,6 +70,15 @@ enum SwiftNames {
     "ManagedObjectModel",
     "ObjectID", "Protocol", "RelationshipDescription", "Row", "RowWriter", "Self", "Sendable", "String", "ToMany",
     "ToOne", "Type", "URL", "UUID",
+  ]
+
+  /// Types that apps often write.
+  private static let known: Set<String> = [
+    "Account", "Actor", "Array", "Bundle", "Button", "Calendar", "Character", "Clock", "Collection", "Color",
+    "Dictionary", "Duration", "Environment", "Error", "Event", "Font", "Form", "Group", "Image", "Label", "Link",
+    "List", "Locale", "Measurement", "Menu", "Never", "Notification", "Operation", "Optional", "Order", "Participant",
+    "Path", "Process", "Range", "Regex", "Result", "Scene", "Section", "Sequence", "Set", "Shape", "Share", "State",
+    "Tab", "Table", "Task", "Text", "Thread", "Timer", "Toggle", "Unit", "View", "Zone",
   ]
 
   private static let reserved: Set<String> = [

@@ -17,6 +17,7 @@ guard let model = arguments.first, let output = arguments.last, arguments.count 
 }
 do throws(Refusals) {
   let source = try ModelTypes.source(of: model)
+  for warning in try ModelTypes.warnings(of: model) { tell(warning.description) }
   do {
     try Data(source.utf8).write(to: URL(filePath: output), options: .atomic)
   } catch {
@@ -26,9 +27,13 @@ do throws(Refusals) {
   fail(error.list.map(\.description).joined(separator: "\n"), 1)
 }
 
-func fail(_ message: String, _ code: Int32) -> Never {
+func tell(_ message: String) {
   let bytes = Array((message + "\n").utf8)
   // The result is unused because there is nowhere left to say that standard error is closed.
   _ = write(STDERR_FILENO, bytes, bytes.count)
+}
+
+func fail(_ message: String, _ code: Int32) -> Never {
+  tell(message)
   exit(code)
 }

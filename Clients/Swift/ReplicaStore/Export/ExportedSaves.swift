@@ -31,8 +31,8 @@ struct ExportedSaves {
   private static let copy = SQL(
     "keep exported",
     """
-    INSERT OR REPLACE INTO exported(key, number, part, body, savedCount, deletedCount, at, byteCount) \
-    SELECT key, number, part, body, savedCount, deletedCount, ?3, ?4 + sum(length(body)) OVER (ORDER BY key) \
+    INSERT OR REPLACE INTO exported(key, number, savedCount, deletedCount, at, byteCount, body) \
+    SELECT key, number, savedCount, deletedCount, ?3, ?4 + sum(length(body)) OVER (ORDER BY key), body \
     FROM outbox WHERE key BETWEEN ?1 AND ?2
     """
   )
@@ -42,8 +42,8 @@ struct ExportedSaves {
       + "(SELECT byteCount FROM exported ORDER BY key DESC LIMIT 1) - ?2 ORDER BY key LIMIT 1)")
   private static let requeue = SQL(
     "requeue exported",
-    "INSERT INTO outbox(key, number, part, body, savedCount, deletedCount) "
-      + "SELECT key, number, part, body, savedCount, deletedCount FROM exported WHERE true "
+    "INSERT INTO outbox(key, number, savedCount, deletedCount, body) "
+      + "SELECT key, number, savedCount, deletedCount, body FROM exported WHERE true "
       + "ON CONFLICT DO NOTHING")
   private static let clear = SQL("clear exported", "DELETE FROM exported")
   private static let unmark = SQL(

@@ -19,6 +19,14 @@ struct Outbox {
 
   init(_ writer: Writer) { self.writer = writer }
 
+  /// Puts a transaction, or a part of one, behind all that waits.
+  /// - Parameter number: of the history transaction.
+  /// - Returns: the row's key, which is larger than those of all saves that wait or were exported lately.
+  static func add(_ part: TransactionText.Part, of number: Int64, _ connection: Connection) throws -> Int64 {
+    try connection.statement(add).binding(number, part.savedCount, part.deletedCount, part.body).run()
+    return connection.lastInsertRowID
+  }
+
   // MARK: Batches
 
   /// The batch that was handed out, else the next rows, which are marked as one.
@@ -151,6 +159,12 @@ struct Outbox {
       deletedCount: statement.int(4))
   }
 
+  private static let add = SQL(
+    "add to outbox",
+    """
+    INSERT INTO outbox(key, number, savedCount, deletedCount, body) VALUES (1 + max( \
+    coalesce((SELECT max(key) FROM outbox), 0), coalesce((SELECT max(key) FROM exported), 0)), ?, ?, ?, ?)
+    """)
   private static let columns = "SELECT key, number, body, savedCount, deletedCount FROM outbox"
   private static let sent = SQL("sent", "\(columns) WHERE batch IS NOT NULL ORDER BY key")
   private static let unsent = SQL("unsent", "\(columns) ORDER BY key")

@@ -55,7 +55,7 @@ extension Replica {
   package func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError) {
     do {
       var options = SaveOptions()
-      options.author = MirroringAuthor.importing
+      options.author = MirroringAuthor.adoption
       _ = try await save(options) { save in
         try save.movePointers(from: loser, to: AnyObjectID(entityName: loser.entityName, recordName: winner))
       }

@@ -71,10 +71,9 @@ private struct RejectedRow {
     try connection.statement(Self.delete).binding(identifier).run()
     guard !rest.changes.isEmpty else { return false }
     let deletedCount = rest.changes.count { $0.changeType == .delete }
-    try connection.statement(Self.enqueue).binding(
-      number, try rest.json(), rest.changes.count - deletedCount, deletedCount
-    ).run()
-    let key = connection.lastInsertRowID
+    let part = TransactionText.Part(
+      body: try rest.json(), savedCount: rest.changes.count - deletedCount, deletedCount: deletedCount)
+    let key = try Outbox.add(part, of: number, connection)
     for change in rest.changes { try marks.move(change, to: key) }
     return true
   }
@@ -88,6 +87,4 @@ private struct RejectedRow {
 
   static let find = SQL("find rejected", "SELECT number, body FROM rejected WHERE identifier = ?")
   static let delete = SQL("delete rejected", "DELETE FROM rejected WHERE identifier = ?")
-  private static let enqueue = SQL(
-    "enqueue again", "INSERT INTO outbox(number, part, body, savedCount, deletedCount) VALUES (?, 0, ?, ?, ?)")
 }

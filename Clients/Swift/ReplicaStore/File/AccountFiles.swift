@@ -20,16 +20,41 @@ package struct AccountFiles: Sendable {
   /// The file of the account that was signed in last.
   package func current() throws(StoreError) -> String { file(try read().current) }
 
-  /// Makes the file of another account the one that opens next.
+  /// The file of another account, which may not be there yet. It opens next only once it is selected.
   /// - Parameters:
   ///   - account: the user's record name.
   ///   - former: whose objects the present file has.
-  package func select(_ account: String, former: String?) throws(StoreError) {
+  package func reserve(_ account: String, former: String) throws(StoreError) -> String {
     var record = try read()
-    if let former { record.numbers[former] = record.current }
-    let next = (record.numbers.values.max() ?? record.current) + 1
-    record.current = record.numbers[account] ?? next
-    record.numbers[account] = record.current
+    record.numbers[former] = record.current
+    let next = max(record.numbers.values.max() ?? 0, record.current) + 1
+    let number = record.numbers[account] ?? next
+    record.numbers[account] = number
+    try write(record)
+    return file(number)
+  }
+
+  /// Makes the reserved file of an account the one that opens next.
+  package func select(_ account: String) throws(StoreError) {
+    var record = try read()
+    guard let number = record.numbers[account] else { throw .damaged("\(recordPath) has no file of \(account)") }
+    record.current = number
+    try write(record)
+  }
+
+  /// Removes the file of an account, with its contents. It must be closed, and not the one that opens next.
+  package func remove(_ account: String) throws(StoreError) {
+    var record = try read()
+    guard let number = record.numbers[account], number != record.current else { return }
+    record.numbers[account] = nil
+    try write(record)
+    // Dropped because nobody opens what is left over: a later file has another number or begins empty.
+    for suffix in ["", "-wal", "-shm", "-lock", "-contents"] {
+      try? FileManager.default.removeItem(atPath: file(number) + suffix)
+    }
+  }
+
+  private func write(_ record: Record) throws(StoreError) {
     guard let data = try? JSONEncoder().encode(record) else { throw .damaged("\(recordPath) can't be written") }
     try ContentFile.store(.data(data), at: recordPath)
   }

@@ -25,7 +25,12 @@ final class FileLock: Sendable {
     }
   }
 
-  deinit { if file >= 0 { close(file) } }
+  deinit {
+    guard file >= 0 else { return }
+    // A process that is being started has a copy of the file until it runs, and the lock would stay as long.
+    flock(file, LOCK_UN)
+    close(file)
+  }
 }
 
 /// What tells a file from a copy of it (K15).

@@ -16,7 +16,7 @@ package final class Replica: Sendable {
   private let pins: PinBoard
 
   /// Opens the file, and makes or migrates it if need be.
-  /// - Throws: `inUse`, `newerModel`, `migration`, `damaged`, `full`; the file is unchanged then.
+  /// - Throws: `inUse`, `unknownModel`, `migration`, `damaged`, `full`; the file is unchanged then.
   package static func open(_ configuration: ReplicaConfiguration, _ model: ManagedObjectModel) async throws(StoreError)
     -> Replica
   {
@@ -35,6 +35,7 @@ package final class Replica: Sendable {
     let path =
       configuration.path
       ?? "\(configuration.temporaryFolder)/aquifer-\(configuration.makeIdentifier().uuidString).sqlite"
+    if !configuration.isReadOnly { try ContentFile.makeFolder(of: path) }
     let lock = configuration.isReadOnly || configuration.path == nil ? nil : try FileLock("\(path)-lock")
     let file = try StoreOpening(path: path, configuration: configuration, model: model).open()
     let contents = ContentFolder("\(path)-contents")
@@ -49,7 +50,7 @@ package final class Replica: Sendable {
     self.pins = pins
     schemaHash = model.hash
     readers = ReaderPool {
-      Lane("aquifer.reader", try Reader(path: path, schema, contents: contents, fileSystem: configuration.fileSystem))
+      Lane("aquifer.reader", try Reader(path: path, schema, contents: contents))
     }
     writer = Lane("aquifer.writer", Writer(file, configuration, contents, hub, pins, lock: lock))
   }
@@ -113,7 +114,7 @@ package final class Replica: Sendable {
   /// Pins the state of now. It waits for nobody: the pinned state itself tells which one it is.
   package func pin() throws(StoreError) -> Generation {
     do {
-      let reader = try Reader(path: path, schema, contents: contents, fileSystem: configuration.fileSystem)
+      let reader = try Reader(path: path, schema, contents: contents)
       try reader.begin()
       let number = try StoreOpening.lastNumber(reader.snapshot.connection)
       let position: MirrorPosition = try Meta(reader.snapshot.connection).value("position")
@@ -141,6 +142,11 @@ package final class Replica: Sendable {
   package func stopObserving(_ number: Int) { hub.remove(number) }
 
   package func entityNames() -> Set<String> { Set(schema.entities.keys) }
+
+  /// As if everything changed: for those who saw another store until now.
+  package var wholeCommit: Commit {
+    Commit(transactionNumber: lastNumber, isImport: true, hasExports: false, entityNames: entityNames())
+  }
 
   /// The entities whose changes can change what a request finds.
   package func watched(_ query: Query) -> Set<String> {

@@ -18,14 +18,14 @@ package struct ReplicaConfiguration: Sendable {
   package var historyRetention: Duration = .seconds(90 * 24 * 3600)
   /// Pinned generations end when the write-ahead log is longer, the oldest first.
   package var logByteLimit = 256 * 1024 * 1024
+  /// Bytes of contents that stay of those that the server has; nil: all.
+  package var contentByteLimit: Int64?
   package var bundleID: String?
   package var processID: String
   /// Tells this machine from others, so that a copied file is noticed.
   package var machineIdentifier: String
   package var now: @Sendable () -> Date
   package var makeIdentifier: @Sendable () -> UUID
-  /// The name of one of SQLite's file systems; nil: the platform's.
-  package var fileSystem: String?
   /// Steps that lightweight migration can't infer.
   package var stages: [MigrationStage] = []
 

@@ -17,8 +17,7 @@ struct StoreOpening {
   let model: ManagedObjectModel
 
   func open() throws -> OpenedFile {
-    let connection = try Connection(
-      path: path, mode: configuration.isReadOnly ? .readOnly : .readWrite, fileSystem: configuration.fileSystem)
+    let connection = try Connection(shared: path, mode: configuration.isReadOnly ? .readOnly : .readWrite)
     if !configuration.isReadOnly {
       let isDurable = configuration.path != nil
       try connection.execute(
@@ -35,7 +34,10 @@ struct StoreOpening {
   private func openUnchanged(_ connection: Connection, isNew: Bool) throws -> OpenedFile {
     guard !isNew else { throw StoreError.damaged("\(path) is no store") }
     let meta = Meta(connection)
-    try checkFormat(meta)
+    let format = try format(meta)
+    guard format == Tables.format else {
+      throw StoreError.migration(problems: ["the file has format \(format), and it is opened to be read only"])
+    }
     let stored: ManagedObjectModel = try meta.value("model")
     guard stored.hash == model.hash else {
       throw StoreError.migration(problems: ["the file has the model \(stored.hash), and it is opened to be read only"])
@@ -63,18 +65,14 @@ struct StoreOpening {
 
   private func update(_ connection: Connection) throws -> OpenedFile {
     let meta = Meta(connection)
-    try checkFormat(meta)
-    if try meta.number("format") == 1 {
-      try connection.execute(Tables.sinceFormat2)
-      try meta.set("format", Tables.format)
-    }
+    try FormatUpgrade(connection).run(from: try format(meta))
     let stored: ManagedObjectModel = try meta.value("model")
     var position: MirrorPosition = try meta.value("position")
     let keys = try FileKeys(connection, canAdd: true)
     let schema = try schema(model, keys)
     if stored != model.current {
       guard stored.hash == model.hash || model.earlierVersions.contains(where: { $0.hash == stored.hash }) else {
-        throw StoreError.newerModel(hash: stored.hash)
+        throw StoreError.unknownModel(hash: stored.hash)
       }
       let earlier = try SchemaBuilder(model: stored, configuration: position.configuration, keys: keys).build()
       try Migration(connection, from: earlier, to: schema).run()
@@ -114,10 +112,11 @@ struct StoreOpening {
       number: Self.lastNumber(connection) + 1)
   }
 
-  private func checkFormat(_ meta: Meta) throws {
+  private func format(_ meta: Meta) throws -> Int64 {
     guard let format = try meta.number("format"), (1...Tables.format).contains(format) else {
       throw StoreError.damaged("\(path) has a format that this version does not know")
     }
+    return format
   }
 
   private func schema(_ model: ManagedObjectModel, _ keys: FileKeys) throws -> StoreSchema {
@@ -137,7 +136,7 @@ struct StoreOpening {
   private static let hasMeta = SQL("has meta", "SELECT count(*) FROM sqlite_master WHERE name = 'meta'")
   private static let lastNumber = SQL(
     "last number",
-    "SELECT max(coalesce((SELECT max(number) FROM htransaction), 0), coalesce((SELECT value FROM meta WHERE key = "
+    "SELECT max(coalesce((SELECT max(number) FROM history), 0), coalesce((SELECT value FROM meta WHERE key = "
       + "'purgedThrough'), 0))"
   )
 }
@@ -148,12 +147,6 @@ extension ManagedObjectModel {
 }
 
 extension MirrorPosition {
-  init(storeIdentifier: String, modelHash: String, configuration: String?) {
-    self.storeIdentifier = storeIdentifier
-    self.modelHash = modelHash
-    self.configuration = configuration
-  }
-
   mutating func adapt(_ modelHash: String, _ configuration: String?) {
     self.modelHash = modelHash
     self.configuration = configuration

@@ -21,7 +21,10 @@ final class Writer {
   private var lock: FileLock?
   private var shadowFile: ShadowFile?
 
-  private static let pageStep = 1000
+  /// The pages of some 300 saves: one of them waits for the checkpoint.
+  private static let pageStep = 2000
+  /// A log of more pages is emptied.
+  private static let longLog = 16_000
   static let pageByteCount = 4096
 
   var schema: StoreSchema { snapshot.schema }
@@ -188,7 +191,7 @@ final class Writer {
     guard let result = try? connection.checkpoint(.passive) else { return }
     checkpointPages = result.checkpointedPages == result.logPages ? Self.pageStep : result.logPages + Self.pageStep
     // A log that a pin let grow is emptied once nobody reads it.
-    if result.checkpointedPages == result.logPages, result.logPages > 16 * Self.pageStep, pins.isEmpty {
+    if result.checkpointedPages == result.logPages, result.logPages > Self.longLog, pins.isEmpty {
       _ = try? connection.checkpoint(.truncate)
     }
   }
@@ -224,7 +227,7 @@ extension Duration {
 
 extension Row {
   /// A column's value; a relationship's as an object.
-  func literal(_ column: Int, isName: Bool) -> Literal {
+  package func literal(_ column: Int, isName: Bool) -> Literal {
     guard isName else { return statement.literal(Int32(column)) }
     return isNull(column) ? .null : .object(recordName(column))
   }

@@ -121,6 +121,15 @@ package enum ContentFile {
     guard fsync(file) == 0 else { throw failure(folder) }
   }
 
+  /// Makes the folder that a file lies in, and those above it, so that they are there after a loss of power, too.
+  static func makeFolder(of path: String) throws(StoreError) {
+    let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
+    guard !folder.isEmpty, !FileManager.default.fileExists(atPath: folder) else { return }
+    try makeFolder(of: folder)
+    guard mkdir(folder, 0o777) == 0 || errno == EEXIST else { throw failure(folder) }
+    try syncFolder(of: folder)
+  }
+
   static func failure(_ path: String) -> StoreError {
     errno == ENOSPC || errno == EDQUOT ? .full : .damaged("\(path): \(String(cString: strerror(errno)))")
   }

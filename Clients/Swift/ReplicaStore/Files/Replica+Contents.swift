@@ -71,48 +71,28 @@ extension Replica {
       }
       try ContentFile.move(partial, to: writer.contents.path(of: checksum))
       try writer.connection.statement(Self.arrived).binding(writer.now, checksum).run()
+      if let limit = writer.configuration.contentByteLimit {
+        try ContentTrimming(writer).trim(to: limit, keeping: checksum)
+      }
       return true
-    }
-  }
-
-  package func trimContents(to byteCount: Int64) async throws(StoreError) {
-    try await write { writer, _ in
-      for checksum in writer.contents.takeUsed() {
-        try writer.connection.statement(Self.use).binding(writer.now, checksum).run()
-      }
-      var excess = (try writer.connection.statement(Self.total).first { $0.int64(0) } ?? 0) - byteCount
-      let candidates = try writer.connection.statement(Self.removable).all { ($0.text(0), $0.int64(1)) }
-      for (checksum, count) in candidates where excess > 0 {
-        try writer.connection.statement(Self.gone).binding(checksum).run()
-        try? FileManager.default.removeItem(atPath: writer.contents.path(of: checksum))
-        excess -= count
-      }
     }
   }
 
   private static let unsent = SQL(
     "content to send",
-    "SELECT byteCount FROM content WHERE checksum = ? AND isHere = 1 AND (receipt IS NULL OR receiptExpiry <= ?)")
+    "SELECT byteCount FROM content WHERE checksum = ? AND (receipt IS NULL OR receiptExpiry <= ?)")
   private static let keepReceipt = SQL(
     "keep receipt", "UPDATE content SET receipt = ?, receiptExpiry = ? WHERE checksum = ?")
   private static let missing = SQL(
     "missing contents",
-    "SELECT checksum, byteCount, downloadURL, expiry FROM content WHERE isHere = 0 AND isAtServer = 1 AND byteCount "
-      + "<= ? ORDER BY byteCount, checksum LIMIT ?"
+    "SELECT checksum, byteCount, downloadURL, expiry FROM content WHERE isHere = 0 AND isAtServer = 1 AND "
+      + "downloadURL IS NOT NULL AND byteCount <= ? ORDER BY byteCount, checksum LIMIT ?"
   )
   private static let one = SQL(
     "one content", "SELECT byteCount, downloadURL, expiry, owner FROM content WHERE checksum = ?")
   private static let keepAddress = SQL(
     "keep address", "UPDATE content SET downloadURL = ?, expiry = ? WHERE checksum = ?")
   private static let arrived = SQL("content is here", "UPDATE content SET isHere = 1, usedAt = ? WHERE checksum = ?")
-  private static let use = SQL("use content", "UPDATE content SET usedAt = ? WHERE checksum = ?")
-  private static let total = SQL("content bytes", "SELECT coalesce(sum(byteCount), 0) FROM content WHERE isHere = 1")
-  private static let removable = SQL(
-    "removable contents",
-    "SELECT checksum, byteCount FROM content WHERE isHere = 1 AND isAtServer = 1 AND receipt IS NULL ORDER BY "
-      + "usedAt, checksum"
-  )
-  private static let gone = SQL("content is gone", "UPDATE content SET isHere = 0 WHERE checksum = ?")
 }
 
 extension Content {

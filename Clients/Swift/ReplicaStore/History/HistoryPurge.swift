@@ -14,7 +14,6 @@ struct HistoryPurge {
     var last = try connection.statement(Self.lastBefore).binding(date).first { $0.int64(0) } ?? 0
     if !force { last = min(last, try lowWaterMark()) }
     guard last > 0 else { return 0 }
-    try connection.statement(Self.deleteChanges).binding((last + 1) << 20).run()
     try connection.statement(Self.deleteTransactions).binding(last).run()
     let count = connection.changes
     if count > 0 { try Meta(connection).set("purgedThrough", last) }
@@ -27,9 +26,8 @@ struct HistoryPurge {
   }
 
   private static let lastBefore = SQL(
-    "last before", "SELECT coalesce(max(number), 0) FROM htransaction WHERE timestamp < ?")
-  private static let deleteChanges = SQL("purge changes", "DELETE FROM hchange WHERE id < ?")
-  private static let deleteTransactions = SQL("purge transactions", "DELETE FROM htransaction WHERE number <= ?")
+    "last before", "SELECT coalesce(max(number), 0) FROM history WHERE timestamp < ?")
+  private static let deleteTransactions = SQL("purge transactions", "DELETE FROM history WHERE number <= ?")
   private static let mark = SQL(
     "low-water mark",
     "SELECT min(n) FROM (SELECT min(number) - 1 AS n FROM outbox UNION ALL SELECT min(number) - 1 FROM rejected "

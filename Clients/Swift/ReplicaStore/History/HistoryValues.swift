@@ -57,9 +57,12 @@ package struct StoredHistory: Sendable, Equatable {
   package let moreComing: Bool
 }
 
-/// Authors of what mirroring does itself.
+/// Authors of what mirroring does itself. The server takes nothing from an author whose name begins with
+/// `NSCloudKitMirroringDelegate.`, so saves that are to be sent have other ones.
 public enum MirroringAuthor {
   public static let importing = "NSCloudKitMirroringDelegate.import"
   public static let reset = "NSCloudKitMirroringDelegate.reset"
   public static let migration = "migration"
+  /// Of a save that makes what led to a refused duplicate lead to the object that the server prefers.
+  public static let adoption = "adoption"
 }

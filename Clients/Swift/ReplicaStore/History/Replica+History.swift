@@ -72,19 +72,19 @@ struct HistoryReading {
     let statement = try connection.statement(Self.transactions).binding(
       query.after ?? 0, query.afterDate?.milliseconds ?? .min, query.limit + 1)
     let found = try statement.all { row in
-      StoredTransaction(
+      let transaction = StoredTransaction(
         number: row.int64(0), timestamp: Date(milliseconds: row.int64(1)), author: row.optionalText(2),
-        contextName: row.optionalText(3),
-        bundleID: row.optionalText(4), processID: row.optionalText(5), changes: [])
+        contextName: row.optionalText(3), bundleID: row.optionalText(4), processID: row.optionalText(5), changes: [])
+      return (transaction: transaction, changes: row.blob(6))
     }
     let page = found.prefix(query.limit)
     var transactions: [StoredTransaction] = []
-    for transaction in page where matches(transaction, query) {
-      let changes = try changes(of: transaction.number, query)
+    for (transaction, bytes) in page where matches(transaction, query) {
+      let changes = try changes(in: bytes, query)
       if !changes.isEmpty { transactions.append(transaction.with(changes)) }
     }
     // Without a transaction the position stays, unless what lay before it was purged.
-    let last = page.last?.number ?? max(query.after ?? 0, purged)
+    let last = page.last?.transaction.number ?? max(query.after ?? 0, purged)
     return StoredHistory(transactions: transactions, number: last, moreComing: found.count > page.count)
   }
 
@@ -95,37 +95,29 @@ struct HistoryReading {
     return true
   }
 
-  private func changes(of number: Int64, _ query: HistoryQuery) throws -> [HistoryChange] {
-    let statement = try connection.statement(Self.changes).binding(number << 20, (number + 1) << 20)
+  private func changes(in bytes: [UInt8], _ query: HistoryQuery) throws -> [HistoryChange] {
     var changes: [HistoryChange] = []
-    try statement.forEach { row in
-      guard let kind = HistoryChange.Kind(rawValue: row.int(0)), query.changeTypes.contains(kind) else { return }
-      let entity = snapshot.schema.entitiesByKey[row.int64(1)]?.name ?? ""
-      if let names = query.entityNames, !names.contains(entity) { return }
-      let properties = Set(HistoryWriter.decode(row.blob(3)).compactMap { snapshot.schema.propertyNames[$0] })
-      if kind == .update, let wanted = query.updatedProperties, wanted.isDisjoint(with: properties) { return }
-      let bytes = row.blob(4)
+    try PackedChanges.forEach(in: bytes) { change in
+      guard query.changeTypes.contains(change.kind), let object = try snapshot.object(change.object)?.id else { return }
+      if let names = query.entityNames, !names.contains(object.entityName) { return }
+      let properties = Set(change.properties.compactMap { snapshot.schema.propertyNames[$0] })
+      if change.kind == .update, let wanted = query.updatedProperties, wanted.isDisjoint(with: properties) { return }
+      let bytes = change.tombstone
       let tombstone = bytes.isEmpty ? [:] : try JSONDecoder().decode([String: Literal].self, from: Data(bytes))
       changes.append(
-        HistoryChange(
-          kind: kind, object: AnyObjectID(entityName: entity, recordName: RecordName.read(row, 2)),
-          updatedProperties: properties, tombstone: tombstone))
+        HistoryChange(kind: change.kind, object: object, updatedProperties: properties, tombstone: tombstone))
     }
     return changes
   }
 
   private static let transactions = SQL(
     "history",
-    "SELECT t.number, t.timestamp, a.text, c.text, b.text, p.text FROM htransaction t LEFT JOIN word a ON a.key = "
-      + "t.author "
-      + "LEFT JOIN word c ON c.key = t.contextName LEFT JOIN word b ON b.key = t.bundleID LEFT JOIN word p ON p.key "
-      + "= t.processID "
-      + "WHERE t.number > ? AND t.timestamp > ? ORDER BY t.number LIMIT ?")
-  private static let changes = SQL(
-    "history changes",
-    "SELECT c.kind, o.entity, o.name, c.properties, c.tombstone FROM hchange c JOIN object o ON o._pk = c.object "
-      + "WHERE c.id >= ? AND c.id < ? ORDER BY c.id"
-  )
+    """
+    SELECT h.number, h.timestamp, a.text, c.text, b.text, p.text, h.changes FROM history h \
+    LEFT JOIN word a ON a.key = h.author LEFT JOIN word c ON c.key = h.contextName \
+    LEFT JOIN word b ON b.key = h.bundleID LEFT JOIN word p ON p.key = h.processID \
+    WHERE h.number > ? AND h.timestamp > ? ORDER BY h.number LIMIT ?
+    """)
 }
 
 extension StoredTransaction {

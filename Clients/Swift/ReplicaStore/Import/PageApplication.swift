@@ -13,6 +13,8 @@ final class PageApplication {
   private let contents: ContentFolder
   private let now: Int64
   private let pending: PendingEdits
+  /// Read when an object is met that somebody edited here.
+  private var replay: OutboxReplay?
   private var zones: [ZoneID: Int64] = [:]
   private(set) var savedCount = 0
   private(set) var deletedCount = 0
@@ -83,7 +85,7 @@ final class PageApplication {
     let key: Int64
     if let found, found.state == Tables.State.here, found.entity == entity.key {
       key = found.key
-      let changed = try update(key, entity, values)
+      let changed = try update(key, name, entity, values)
       if !changed.isEmpty {
         try history?.change(key, .update, changed.map { entity.columns[$0].key })
         noteSaved(entity)
@@ -94,7 +96,7 @@ final class PageApplication {
       }
       key = try tables.makeHere(name, entity, found: found)
       var values = values
-      if try pending.hasEdits(key) { try OutboxReplay(self).overlay(name, entity, &values) }
+      if try !pending.properties(key).isEmpty { try outbox().overlay(name, entity, &values) }
       try tables.insertRow(key, entity) { place in
         values[place] ?? entity.columns[place].attribute.map(WireValue.defaultValue) ?? .null
       }
@@ -116,10 +118,23 @@ final class PageApplication {
     entityNames.insert(entity.name)
   }
 
+  private func outbox() throws -> OutboxReplay {
+    if let replay { return replay }
+    let read = try OutboxReplay(tables, schema)
+    replay = read
+    return read
+  }
+
+  /// The properties that are the user's (K4). Of a new object they are what its insert tells: another device may have
+  /// made an object with this name, and the server keeps the rest of it.
+  private func userProperties(_ key: Int64, _ name: String, _ entity: EntityPlan) throws -> Set<Int64> {
+    let marked = try pending.properties(key)
+    return marked.contains(Pending.wholeObject) ? marked.union(try outbox().properties(name, entity)) : marked
+  }
+
   /// - Returns: the places of columns that changed.
-  private func update(_ key: Int64, _ entity: EntityPlan, _ values: [Literal?]) throws -> [Int] {
-    if try pending.isNew(key) { return [] }
-    let mine = try pending.properties(key)
+  private func update(_ key: Int64, _ name: String, _ entity: EntityPlan, _ values: [Literal?]) throws -> [Int] {
+    let mine = try userProperties(key, name, entity)
     let current = try tables.values(of: entity, key)
     var changed: [Int] = []
     for (place, column) in entity.columns.enumerated() where column.isStored {
@@ -167,8 +182,10 @@ final class PageApplication {
       }
       let destination = try schema.entity(relationship.destination)
       guard let inverse = destination.column(relationship.inverse) else { continue }
-      for owner in try tables.pointing(inverse, of: destination, to: key)
-      where try !pending.properties(owner).contains(inverse.key) && !pending.isNew(owner) {
+      for owner in try tables.pointing(inverse, of: destination, to: key) {
+        guard let (id, _) = try snapshot.object(owner),
+          try !userProperties(owner, id.recordName, destination).contains(inverse.key)
+        else { continue }
         try tables.set(inverse, of: destination, owner, to: .null)
       }
     }

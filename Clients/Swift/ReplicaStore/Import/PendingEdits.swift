@@ -28,42 +28,60 @@ struct PendingEdits {
     return Set(try connection.statement(Self.all).binding(object).all { $0.int64(0) })
   }
 
-  func hasEdits(_ object: Int64) throws -> Bool { try !properties(object).isEmpty }
-
   private static let any = SQL("any pending", "SELECT 1 FROM pending LIMIT 1")
   private static let one = SQL("is pending", "SELECT 1 FROM pending WHERE object = ? AND property = ? AND target = ?")
   private static let all = SQL(
     "pending of object", "SELECT property FROM pending WHERE object = ? AND target = 0 AND property >= 0")
 }
 
-/// Puts pending edits onto an object that comes back after a deletion by somebody else: the outbox still has them, or
-/// the rejected transactions that are kept, and the server never tells a store its own saves.
+/// What the outbox, and the rejected transactions that are kept, say of objects: the server never tells a store its own
+/// saves.
 struct OutboxReplay {
-  private let application: PageApplication
+  private let tables: ObjectTables
+  private let schema: StoreSchema
+  /// In order, by name.
+  private let changes: [String: [ObjectChange]]
 
-  init(_ application: PageApplication) { self.application = application }
-
-  /// - Parameter values: of all columns, relationships as keys.
-  func overlay(_ name: String, _ entity: EntityPlan, _ values: inout [Literal?]) throws {
-    let bodies = try application.tables.connection.statement(Self.bodies).all { $0.blob(0) }
+  init(_ tables: ObjectTables, _ schema: StoreSchema) throws {
+    self.tables = tables
+    self.schema = schema
+    let bodies = try tables.connection.statement(Self.bodies).all { $0.blob(0) }
+    var changes: [String: [ObjectChange]] = [:]
     for body in bodies {
       guard let transaction = try? Transaction(json: body) else {
         throw StoreError.damaged("a transaction of the outbox can't be read")
       }
-      for change in transaction.changes where change.objectID == name && change.changeType != .delete {
-        for (place, column) in entity.columns.enumerated() {
-          if let attribute = column.attribute, let value = change.attributes?[column.name] {
-            values[place] =
-              try WireValue.literal(value, attribute) { _ in
-                throw StoreError.damaged("a content in the outbox is no asset")
-              } ?? values[place]
-          } else if let relationship = column.toOne, case .toOne(let target)? = change.relationships?[column.name] {
-            let destination = try application.schema.entity(relationship.destination)
-            values[place] = try target.map { .integer(try application.tables.key(of: $0, destination)) } ?? .null
-          }
+      for change in transaction.changes where change.changeType != .delete {
+        changes[change.objectID, default: []].append(change)
+      }
+    }
+    self.changes = changes
+  }
+
+  /// Puts pending edits onto an object.
+  /// - Parameter values: of all columns, relationships as keys.
+  func overlay(_ name: String, _ entity: EntityPlan, _ values: inout [Literal?]) throws {
+    for change in changes[name] ?? [] {
+      for (place, column) in entity.columns.enumerated() {
+        if let attribute = column.attribute, let value = change.attributes?[column.name] {
+          values[place] =
+            try WireValue.literal(value, attribute) { _ in
+              throw StoreError.damaged("a content in the outbox is no asset")
+            } ?? values[place]
+        } else if let relationship = column.toOne, case .toOne(let target)? = change.relationships?[column.name] {
+          let destination = try schema.entity(relationship.destination)
+          values[place] = try target.map { .integer(try tables.key(of: $0, destination)) } ?? .null
         }
       }
     }
+  }
+
+  /// The keys of the properties that pending edits of an object tell.
+  func properties(_ name: String, _ entity: EntityPlan) -> [Int64] {
+    let changes = changes[name] ?? []
+    return entity.columns.filter { column in
+      changes.contains { $0.attributes?[column.name] != nil || $0.relationships?[column.name] != nil }
+    }.map(\.key)
   }
 
   private static let bodies = SQL(

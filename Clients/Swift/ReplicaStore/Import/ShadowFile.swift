@@ -19,7 +19,7 @@ final class ShadowFile {
     path = "\(storePath)-reset"
     self.contents = contents
     Self.removeFiles(path)
-    connection = try Connection(path: path, mode: .readWrite)
+    connection = try Connection(shared: path, mode: .readWrite)
     try connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF")
     try connection.defineTextFunctions()
     let schema = try connection.transaction { [connection] in

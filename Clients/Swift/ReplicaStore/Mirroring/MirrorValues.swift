@@ -11,15 +11,15 @@ package struct MirrorPosition: Sendable, Equatable, Codable {
   package internal(set) var modelHash: String
   package internal(set) var configuration: String?
   /// The token to ask the next page with; during a reset the second file's. nil: from the beginning.
-  package internal(set) var importToken: String?
-  package internal(set) var serverHistoryToken: String?
-  package internal(set) var isInitialImportDone = false
+  package var importToken: String?
+  package var serverHistoryToken: String?
+  package var isInitialImportDone = false
   /// The reset under way.
-  package internal(set) var resetReason: String?
+  package var resetReason: String?
   /// The token that an abandoned reset goes back to.
   var tokenBeforeReset: String?
   /// Resets given up since one was done.
-  package internal(set) var failedResetCount = 0
+  package var failedResetCount = 0
   /// The hash and identifier of the latest set-up that the server took. Another one is due when they differ.
   package var setUpModelHash: String?
   package var setUpIdentifier: String?
@@ -30,6 +30,12 @@ package struct MirrorPosition: Sendable, Equatable, Codable {
   /// The last ping's token, and where the stream of the server's events is.
   package var pingToken: String?
   package var lastServerEvent: String?
+
+  package init(storeIdentifier: String, modelHash: String, configuration: String?) {
+    self.storeIdentifier = storeIdentifier
+    self.modelHash = modelHash
+    self.configuration = configuration
+  }
 }
 
 /// A commit of a store.
@@ -40,6 +46,13 @@ package struct Commit: Sendable, Equatable {
   /// Something is to be sent that was not before.
   package let hasExports: Bool
   package let entityNames: Set<String>
+
+  package init(transactionNumber: Int64, isImport: Bool, hasExports: Bool, entityNames: Set<String>) {
+    self.transactionNumber = transactionNumber
+    self.isImport = isImport
+    self.hasExports = hasExports
+    self.entityNames = entityNames
+  }
 }
 
 package struct MirrorFigures: Sendable, Equatable {
@@ -49,6 +62,18 @@ package struct MirrorFigures: Sendable, Equatable {
   package var rejectedCount = 0
   package var missingContents = 0
   package var objectsToReread = 0
+
+  package init(
+    pendingTransactions: Int = 0, pendingObjects: Int = 0, pendingByteCount: Int = 0, rejectedCount: Int = 0,
+    missingContents: Int = 0, objectsToReread: Int = 0
+  ) {
+    self.pendingTransactions = pendingTransactions
+    self.pendingObjects = pendingObjects
+    self.pendingByteCount = pendingByteCount
+    self.rejectedCount = rejectedCount
+    self.missingContents = missingContents
+    self.objectsToReread = objectsToReread
+  }
 }
 
 /// Saves that travel together.
@@ -66,6 +91,19 @@ package struct ExportBatch: Sendable, Equatable {
   /// Objects that it saves, and that it deletes; one that several saves touch counts for each.
   package let savedCount: Int
   package let deletedCount: Int
+
+  package init(
+    rows: ClosedRange<Int64>, transactions: [[UInt8]], checksums: [String], isRepeated: Bool,
+    receipts: [String: AssetReference], savedCount: Int, deletedCount: Int
+  ) {
+    self.rows = rows
+    self.transactions = transactions
+    self.checksums = checksums
+    self.isRepeated = isRepeated
+    self.receipts = receipts
+    self.savedCount = savedCount
+    self.deletedCount = deletedCount
+  }
 }
 
 /// A transaction that the server refused, and waits for a decision.
@@ -77,6 +115,18 @@ package struct Rejected: Sendable, Equatable {
   /// It was not refused itself, but builds on one that was.
   package let isConsequence: Bool
   package let date: Date
+
+  package init(
+    identifier: String, transactionNumber: Int64, objects: [AnyObjectID], error: ServerError, isConsequence: Bool,
+    date: Date
+  ) {
+    self.identifier = identifier
+    self.transactionNumber = transactionNumber
+    self.objects = objects
+    self.error = error
+    self.isConsequence = isConsequence
+    self.date = date
+  }
 }
 
 package struct AppliedPage: Sendable, Equatable {
@@ -89,6 +139,18 @@ package struct AppliedPage: Sendable, Equatable {
   package let endedZones: [EndedZone]
   /// The page ended a reset: the store shows the second file's state.
   package let didSwap: Bool
+
+  package init(
+    importToken: String, savedCount: Int, deletedCount: Int, changedShares: [ZoneID], endedZones: [EndedZone],
+    didSwap: Bool
+  ) {
+    self.importToken = importToken
+    self.savedCount = savedCount
+    self.deletedCount = deletedCount
+    self.changedShares = changedShares
+    self.endedZones = endedZones
+    self.didSwap = didSwap
+  }
 }
 
 /// An event of mirroring (`NSPersistentCloudKitContainer.Event`), kept in the store.
@@ -139,6 +201,17 @@ package struct CachedZone: Sendable, Equatable {
   package let objectCount: Int
   /// Objects with changes that the server has not acknowledged.
   package let pendingCount: Int
+
+  package init(
+    zoneID: ZoneID, share: Data?, permission: ZonePermission, isPaused: Bool, objectCount: Int, pendingCount: Int
+  ) {
+    self.zoneID = zoneID
+    self.share = share
+    self.permission = permission
+    self.isPaused = isPaused
+    self.objectCount = objectCount
+    self.pendingCount = pendingCount
+  }
 }
 
 /// Content beside a store.

@@ -83,7 +83,7 @@ package protocol MirroredStore: Sendable {
   /// Contents that a batch names and the server has no valid receipt for.
   func contentsToUpload(for batch: ExportBatch, validAt date: Date) async throws(StoreError) -> [Content]
   func keepReceipt(_ receipt: AssetReference, for checksum: String, until expiry: Date) async throws(StoreError)
-  /// Contents of objects that are not here, smallest first.
+  /// Contents of objects that are not here, smallest first; without those that were here and had to go.
   /// - Parameter byteLimit: larger ones are left for their first read.
   func contentsToDownload(byteLimit: Int64, limit: Int) async throws(StoreError) -> [Content]
   /// An object that names the content, to ask the server for a new address.
@@ -91,9 +91,7 @@ package protocol MirroredStore: Sendable {
   func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError)
   /// Where a download is written to; the file may exist from an earlier attempt.
   func partialPath(of checksum: String) -> String
-  /// Takes the file at `partialPath` as the content, after its checksum is compared.
+  /// Takes the file at `partialPath` as the content, after its checksum is compared. Others may go for it.
   /// - Returns: false when the bytes are others; the file is removed then.
   func acceptContent(_ checksum: String) async throws(StoreError) -> Bool
-  /// Removes contents that the server has, longest unused first, until so many bytes are left.
-  func trimContents(to byteCount: Int64) async throws(StoreError)
 }

@@ -4,8 +4,9 @@
 public enum StoreError: Error, Sendable, Equatable {
   /// Another process writes to the file.
   case inUse(processID: Int32)
-  /// A later version of the app made the file.
-  case newerModel(hash: String)
+  /// The file has a version of the model that is neither the app's nor among its earlier ones: a later one, or one that
+  /// was edited after it made files.
+  case unknownModel(hash: String)
   /// The file can't be brought to the model; the file is unchanged.
   case migration(problems: [String])
   /// The file, or something in it, is not what was written. The text says where.
@@ -21,8 +22,10 @@ public enum StoreError: Error, Sendable, Equatable {
   /// The object may not be changed by this user (10).
   case permission(AnyObjectID)
   case conflicts([PropertyConflict])
-  /// The object is not in the store.
+  /// No store has the object.
   case missing(AnyObjectID)
+  /// The object is in another store than the save: a save writes to one store, and a relationship stays in one.
+  case otherStore(AnyObjectID)
   /// A request or save that the model does not allow. The text names entity and property.
   case invalid(String)
   case readOnly
@@ -32,6 +35,11 @@ public enum StoreError: Error, Sendable, Equatable {
   case historyTokenExpired
   case offline
   case signedOut
+  /// The store has the objects of another account than the one that is signed in.
+  case accountChanged
+  /// The server's environment lacks something of the model: `aquifer model push` comes before the app.
+  /// - Parameter missing: as `CD_Type.field`; empty if the server does not know the model at all.
+  case modelUnknown(missing: [String])
   /// What the server said: CKError's number, Core Data's where there is one, its reason, and the request's name in the
   /// server's logs.
   case server(ckErrorCode: Int, cocoaErrorCode: Int?, reason: String, requestID: String)

@@ -8,8 +8,8 @@ final class Reader {
   private let connection: Connection
   let snapshot: Snapshot
 
-  init(path: String, _ schema: StoreSchema, contents: any ContentProvider, fileSystem: String?) throws {
-    connection = try Connection(path: path, mode: .readOnly, fileSystem: fileSystem)
+  init(path: String, _ schema: StoreSchema, contents: any ContentProvider) throws {
+    connection = try Connection(shared: path, mode: .readOnly)
     try connection.defineTextFunctions()
     snapshot = Snapshot(connection, schema, contents: contents)
   }

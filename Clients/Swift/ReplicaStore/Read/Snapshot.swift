@@ -101,6 +101,14 @@ package final class Snapshot {
     return AnyObjectID(entityName: entity.name, recordName: name)
   }
 
+  /// nil: no object of that name is here.
+  package func presentObject(named name: String) throws(StoreError) -> AnyObjectID? {
+    guard let found = try find(name), found.state == Tables.State.here,
+      let entity = schema.entitiesByKey[found.entity]
+    else { return nil }
+    return AnyObjectID(entityName: entity.name, recordName: name)
+  }
+
   /// What cached permissions say of an object; nil: it is not here.
   package func rights(_ id: AnyObjectID) throws -> (canUpdate: Bool, canDelete: Bool)? {
     guard let found = try find(id.recordName), found.state == Tables.State.here else { return nil }

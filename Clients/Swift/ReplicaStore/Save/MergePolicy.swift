@@ -17,12 +17,43 @@ public enum MergePolicy: Sendable {
   case rollback
 }
 
-/// The state that a save is based on.
-struct MergeBase {
-  let number: Int64
+/// The state that a save is based on. Not Sendable: it lives within the writer's transaction.
+final class MergeBase {
+  /// What happened to an object since.
+  struct Changes {
+    var properties: Set<Int64> = []
+    /// Of the latest change.
+    var author: String?
+  }
+
   let policy: MergePolicy
   /// The values that an object had then; nil: it was not there.
   let values: (AnyObjectID) throws -> [Literal]?
+  private let number: Int64
+  private var changes: [Int64: Changes]?
+
+  init(number: Int64, policy: MergePolicy, values: @escaping (AnyObjectID) throws -> [Literal]?) {
+    (self.number, self.policy, self.values) = (number, policy, values)
+  }
+
+  /// The changes of an object since. The first call reads all of history since, because history has no index by object.
+  func changes(of key: Int64, _ connection: Connection) throws -> Changes {
+    if let changes { return changes[key] ?? Changes() }
+    var read: [Int64: Changes] = [:]
+    try connection.statement(Self.since).binding(number).forEach { row in
+      let author = row.optionalText(1)
+      try PackedChanges.forEach(in: row.blob(0)) { change in
+        read[change.object, default: Changes()].properties.formUnion(change.properties)
+        read[change.object]?.author = author
+      }
+    }
+    changes = read
+    return read[key] ?? Changes()
+  }
+
+  private static let since = SQL(
+    "history since",
+    "SELECT h.changes, w.text FROM history h LEFT JOIN word w ON w.key = h.author WHERE h.number > ? ORDER BY h.number")
 }
 
 /// Finds conflicts, and settles them by the policy.
@@ -30,38 +61,30 @@ struct ConflictResolver {
   let base: MergeBase
   let save: SaveTransaction
 
-  /// The properties of an object that changed since the base, and the author of the latest change.
-  func changedSince(_ key: Int64) throws -> (properties: Set<Int64>, author: String?) {
-    let statement = try save.tables.connection.statement(Self.changes)
-    try statement.bind(1, key)
-    try statement.bind(2, (base.number + 1) << 20)
-    var properties: Set<Int64> = []
-    var author: String?
-    try statement.forEach { row in
-      properties.formUnion(HistoryWriter.decode(row.blob(0)))
-      author = row.optionalText(1)
-    }
-    return (properties, author)
+  private func changes(of key: Int64) throws -> MergeBase.Changes {
+    try base.changes(of: key, save.tables.connection)
   }
 
   /// Whether a deletion is left out, since somebody changed the object.
   func keeps(_ key: Int64) throws -> Bool {
     guard base.policy == .mergeByPropertyStoreTrump || base.policy == .rollback else { return false }
-    return try !changedSince(key).properties.isEmpty
+    return try !changes(of: key).properties.isEmpty
   }
 
   func settle() throws {
     var conflicts: [StoreError.PropertyConflict] = []
     for edit in save.orderedEdits where edit.kind != .insert {
-      let (properties, author) = try changedSince(edit.key)
-      guard !properties.isEmpty else { continue }
+      let since = try changes(of: edit.key)
+      guard !since.properties.isEmpty else { continue }
       if edit.kind == .delete {
-        conflicts.append(.init(object: edit.id, property: "id", changedBy: author))
+        conflicts.append(.init(object: edit.id, property: "id", changedBy: since.author))
         continue
       }
-      let contested = edit.changed.filter { properties.contains(edit.entity.columns[$0].key) }
+      let contested = edit.changed.filter { since.properties.contains(edit.entity.columns[$0].key) }
       guard !contested.isEmpty else { continue }
-      conflicts += contested.map { .init(object: edit.id, property: edit.entity.columns[$0].name, changedBy: author) }
+      conflicts += contested.map {
+        .init(object: edit.id, property: edit.entity.columns[$0].name, changedBy: since.author)
+      }
       switch base.policy {
       case .error, .mergeByPropertyObjectTrump: break
       case .mergeByPropertyStoreTrump: for place in contested { try restore(edit, place) }
@@ -84,10 +107,4 @@ struct ConflictResolver {
       try save.set(edit, place, values[place])
     }
   }
-
-  private static let changes = SQL(
-    "changes since",
-    "SELECT c.properties, w.text FROM hchange c JOIN htransaction t ON t.number = c.id >> 20 LEFT JOIN word w ON "
-      + "w.key = t.author "
-      + "WHERE c.object = ? AND c.id >= ? ORDER BY c.id")
 }

@@ -35,10 +35,7 @@ struct SaveCommit {
       processID: header.processID, tables)
     guard !changes.isEmpty else { return false }
     var last: Int64 = 0
-    for (place, part) in TransactionText.parts(header, changes).enumerated() {
-      try connection.statement(Self.enqueue).binding(number, place, part.body, part.savedCount, part.deletedCount).run()
-      last = connection.lastInsertRowID
-    }
+    for part in TransactionText.parts(header, changes) { last = try Outbox.add(part, of: number, connection) }
     try markPending(last)
     return true
   }
@@ -79,8 +76,6 @@ struct SaveCommit {
     try connection.statement(Self.pend).binding(object, property, target, number).run()
   }
 
-  private static let enqueue = SQL(
-    "enqueue", "INSERT INTO outbox(number, part, body, savedCount, deletedCount) VALUES (?, ?, ?, ?, ?)")
   private static let pend = SQL(
     "pend", "INSERT OR REPLACE INTO pending(object, property, target, number) VALUES (?, ?, ?, ?)")
 }

@@ -9,7 +9,8 @@ package final class SaveTransaction {
   let tables: ObjectTables
   let schema: StoreSchema
   private(set) var edits: [Int64: Edit] = [:]
-  private(set) var order: [Int64] = []
+  /// In the order in which they began.
+  private(set) var orderedEdits: [Edit] = []
   private(set) var pairs: [Pair: PairEdit] = [:]
   private(set) var pairOrder: [Pair] = []
   private(set) var contents: [String: ContentSource] = [:]
@@ -24,7 +25,6 @@ package final class SaveTransaction {
   }
 
   var isEmpty: Bool { pairs.isEmpty && edits.values.allSatisfy { $0.kind == .update && $0.changed.isEmpty } }
-  var orderedEdits: [Edit] { order.compactMap { edits[$0] } }
   var orderedPairs: [(pair: Pair, edit: PairEdit)] { pairOrder.compactMap { pair in pairs[pair].map { (pair, $0) } } }
 
   /// A writer for the columns of an entity.
@@ -54,7 +54,7 @@ package final class SaveTransaction {
     let key = try tables.makeHere(id.recordName, entity, found: found)
     let edit = Edit(key: key, id: id, entity: entity, zone: nil, kind: .insert)
     edits[key] = edit
-    order.append(key)
+    orderedEdits.append(edit)
     try tables.insertRow(key, entity) { place in
       let column = entity.columns[place]
       guard column.toOne == nil, column.isWritable else { return .null }
@@ -96,7 +96,7 @@ package final class SaveTransaction {
     }
     let edit = Edit(key: key, id: id, entity: entity, zone: found.zone, kind: .update)
     edits[key] = edit
-    order.append(key)
+    orderedEdits.append(edit)
     return edit
   }
 
@@ -201,7 +201,10 @@ package final class SaveTransaction {
     }
   }
 
-  func forget(_ key: Int64) { edits[key] = nil }
+  func forget(_ key: Int64) {
+    edits[key] = nil
+    orderedEdits.removeAll { $0.key == key }
+  }
 
   func hasPairs(of owner: Int64) -> Bool { pairs.values.contains { $0.owner == owner } }
 

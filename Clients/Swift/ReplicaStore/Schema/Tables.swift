@@ -4,14 +4,20 @@ import SQLite
 
 enum Tables {
   /// The format of the tables that do not depend on the model. A file of a later format is refused.
-  static let format: Int64 = 2
+  static let format: Int64 = 3
 
-  /// What format 1 does not have.
-  static let sinceFormat2 = """
-    ALTER TABLE outbox ADD COLUMN savedCount INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE outbox ADD COLUMN deletedCount INTEGER NOT NULL DEFAULT 0;
-    CREATE TABLE exported(key INTEGER PRIMARY KEY, number INTEGER NOT NULL, part INTEGER NOT NULL, body BLOB NOT NULL,
-      savedCount INTEGER NOT NULL, deletedCount INTEGER NOT NULL, at INTEGER NOT NULL, byteCount INTEGER NOT NULL);
+  /// A row a transaction; `changes` are `PackedChanges`.
+  static let history = """
+    CREATE TABLE history(number INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, author INTEGER, contextName INTEGER,
+      bundleID INTEGER, processID INTEGER, changes BLOB NOT NULL);
+    """
+
+  /// `body` is the last column, because a large one continues on pages of its own.
+  static let outbox = """
+    CREATE TABLE outbox(key INTEGER PRIMARY KEY, number INTEGER NOT NULL, batch INTEGER, batchLimit INTEGER,
+      savedCount INTEGER NOT NULL, deletedCount INTEGER NOT NULL, body BLOB NOT NULL);
+    CREATE TABLE exported(key INTEGER PRIMARY KEY, number INTEGER NOT NULL, savedCount INTEGER NOT NULL,
+      deletedCount INTEGER NOT NULL, at INTEGER NOT NULL, byteCount INTEGER NOT NULL, body BLOB NOT NULL);
     """
 
   static let common = """
@@ -24,20 +30,12 @@ enum Tables {
     CREATE TABLE object(_pk INTEGER PRIMARY KEY, name NOT NULL UNIQUE, entity INTEGER NOT NULL, zone INTEGER,
       tag TEXT, state INTEGER NOT NULL);
     CREATE TABLE permission(object INTEGER PRIMARY KEY, canUpdate INTEGER NOT NULL, canDelete INTEGER NOT NULL);
-    CREATE TABLE htransaction(number INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, author INTEGER,
-      contextName INTEGER, bundleID INTEGER,
-      processID INTEGER);
-    CREATE TABLE hchange(id INTEGER PRIMARY KEY, object INTEGER NOT NULL, kind INTEGER NOT NULL, properties BLOB,
-      tombstone BLOB);
-    CREATE INDEX hchange_object ON hchange(object);
+    \(history)
     CREATE TABLE consumer(name TEXT PRIMARY KEY, number INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
-    CREATE TABLE outbox(key INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, part INTEGER NOT NULL,
-      body BLOB NOT NULL, batch INTEGER,
-      batchLimit INTEGER);
+    \(outbox)
     CREATE TABLE pending(object INTEGER NOT NULL, property INTEGER NOT NULL, target INTEGER NOT NULL DEFAULT 0,
       number INTEGER NOT NULL,
       PRIMARY KEY(object, property, target)) WITHOUT ROWID;
-    CREATE INDEX pending_number ON pending(number);
     CREATE TABLE rejected(identifier TEXT PRIMARY KEY, number INTEGER NOT NULL, body BLOB NOT NULL, error BLOB NOT NULL,
       isConsequence INTEGER NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE reread(object INTEGER PRIMARY KEY);
@@ -48,7 +46,6 @@ enum Tables {
       receipt BLOB,
       receiptExpiry INTEGER, isHere INTEGER NOT NULL, isAtServer INTEGER NOT NULL, usedAt INTEGER NOT NULL,
       owner INTEGER) WITHOUT ROWID;
-    \(sinceFormat2)
     """
 
   /// An object's `state`.

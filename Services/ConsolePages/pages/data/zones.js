@@ -29,8 +29,7 @@ export function showDatabase(outlet, at, signal) {
       trail: trail(at, 1),
       actions: links,
     }),
-    h("p", null, usage),
-    h("div", { class: "stack" }, list),
+    h("div", { class: "stack tight" }, h("p", null, usage), list),
   );
   fill();
   const query = { container, environment, user: isPublic ? undefined : owner };

@@ -72,7 +72,7 @@ function healthView(status) {
   return h(
     "div",
     { class: "verdict", "data-well": String(isWell) },
-    h("h1", null, isWell ? "All is well" : "Not well", h("span", null, isWell ? `: ${sentence}` : `: ${sentence}`)),
+    h("h1", null, isWell ? "All is well" : "Not well", h("span", null, `: ${sentence}`)),
     findings.length > 0 &&
       h(
         "ol",

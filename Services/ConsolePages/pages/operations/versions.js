@@ -2,6 +2,7 @@
 
 import { get } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
+import { ago } from "../../core/format.js";
 import * as live from "../../core/live.js";
 import { badge, card, copyable, loading, place, table } from "../../parts/parts.js";
 import { natural } from "../home/shards.js";
@@ -46,11 +47,12 @@ export function showVersions(content, _query, signal) {
 }
 
 function view({ status, sample }) {
-  const versions = new Map((sample?.processes ?? []).map((process) => [process.name, process.version]));
+  const known = new Map((sample?.processes ?? []).map((process) => [process.name, process]));
   const rows = (status.members ?? []).toSorted(
     (one, other) => natural(one.role, other.role) || natural(one.name, other.name),
   );
-  const distinct = new Set([...versions.values()].filter(Boolean));
+  const distinct = new Set([...known.values()].map((process) => process.version).filter(Boolean));
+  const hasKeys = [...known.values()].some((process) => process.busKey);
   return [
     distinct.size > 1 &&
       h(
@@ -63,8 +65,9 @@ function view({ status, sample }) {
       [
         ["Process", (row) => h("b", null, row.name)],
         ["Role", (row) => row.role],
-        ["Version", (row) => versions.get(row.name) ?? "silent"],
+        ["Version", (row) => known.get(row.name)?.version ?? "silent"],
         ["State", (row) => (row.ready ? badge("ready", "good") : badge("not ready", "warn"))],
+        hasKeys && ["Bus key", (row) => keyView(known.get(row.name)?.busKey)],
         ["Bus", (row) => h("code", { class: "small" }, row.endpoint ?? "")],
         ["Admin", (row) => h("code", { class: "small" }, row.adminURL ?? "")],
       ],
@@ -72,3 +75,7 @@ function view({ status, sample }) {
     ),
   ];
 }
+
+/** The beginning of the public key, and its age. */
+const keyView = (key) =>
+  key ? [h("code", { class: "small" }, `${key.identifier}…`), ` made ${ago(key.madeAt)}`] : "without a key";

@@ -61,7 +61,7 @@ function containerTable(rows) {
       ["Container", (row) => h("b", null, row.container)],
       ["Name", (row) => row.displayName ?? ""],
       ["App", (row) => row.appURL ?? ""],
-      ["Made", (row) => date(row.created)],
+      ["Made", (row) => date(row.created), { class: "nowrap" }],
     ],
     rows,
   );
@@ -90,7 +90,7 @@ function tokenTable(rows, done) {
       ["Environment", (row) => row.environment],
       ["Origins", (row) => (row.allowedOrigins?.length ? row.allowedOrigins.join(", ") : "any")],
       ["Callback", (row) => row.callbackURL ?? ""],
-      ["Made", (row) => date(row.created)],
+      ["Made", (row) => date(row.created), { class: "nowrap" }],
       [
         "",
         (row) =>
@@ -112,7 +112,7 @@ function keyTable(rows, done) {
       ["Key", (row) => h("code", { class: "cut", title: row.keyID }, row.keyID)],
       ["Name", (row) => row.name ?? ""],
       ["Acts as", (row) => row.user ?? ""],
-      ["Made", (row) => date(row.created)],
+      ["Made", (row) => date(row.created), { class: "nowrap" }],
       [
         "",
         (row) =>

@@ -45,7 +45,7 @@ const roleTable = (roles, done) =>
       ["Role", (row) => badge(row.role, row.role === "operator" ? "accent" : "")],
       ["Container", (row) => row.container ?? "the whole installation"],
       ["Environment", (row) => row.environment ?? ""],
-      ["Since", (row) => date(row.granted)],
+      ["Since", (row) => date(row.granted), { class: "nowrap" }],
       [
         "",
         (row) =>

@@ -116,7 +116,7 @@ function modelTable({ models = [] }) {
             row.latest && badge("latest", "good"),
           ),
       ],
-      ["Pushed", (row) => date(row.pushed)],
+      ["Pushed", (row) => date(row.pushed), { class: "nowrap" }],
       [
         "Entities",
         (row) =>

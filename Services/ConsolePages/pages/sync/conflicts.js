@@ -88,8 +88,8 @@ export function showConflicts(content, { container, environment }, query, signal
         },
       },
     },
-    h("div", null, field("State", kind)),
-    h("div", null, field("Zone or owner", words)),
+    field("State", kind),
+    field("Zone or owner", words),
     button("Look", null, { type: "submit" }),
   );
   replace(content, h("div", { class: "stack" }, form, said, list, h("div", null, more)));

@@ -97,7 +97,7 @@ function history(store, signal) {
             "Saved transactions",
             [
               ["Number", (row) => row.transactionNumber],
-              ["Saved", (row) => date(row.timestamp)],
+              ["Saved", (row) => date(row.timestamp), { class: "nowrap" }],
               ["Author", (row) => row.author ?? ""],
               [
                 "Changes",

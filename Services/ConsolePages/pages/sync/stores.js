@@ -57,7 +57,7 @@ function storeTable(rows) {
         { right: true },
       ],
       ["Exported", (row) => count(row.exported), { right: true }],
-      ["Set up", (row) => ago(row.createdAt)],
+      ["Set up", (row) => ago(row.createdAt), { class: "nowrap" }],
     ],
     rows,
   );

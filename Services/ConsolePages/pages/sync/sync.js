@@ -7,10 +7,10 @@ import { empty, head, tabs } from "../../parts/parts.js";
 import { showConflicts } from "./conflicts.js";
 import { showEvents } from "./events.js";
 import { showExplain } from "./explain.js";
+import { showPings } from "./pings.js";
 import { showQuarantine } from "./quarantine.js";
 import { showStore } from "./store.js";
 import { showStores } from "./stores.js";
-import { showZoneChanges } from "./zone-changes.js";
 
 const VIEWS = {
   stores: ["Devices", showStores],
@@ -18,7 +18,7 @@ const VIEWS = {
   conflicts: ["Conflicts", showConflicts],
   explain: ["Explain", showExplain],
   events: ["Live events", showEvents],
-  changes: ["Zone changes", showZoneChanges],
+  pings: ["Pings", showPings],
 };
 
 export function show(outlet, place, query, signal) {

@@ -1,19 +1,17 @@
 // The real server's processes, started by `aquifer dev` in a folder of their own.
 
-import Foundation
-import MirrorWire
+package import Foundation
 import ReplicaSync
-import Testing
 
-struct Unexpected: Error, CustomStringConvertible {
-  let description: String
+package struct Unexpected: Error, CustomStringConvertible {
+  package let description: String
 
-  init(_ description: String) { self.description = description }
+  package init(_ description: String) { self.description = description }
 }
 
 /// A running installation with the journal's container.
-struct Server: Sendable {
-  static let container = "iCloud.org.example.journal"
+package struct Server: Sendable {
+  package static let container = "iCloud.org.example.journal"
 
   private struct Ready: Decodable {
     let gateway: String
@@ -21,19 +19,34 @@ struct Server: Sendable {
     let operatorToken: String
   }
 
-  let folder: URL
-  let gateway: String
-  let notifier: String
-  let operatorToken: String
-  let modelHash: String
-  let apiToken: String
+  package let folder: URL
+  package let gateway: String
+  package let notifier: String
+  package let operatorToken: String
+  package let modelHash: String
+  package let apiToken: String
+  let transport = CurlTransport()
 
-  /// The folder of the executables; nil: the tests against real processes have nothing to run.
-  static let binaries = ProcessInfo.processInfo.environment["AQUIFER_BIN"].map { URL(filePath: $0) }
+  /// The folder of the executables; nil: there are none to run.
+  package static let binaries = ProcessInfo.processInfo.environment["AQUIFER_BIN"].map { URL(filePath: $0) }
 
-  /// - Parameter body: runs while the processes do.
-  static func run(_ options: [String] = [], _ body: (Server) async throws -> Void) async throws {
-    let folder = FileManager.default.temporaryDirectory.appending(path: "aq-\(UUID().uuidString.prefix(8))")
+  /// Options of a server that never says that there are too many requests.
+  package static let unlimited = ["--rate-limit", "100000", "--rate-burst", "100000"]
+
+  /// A folder whose files are in memory, where there is one.
+  package static var memory: URL {
+    let memory = URL(filePath: "/dev/shm")
+    return FileManager.default.isWritableFile(atPath: memory.path) ? memory : FileManager.default.temporaryDirectory
+  }
+
+  /// - Parameters:
+  ///   - root: what the server stores lies in a folder of its own below it.
+  ///   - body: runs while the processes do.
+  package static func run(
+    _ options: [String] = [], in root: URL = FileManager.default.temporaryDirectory,
+    _ body: (Server) async throws -> Void
+  ) async throws {
+    let folder = root.appending(path: "aq-\(UUID().uuidString.prefix(8))")
     let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o700]
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true, attributes: attributes)
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -41,7 +54,7 @@ struct Server: Sendable {
   }
 
   /// Runs what a backup has, beside the server that made it.
-  func restored(from backup: String, _ body: (Server) async throws -> Void) async throws {
+  package func restored(from backup: String, _ body: (Server) async throws -> Void) async throws {
     _ = try aquifer("restore", backup, "--data", "\(folder.path)/restored")
     let key = "encryption-key"
     try FileManager.default.copyItem(
@@ -55,7 +68,6 @@ struct Server: Sendable {
   ) async throws {
     let readyFile = folder.appending(path: "ready-\(data)")
     let dev = try process(
-      try #require(Self.binaries),
       [
         "dev", "--data", "\(folder.path)/\(data)", "--http-port", "0", "--ping-port", "0", "--ready-file",
         readyFile.path,
@@ -96,16 +108,21 @@ struct Server: Sendable {
     _ = try tool(["container", "create", Self.container])
     let place = ["--container", Self.container, "--environment", "development"]
     let pushed = try tool(["model", "push", model.deletingLastPathComponent().path] + place)
-    modelHash = try #require(pushed["modelHash"] as? String)
-    apiToken = try #require(
-      try tool(["token", "create"] + place + ["--callback-url", "http://127.0.0.1/done"])["apiToken"] as? String)
+    modelHash = try Self.text("modelHash", pushed)
+    let token = try tool(["token", "create"] + place + ["--callback-url", "http://127.0.0.1/done"])
+    apiToken = try Self.text("apiToken", token)
+  }
+
+  private static func text(_ name: String, _ answer: [String: Any]) throws -> String {
+    guard let text = answer[name] as? String else { throw Unexpected("no \(name) in \(answer)") }
+    return text
   }
 
   /// Runs the operator's tool and reads its JSON.
-  func aquifer(_ words: String...) throws -> [String: Any] { try Self.aquifer(words, gateway, operatorToken) }
+  package func aquifer(_ words: String...) throws -> [String: Any] { try Self.aquifer(words, gateway, operatorToken) }
 
   private static func aquifer(_ words: [String], _ gateway: String, _ operatorToken: String) throws -> [String: Any] {
-    let tool = try process(try #require(binaries), ["--json"] + words)
+    let tool = try process(["--json"] + words)
     tool.environment = ["AQUIFER_SERVER": gateway, "AQUIFER_OPERATOR_TOKEN": operatorToken]
     let (output, problem) = (Pipe(), Pipe())
     (tool.standardOutput, tool.standardError) = (output, problem)
@@ -120,7 +137,8 @@ struct Server: Sendable {
     return object
   }
 
-  private static func process(_ binaries: URL, _ arguments: [String]) throws -> Process {
+  private static func process(_ arguments: [String]) throws -> Process {
+    guard let binaries else { throw Unexpected("AQUIFER_BIN does not name the folder of the executables") }
     let process = Process()
     process.executableURL = binaries.appending(path: "aquifer")
     process.arguments = arguments
@@ -130,43 +148,34 @@ struct Server: Sendable {
 
   // MARK: Users
 
-  func user(_ name: String, password: String? = nil) async throws -> User {
-    let words = ["user", "create", name, "--email", "\(name)@example.org", "--given-name", name, "--discoverable"]
-    let made = try Self.aquifer(words, gateway, operatorToken)
-    return User(
-      server: self, name: name, recordName: try #require(made["userRecordName"] as? String),
-      token: try #require(made["webAuthToken"] as? String))
+  private struct NewUser: Codable {
+    let name: String
+    let email: String
+    let givenName: String
+    let discoverable: Bool
   }
-}
 
-/// Somebody with an account.
-struct User: Sendable {
-  let server: Server
-  let name: String
-  let recordName: String
-  let token: String
-
-  /// - Parameters:
-  ///   - gateway: nil: the server's own.
-  ///   - hasPings: false: imports wait at the gateway.
-  func account(gateway: String? = nil, hasPings: Bool = true) -> Account {
-    Account(
-      server: gateway ?? server.gateway, notifier: hasPings ? server.notifier : nil, apiToken: server.apiToken,
-      tokens: FixedToken(token: token))
+  private struct MadeUser: Codable {
+    let userRecordName: String
+    let webAuthToken: String
   }
-}
 
-/// A token of the operator's, which is never renewed.
-struct FixedToken: Account.TokenStore {
-  let token: String?
-
-  func load() throws -> String? { token }
-  func store(_ token: String?) throws {}
+  package func user(_ name: String) async throws -> User {
+    let new = NewUser(name: name, email: "\(name)@example.org", givenName: name, discoverable: true)
+    let request = TransportRequest(
+      "POST", "\(gateway)/admin/1/users", headers: [("Authorization", "Bearer \(operatorToken)")],
+      body: Array(try JSONEncoder().encode(new)))
+    let answer = try await transport.send(request)
+    guard let made = try? JSONDecoder().decode(MadeUser.self, from: Data(answer.body)), answer.status < 300 else {
+      throw Unexpected("\(answer.status) for user \(name): \(String(decoding: answer.body, as: UTF8.self))")
+    }
+    return User(server: self, name: name, recordName: made.userRecordName, token: made.webAuthToken)
+  }
 }
 
 extension Process {
   /// Runs with no signal blocked; the threads of tests block all, and processes inherit that.
-  func runUnblocked() throws {
+  package func runUnblocked() throws {
     var none = sigset_t()
     var saved = sigset_t()
     sigemptyset(&none)
@@ -175,36 +184,3 @@ extension Process {
     try run()
   }
 }
-
-/// Every kind of relationship, and a large value.
-let journalXML = """
-  <?xml version="1.0" encoding="UTF-8" standalone="yes"?>
-  <model type="com.apple.IDECoreDataModeler.DataModel" documentVersion="1.0" usedWithCloudKit="YES">
-    <entity name="Post" representedClassName="Post" syncable="YES">
-      <attribute name="title" optional="YES" attributeType="String"/>
-      <attribute name="score" optional="YES" attributeType="Integer 64" usesScalarValueType="NO"/>
-      <attribute name="photo" optional="YES" attributeType="Binary" allowsExternalBinaryDataStorage="YES"/>
-      <relationship name="cover" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Cover" \
-  inverseName="post" inverseEntity="Cover"/>
-      <relationship name="remarks" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Remark" \
-  inverseName="post" inverseEntity="Remark"/>
-      <relationship name="tags" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Tag" \
-  inverseName="posts" inverseEntity="Tag"/>
-    </entity>
-    <entity name="Cover" representedClassName="Cover" syncable="YES">
-      <attribute name="name" optional="YES" attributeType="String"/>
-      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" \
-  inverseName="cover" inverseEntity="Post"/>
-    </entity>
-    <entity name="Remark" representedClassName="Remark" syncable="YES">
-      <attribute name="text" optional="YES" attributeType="String"/>
-      <relationship name="post" optional="YES" maxCount="1" deletionRule="Nullify" destinationEntity="Post" \
-  inverseName="remarks" inverseEntity="Post"/>
-    </entity>
-    <entity name="Tag" representedClassName="Tag" syncable="YES">
-      <attribute name="name" optional="YES" attributeType="String"/>
-      <relationship name="posts" optional="YES" toMany="YES" deletionRule="Nullify" destinationEntity="Post" \
-  inverseName="tags" inverseEntity="Post"/>
-    </entity>
-  </model>
-  """

@@ -1,8 +1,7 @@
 // What an import does to the naive replica, rule by rule.
 
 import MirrorWire
-
-@testable import ReplicaStore
+import ReplicaStore
 
 extension NaiveFile {
   /// Forgets what is pending for transactions that are not in the outbox any more.

@@ -1,74 +1,19 @@
-// Edits of the journal, in a naive replica and in a real one.
+// The real replica as stories use it: edits are its own saves, and lines show what it has.
 
 import Foundation
-import MirrorWire
-
-@testable import ReplicaStore
-
-/// What an app does in one save.
-protocol JournalEdit {
-  /// Objects of an entity, ascending.
-  func names(_ entity: String) -> [String]
-  mutating func insert(_ entity: String, _ name: String, _ attributes: [String: AttributeValue])
-  mutating func set(_ attribute: String, of name: String, _ value: AttributeValue)
-  mutating func point(_ relationship: String, of name: String, to target: String?)
-  mutating func pair(_ post: String, _ tag: String, isMade: Bool)
-  mutating func delete(_ name: String)
-}
-
-/// A replica of a test, with its file.
-protocol JournalReplica: Sendable {
-  var store: any MirroredStore { get }
-  func save(_ edit: @escaping @Sendable (inout any JournalEdit) -> Void) async throws
-  func shown() async throws -> [String]
-  /// Another process with the same file, after the former one ended.
-  func reopened() async throws -> any JournalReplica
-}
-
-extension NaiveReplica: JournalReplica {
-  var store: any MirroredStore { self }
-  func shown() async throws -> [String] {
-    var file = file
-    file.applyLatePage(broken)
-    return file.graph.shown
-  }
-  func reopened() async throws -> any JournalReplica { afterDeath() }
-}
-
-/// The journal as code.
-let journalEntities = [
-  EntityDescription(
-    "Post",
-    attributes: [
-      AttributeDescription("title", .string), AttributeDescription("score", .integer64),
-      AttributeDescription("photo", .binary, .external),
-    ],
-    relationships: [
-      RelationshipDescription("cover", to: "Cover", inverse: "post", isToMany: false),
-      RelationshipDescription("remarks", to: "Remark", inverse: "post", isToMany: true),
-      RelationshipDescription("tags", to: "Tag", inverse: "posts", isToMany: true),
-    ]),
-  EntityDescription(
-    "Cover", attributes: [AttributeDescription("name", .string)],
-    relationships: [RelationshipDescription("post", to: "Post", inverse: "cover", isToMany: false)]),
-  EntityDescription(
-    "Remark", attributes: [AttributeDescription("text", .string)],
-    relationships: [RelationshipDescription("post", to: "Post", inverse: "remarks", isToMany: false)]),
-  EntityDescription(
-    "Tag", attributes: [AttributeDescription("name", .string)],
-    relationships: [RelationshipDescription("posts", to: "Post", inverse: "tags", isToMany: true)]),
-]
+package import MirrorWire
+package import ReplicaStore
 
 /// The real replica, in a file of its own.
-final class StoredReplica: JournalReplica {
-  let replica: Replica
+package final class StoredReplica: JournalReplica {
+  package let replica: Replica
   private let path: String
   private let modelHash: String
   private let isShared: Bool
 
-  var store: any MirroredStore { replica }
+  package var store: any MirroredStore { replica }
 
-  init(_ path: String, modelHash: String, isShared: Bool = false) async throws {
+  package init(_ path: String, modelHash: String, isShared: Bool = false) async throws {
     self.path = path
     self.modelHash = modelHash
     self.isShared = isShared
@@ -79,12 +24,14 @@ final class StoredReplica: JournalReplica {
     replica = try await Replica.open(configuration, ManagedObjectModel(hash: modelHash, entities: journalEntities))
   }
 
-  func reopened() async throws -> any JournalReplica {
-    await replica.close()
+  package func reopened() async throws -> any JournalReplica {
+    await close()
     return try await StoredReplica(path, modelHash: modelHash, isShared: isShared)
   }
 
-  func save(_ edit: @escaping @Sendable (inout any JournalEdit) -> Void) async throws {
+  package func close() async { await replica.close() }
+
+  package func save(_ edit: @escaping @Sendable (inout any JournalEdit) -> Void) async throws {
     _ = try await replica.save(SaveOptions()) { save in
       let stored = StoredEdit(save)
       var edits: any JournalEdit = stored
@@ -93,15 +40,15 @@ final class StoredReplica: JournalReplica {
     }
   }
 
-  func shown() async throws -> [String] {
+  package func shown() async throws -> [String] {
     try await replica.read { snapshot in
       var lines: [String] = []
       for entity in ["Post", "Cover", "Remark", "Tag"] {
-        let columns = try snapshot.schema.entity(entity).columns
+        let columns = EntityDescription.columns(entity)
         try snapshot.forEach(Query(entity)) { row in
           var words: [String] = []
           for (place, column) in columns.enumerated() {
-            switch row.literal(place + 1, isName: column.toOne != nil) {
+            switch row.literal(place + 1, isName: column.isToOne) {
             case .object(let target): words.append("\(column.name)→\(target)")
             case .text(let text): words.append("\(column.name)=\(AttributeValue.string(text))")
             case .integer(let number): words.append("\(column.name)=\(AttributeValue.integer(number))")
@@ -138,9 +85,9 @@ private final class StoredEdit: JournalEdit {
   }
 
   private func values(_ id: AnyObjectID) throws -> [Literal]? {
-    let columns = try save.schema.entity(id.entityName).columns
+    let columns = EntityDescription.columns(id.entityName)
     return try save.snapshot.object(id) { row in
-      columns.enumerated().map { row.literal($0 + 1, isName: $1.toOne != nil) }
+      columns.enumerated().map { row.literal($0 + 1, isName: $1.isToOne) }
     }
   }
 
@@ -152,7 +99,7 @@ private final class StoredEdit: JournalEdit {
 
   func insert(_ entity: String, _ name: String, _ attributes: [String: AttributeValue]) {
     attempt {
-      let columns = try save.schema.entity(entity).columns
+      let columns = EntityDescription.columns(entity)
       let values = columns.map { attributes[$0.name].map(Literal.init) ?? .null }
       try save.insert(AnyObjectID(entityName: entity, recordName: name), values)
     }
@@ -169,7 +116,7 @@ private final class StoredEdit: JournalEdit {
   private func change(_ property: String, of name: String, _ value: Literal) {
     attempt {
       guard let id = id(name), let old = try values(id) else { return }
-      let columns = try save.schema.entity(id.entityName).columns
+      let columns = EntityDescription.columns(id.entityName)
       try save.update(id, from: old, to: columns.enumerated().map { $1.name == property ? value : old[$0] })
     }
   }
@@ -185,7 +132,7 @@ private final class StoredEdit: JournalEdit {
 }
 
 extension Literal {
-  init(_ value: AttributeValue) {
+  package init(_ value: AttributeValue) {
     self =
       switch value {
       case .string(let text): .text(text)

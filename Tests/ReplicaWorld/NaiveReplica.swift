@@ -1,59 +1,12 @@
 // A replica in dictionaries: it keeps the rules of a replica as simply as it can, and breaks one of them on purpose.
 
-import FoundationEssentials
-import MirrorWire
+package import FoundationEssentials
+package import MirrorWire
+package import ReplicaStore
 import Synchronization
 
-@testable import ReplicaStore
-
-/// A rule of replicas. A test breaks one, and must see it.
-enum Rule: String, CaseIterable, Sendable {
-  /// A save answers once it is durable (K1).
-  case commitsSaves
-  /// What a page tells is in the file before the next request leaves (K2).
-  case appliesPages
-  /// Pending properties and pairs are the user's (K4).
-  case keepsPending
-  /// An imported deletion is applied, whatever was edited (K5).
-  case appliesDeletions
-  /// What is deleted here is not brought back by an import (K6).
-  case keepsDeletions
-  /// Pointers are kept as they come, even if the target is missing (K7).
-  case keepsPointers
-  /// Both ends of a one-to-one relationship and both former partners are written (K8).
-  case writesPartners
-  /// A page and its token are one commit (K10).
-  case commitsTokens
-  /// What was sent is sent again until it is answered (K3).
-  case sendsAgain
-}
-
-/// What the file of a replica has: it survives the replica.
-struct NaiveFile: Sendable {
-  var graph = NaiveGraph()
-  var outbox: [(number: Int64, transaction: Transaction)] = []
-  var exported: [(number: Int64, transaction: Transaction)] = []
-  var sent: ClosedRange<Int64>?
-  var pending: [Property: Int64] = [:]
-  var deleted: [String: Int64] = [:]
-  var inserted: [String: Int64] = [:]
-  var rejected: [Rejected] = []
-  var toReread: [AnyObjectID] = []
-  var shares: [ZoneID: (share: Data?, permission: ZonePermission)] = [:]
-  var events: [MirrorEvent] = []
-  var position: MirrorPosition
-  var shadow: NaiveGraph?
-  /// A page that waits, although its token is in the file: a rule is broken.
-  var latePage: ImportPage?
-  var lastNumber: Int64 = 0
-
-  init(storeIdentifier: String, modelHash: String) {
-    position = MirrorPosition(storeIdentifier: storeIdentifier, modelHash: modelHash, configuration: nil)
-  }
-}
-
-final class NaiveReplica: MirroredStore {
-  let broken: Rule?
+package final class NaiveReplica: MirroredStore {
+  package let broken: Rule?
   private let state: Mutex<NaiveFile>
   /// What the next process finds: without saves that nothing has followed, if that rule is broken.
   private let durable: Mutex<NaiveFile>
@@ -61,7 +14,7 @@ final class NaiveReplica: MirroredStore {
   /// Commits until the replica dies as a killed process does; nil: it lives.
   private let life = Mutex<Int?>(nil)
 
-  init(_ file: NaiveFile, broken: Rule? = nil) {
+  package init(_ file: NaiveFile, broken: Rule? = nil) {
     state = Mutex(file)
     durable = Mutex(file)
     self.broken = broken
@@ -106,7 +59,7 @@ final class NaiveReplica: MirroredStore {
   // MARK: Edits
 
   /// Saves edits as one transaction, as an app does.
-  func save(_ edit: @escaping @Sendable (inout any JournalEdit) -> Void) async throws {
+  package func save(_ edit: @escaping @Sendable (inout any JournalEdit) -> Void) async throws {
     let number = try commit(isDurable: broken != .commitsSaves) { file in
       var changes = NaiveEdit(file.graph, writesPartners: broken != .writesPartners)
       var edits: any JournalEdit = changes
@@ -123,7 +76,8 @@ final class NaiveReplica: MirroredStore {
       file.outbox.append((file.lastNumber, transaction))
       for property in changes.touched { file.pending[property] = file.lastNumber }
       for change in changes.changes where change.changeType != .update {
-        file.deleted[change.objectID] = change.changeType == .delete ? file.lastNumber : nil
+        // An earlier object of that name stays deleted, and what imports tell of it is not the new one's.
+        if change.changeType == .delete { file.deleted[change.objectID] = file.lastNumber }
         file.inserted[change.objectID] = change.changeType == .insert ? file.lastNumber : nil
       }
       return file.lastNumber
@@ -133,16 +87,16 @@ final class NaiveReplica: MirroredStore {
 
   // MARK: Positions
 
-  func position() async throws(StoreError) -> MirrorPosition { file.position }
-  func updatePosition(_ change: @escaping @Sendable (inout MirrorPosition) -> Void) async throws(StoreError) {
+  package func position() async throws(StoreError) -> MirrorPosition { file.position }
+  package func updatePosition(_ change: @escaping @Sendable (inout MirrorPosition) -> Void) async throws(StoreError) {
     try commit { change(&$0.position) }
   }
-  func commits() -> AsyncStream<Commit> {
+  package func commits() -> AsyncStream<Commit> {
     let (stream, continuation) = AsyncStream<Commit>.makeStream()
     listeners.withLock { $0.append(continuation) }
     return stream
   }
-  func figures() async throws(StoreError) -> MirrorFigures {
+  package func figures() async throws(StoreError) -> MirrorFigures {
     let file = file
     return MirrorFigures(
       pendingTransactions: file.outbox.count, pendingObjects: Set(file.pending.keys.map(\.object)).count,
@@ -151,7 +105,7 @@ final class NaiveReplica: MirroredStore {
 
   // MARK: Export
 
-  func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch? {
+  package func nextBatch(transactionLimit: Int, byteLimit: Int) async throws(StoreError) -> ExportBatch? {
     try commit { file in
       if broken == .sendsAgain, let sent = file.sent {
         // Gives up on what was sent, as if it had arrived.
@@ -170,7 +124,7 @@ final class NaiveReplica: MirroredStore {
     }
   }
 
-  func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
+  package func acknowledge(_ batch: ExportBatch, historyToken: String) async throws(StoreError) {
     try commit { file in
       file.exported += file.outbox.filter { batch.rows.contains($0.number) }
       file.outbox.removeAll { batch.rows.contains($0.number) }
@@ -181,7 +135,7 @@ final class NaiveReplica: MirroredStore {
     }
   }
 
-  func sendAgain() async throws(StoreError) {
+  package func sendAgain() async throws(StoreError) {
     try commit { file in
       file.outbox = file.exported + file.outbox
       for place in file.outbox.indices { file.outbox[place].transaction.importToken = nil }
@@ -190,7 +144,7 @@ final class NaiveReplica: MirroredStore {
     }
   }
 
-  func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> [Rejected] {
+  package func refuse(_ batch: ExportBatch, at index: Int?, error: ServerError) async throws(StoreError) -> [Rejected] {
     try commit { file in
       let rows = file.outbox.filter { batch.rows.contains($0.number) }
       guard let refused = rows.count == 1 ? rows.first : index.flatMap({ rows.indices.contains($0) ? rows[$0] : nil })
@@ -212,19 +166,21 @@ final class NaiveReplica: MirroredStore {
     }
   }
 
-  func rejected() async throws(StoreError) -> [Rejected] { file.rejected }
-  func keep(_ identifier: String) async throws(StoreError) { throw .invalid("a naive replica keeps no refused save") }
-  func retry(_ identifier: String) async throws(StoreError) { throw .invalid("a naive replica does not retry") }
-  func discard(_ identifier: String) async throws(StoreError) {
+  package func rejected() async throws(StoreError) -> [Rejected] { file.rejected }
+  package func keep(_ identifier: String) async throws(StoreError) {
+    throw .invalid("a naive replica keeps no refused save")
+  }
+  package func retry(_ identifier: String) async throws(StoreError) { throw .invalid("a naive replica does not retry") }
+  package func discard(_ identifier: String) async throws(StoreError) {
     try commit { $0.rejected.removeAll { $0.identifier == identifier } }
   }
-  func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError) {
+  package func adopt(_ winner: String, insteadOf loser: AnyObjectID) async throws(StoreError) {
     throw .invalid("a naive replica does not adopt")
   }
 
   // MARK: Import
 
-  func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage {
+  package func apply(_ page: ImportPage, event: UUID?) async throws(StoreError) -> AppliedPage {
     // The rule is broken by a token that is kept although the process dies before the page.
     if broken == .commitsTokens, life.withLock({ $0 == 0 }) {
       state.withLock { $0.position.importToken = page.importToken }
@@ -243,22 +199,24 @@ final class NaiveReplica: MirroredStore {
     return applied
   }
 
-  func beginReset(reason: String) async throws(StoreError) {
+  package func beginReset(reason: String) async throws(StoreError) {
     try commit { file in
       file.position.resetReason = reason
       file.position.importToken = nil
       file.shadow = NaiveGraph()
     }
   }
-  func abandonReset() async throws(StoreError) {
+  package func abandonReset() async throws(StoreError) {
     try commit { file in
       file.position.resetReason = nil
       file.position.failedResetCount += 1
       file.shadow = nil
     }
   }
-  func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID] { Array(file.toReread.prefix(limit)) }
-  func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
+  package func objectsToReread(limit: Int) async throws(StoreError) -> [AnyObjectID] {
+    Array(file.toReread.prefix(limit))
+  }
+  package func reread(_ object: AnyObjectID, as answer: ObjectAnswer?) async throws(StoreError) {
     try commit { file in
       file.toReread.removeAll { $0 == object }
       file.reread(object, answer)
@@ -267,34 +225,47 @@ final class NaiveReplica: MirroredStore {
 
   // MARK: Events, zones, contents
 
-  func record(_ event: MirrorEvent) async throws(StoreError) {
+  package func record(_ event: MirrorEvent) async throws(StoreError) {
     try commit { file in
       file.events.removeAll { $0.identifier == event.identifier }
       file.events.append(event)
     }
   }
-  func mirrorEvents(
+  package func mirrorEvents(
     after date: Date?, afterEvent: UUID?, type: MirrorEvent.Kind?
   ) async throws(StoreError) -> [MirrorEvent] { file.events.filter { type == nil || $0.kind == type } }
 
-  func zones() async throws(StoreError) -> [CachedZone] {
+  package func zones() async throws(StoreError) -> [CachedZone] {
     file.shares.map { zone, cached in
       CachedZone(
         zoneID: zone, share: cached.share, permission: cached.permission, isPaused: false, objectCount: 0,
         pendingCount: 0)
     }
   }
-  func cacheShare(_ share: Data?, permission: ZonePermission, of zoneID: ZoneID) async throws(StoreError) {
+  package func cacheShare(_ share: Data?, permission: ZonePermission, of zoneID: ZoneID) async throws(StoreError) {
     try commit { $0.shares[zoneID] = (share, permission) }
   }
-  func cachePermissions(_ answer: PermissionsAnswer) async throws(StoreError) {}
-  func zone(of object: AnyObjectID) async throws(StoreError) -> ZoneID? { graph.objects[object.recordName]?.zoneID }
-  func contentsToUpload(for batch: ExportBatch, validAt date: Date) async throws(StoreError) -> [Content] { [] }
-  func keepReceipt(_ receipt: AssetReference, for checksum: String, until expiry: Date) async throws(StoreError) {}
-  func contentsToDownload(byteLimit: Int64, limit: Int) async throws(StoreError) -> [Content] { [] }
-  func content(_ checksum: String) async throws(StoreError) -> (content: Content, owner: AnyObjectID)? { nil }
-  func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError) {}
-  func partialPath(of checksum: String) -> String { "" }
-  func acceptContent(_ checksum: String) async throws(StoreError) -> Bool { false }
-  func trimContents(to byteCount: Int64) async throws(StoreError) {}
+  package func cachePermissions(_ answer: PermissionsAnswer) async throws(StoreError) {}
+  package func zone(of object: AnyObjectID) async throws(StoreError) -> ZoneID? {
+    graph.objects[object.recordName]?.zoneID
+  }
+  package func contentsToUpload(for batch: ExportBatch, validAt date: Date) async throws(StoreError) -> [Content] { [] }
+  package func keepReceipt(_ receipt: AssetReference, for checksum: String, until expiry: Date) async throws(StoreError)
+  {}
+  package func contentsToDownload(byteLimit: Int64, limit: Int) async throws(StoreError) -> [Content] { [] }
+  package func content(_ checksum: String) async throws(StoreError) -> (content: Content, owner: AnyObjectID)? { nil }
+  package func keepAddress(_ downloadURL: String, for checksum: String, until expiry: Date) async throws(StoreError) {}
+  package func partialPath(of checksum: String) -> String { "" }
+  package func acceptContent(_ checksum: String) async throws(StoreError) -> Bool { false }
+}
+
+extension NaiveReplica: JournalReplica {
+  package var store: any MirroredStore { self }
+  package func shown() async throws -> [String] {
+    var file = file
+    file.applyLatePage(broken)
+    return file.graph.shown
+  }
+  package func reopened() async throws -> any JournalReplica { afterDeath() }
+  package func close() async {}
 }

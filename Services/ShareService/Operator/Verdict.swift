@@ -1,6 +1,8 @@
-// Judges an installation's status: all is well, or the findings with their remedies.
+// The rule that judges an installation's status: all is well, or the findings with their remedies.
 
 import JSON
+import ServiceBus
+import WebServices
 
 /// The first lines that an operator reads.
 struct Verdict: Hashable, Sendable {
@@ -16,7 +18,8 @@ struct Verdict: Hashable, Sendable {
   private(set) var findings: [Finding] = []
   /// Observations that are worth a look but are no faults.
   private(set) var notes: [String] = []
-  private let summary: String
+  /// The processes and shards in one clause.
+  let summary: String
 
   /// Seconds after which an export is late.
   private static let lateExport: Int64 = 60
@@ -28,29 +31,28 @@ struct Verdict: Hashable, Sendable {
   private static let leastFree = 0.1
 
   /// - Parameters:
-  ///   - status: the answer to `GET /admin/1/status`.
+  ///   - held: the number of shards with a holder, of `count`.
+  ///   - neededFormat: the stored format that a worker must know in order to hold the others; nil: any will do.
   ///   - now: milliseconds since 1970.
-  init(_ status: JSONValue, now: Int64) {
-    let members = status["members"]?.elements ?? []
-    let workers = status["workers"]?.elements ?? []
-    let count = status["shards"]?["count"]?.int64 ?? 0
-    let held = status["shards"]?["held"]?.int64 ?? 0
+  init(
+    _ members: [Peer], _ workers: [ProcessReport], held: Int, of count: Int, neededFormat: Int? = nil, now: Int64
+  ) {
     summary =
       """
       \(members.count == 1 ? "1 process" : "\(members.count) processes"), \(held) of \(count) shards held by \
       \(Units.count(Int64(workers.count), "worker"))
       """
-    judge(members, workers, unheld: count - held, neededFormat: status["shards"]?["neededFormat"]?.int64)
+    judge(members, workers, unheld: Int64(count - held), neededFormat: neededFormat)
     for worker in workers { judge(worker, now) }
     judgeExports(workers, now)
   }
 
   private mutating func find(_ what: String, _ remedy: String) { findings.append(Finding(what: what, remedy: remedy)) }
 
-  private mutating func judge(_ members: [JSONValue], _ workers: [JSONValue], unheld: Int64, neededFormat: Int64?) {
-    for worker in workers where worker["silent"]?.bool == true {
+  private mutating func judge(_ members: [Peer], _ workers: [ProcessReport], unheld: Int64, neededFormat: Int?) {
+    for worker in workers where worker.content == nil {
       find(
-        "\(name(worker)) does not answer",
+        "\(worker.peer.name) does not answer",
         """
         If it does not answer soon, end that process (kill -9): other workers then open its shards. Its log shows its \
         last work.
@@ -71,54 +73,57 @@ struct Verdict: Hashable, Sendable {
     for (role, consequence) in [
       ("notifier", "devices get no pings and find changes only when they ask"), ("gateway", "clients reach no server"),
     ]
-    where !members.contains(where: { $0["role"]?.string == role }) {
+    where !members.contains(where: { $0.role.rawValue == role }) {
       find("there is no \(role)", "Start aquifer-\(role), or read its log: \(consequence).")
     }
     for worker in workers {
-      guard let reason = worker["refused"]?.string else { continue }
+      guard let reason = worker.content?["refused"]?.string else { continue }
       find(
-        "\(name(worker)) takes no work: \(reason)",
+        "\(worker.peer.name) takes no work: \(reason)",
         "Give it the folder with this installation's data (docs/operating/OPERATING.md, AquiferDataRefused).")
     }
-    let refused = Set(workers.filter { $0["refused"] != nil }.compactMap { $0["name"]?.string })
-    for member in members where member["ready"]?.bool == false && !refused.contains(name(member)) {
-      let url = member["adminURL"]?.string.map { "\($0)/readyz" } ?? "its /readyz"
-      find("\(name(member)) is not ready", "`aquifer health \(url)` says why, on its machine.")
+    let refused = Set(workers.filter { $0.content?["refused"] != nil }.map(\.peer.name))
+    for member in members where !member.isReady && !refused.contains(member.name) {
+      let url = member.adminURL.map { "\($0)/readyz" } ?? "its /readyz"
+      find("\(member.name) is not ready", "`aquifer health \(url)` says why, on its machine.")
     }
   }
 
-  private mutating func judge(_ worker: JSONValue, _ now: Int64) {
+  private mutating func judge(_ worker: ProcessReport, _ now: Int64) {
+    let name = worker.peer.name
+    func figure(_ member: String) -> Int64? { worker.content?[member]?.int64 }
     for (problem, shards) in problems(of: worker) {
       let which = shards.count == 1 ? "shard" : "shards"
       let remedy =
         problem.contains("held by another worker")
         ? "If that worker no longer answers, end it (kill -9): the shards then open at once."
         : problem.contains("is being opened")
-          ? "Wait a moment. If it takes longer, the log of \(name(worker)) says why."
-          : "See the log of \(name(worker)), and docs/operating/OPERATING.md."
-      find("\(which) \(Units.ranges(shards)) of \(name(worker)): \(problem)", remedy)
+          ? "Wait a moment. If it takes longer, the log of \(name) says why."
+          : "See the log of \(name), and docs/operating/OPERATING.md."
+      find("\(which) \(Units.ranges(shards)) of \(name): \(problem)", remedy)
     }
-    if let free = worker["diskFree"]?.int64, let size = worker["diskSize"]?.int64, size > 0,
+    if let free = figure("diskFree"), let size = figure("diskSize"), size > 0,
       Double(free) < Self.leastFree * Double(size)
     {
       find(
-        "\(name(worker)) has \(Units.bytes(free)) of disk left",
+        "\(name) has \(Units.bytes(free)) of disk left",
         "Make room: the worker refuses saves when the disk is full.")
     }
-    if let longest = worker["longestQueue"]?.int64, longest >= Self.longQueue {
+    if let longest = figure("longestQueue"), longest >= Self.longQueue {
       find(
-        "\(longest) writes wait at one shard of \(name(worker))",
+        "\(longest) writes wait at one shard of \(name)",
         "Its disk is too slow, or one user sends too much: compare aquifer_store_sync_duration_seconds.")
     }
-    if let pings = worker["pendingPings"]?.int64, pings >= Self.manyPings {
-      find("\(pings) pings wait at \(name(worker))", "A notifier or gateway does not read them: see its log.")
+    if let pings = figure("pendingPings"), pings >= Self.manyPings {
+      find("\(pings) pings wait at \(name)", "A notifier or gateway does not read them: see its log.")
     }
   }
 
-  private mutating func judgeExports(_ workers: [JSONValue], _ now: Int64) {
-    if let oldest = workers.compactMap({ $0["oldestWaitingAt"]?.int64 }).min(), (now - oldest) / 1000 >= Self.lateExport
+  private mutating func judgeExports(_ workers: [ProcessReport], _ now: Int64) {
+    if let oldest = workers.compactMap({ $0.content?["oldestWaitingAt"]?.int64 }).min(),
+      (now - oldest) / 1000 >= Self.lateExport
     {
-      let count = workers.reduce(0) { $0 + ($1["waitingTransactions"]?.int64 ?? 0) }
+      let count = workers.reduce(0) { $0 + ($1.content?["waitingTransactions"]?.int64 ?? 0) }
       find(
         """
         \(Units.count(count, "saved transaction")) \(count == 1 ? "waits for its" : "wait for their") export, the \
@@ -126,19 +131,17 @@ struct Verdict: Hashable, Sendable {
         """,
         "`aquifer stores` shows the users, `aquifer events` the reasons.")
     }
-    let heldBack = workers.reduce(0) { $0 + ($1["quarantined"]?.int64 ?? 0) }
+    let heldBack = workers.reduce(0) { $0 + ($1.content?["quarantined"]?.int64 ?? 0) }
     if heldBack > 0 {
       notes.append(
         "\(Units.count(heldBack, "object")) \(heldBack == 1 ? "is" : "are") held back (`aquifer quarantine list`)")
     }
   }
 
-  private func name(_ object: JSONValue) -> String { object["name"]?.string ?? "?" }
-
   /// The worker's problems, each with the shards concerned.
-  private func problems(of worker: JSONValue) -> [(problem: String, shards: [Int64])] {
+  private func problems(of worker: ProcessReport) -> [(problem: String, shards: [Int64])] {
     var found: [(problem: String, shards: [Int64])] = []
-    for entry in worker["problems"]?.elements ?? [] {
+    for entry in worker.content?["problems"]?.elements ?? [] {
       guard let problem = entry["problem"]?.string, let shard = entry["shard"]?.int64 else { continue }
       if let index = found.firstIndex(where: { $0.problem == problem }) {
         found[index].shards.append(shard)
@@ -151,12 +154,20 @@ struct Verdict: Hashable, Sendable {
 
   var isWell: Bool { findings.isEmpty }
 
-  /// One line for the verdict, and one for each further finding.
-  var text: String {
-    guard let first = findings.first else {
-      return "All is well: \(summary)." + (notes.isEmpty ? "" : " " + notes.joined(separator: "; ") + ".")
+  func write(to writer: inout JSONWriter) {
+    writer.beginObject()
+    writer.member("isWell", isWell)
+    writer.member("summary", summary)
+    writer.key("findings")
+    writer.beginArray()
+    for finding in findings {
+      writer.beginObject()
+      writer.member("what", finding.what)
+      writer.member("remedy", finding.remedy)
+      writer.endObject()
     }
-    let further = findings.dropFirst().map { "also: \($0.what). \($0.remedy)" } + notes.map { "also: \($0)." }
-    return (["NOT WELL: \(first.what). \(first.remedy)"] + further).joined(separator: "\n")
+    writer.endArray()
+    writer.member("notes", notes)
+    writer.endObject()
   }
 }

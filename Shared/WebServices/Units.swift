@@ -1,15 +1,15 @@
 // Numbers as people read and write them.
 
-enum Units {
+public enum Units {
   /// `3 s ago`, `2 h ago`. The clocks of two machines may differ, so a time in the future reads `now`.
   /// - Parameters: milliseconds since 1970.
-  static func age(_ at: Int64, now: Int64) -> String {
+  public static func age(_ at: Int64, now: Int64) -> String {
     let seconds = (now - at) / 1000
     return seconds < 1 ? "now" : span(seconds) + " ago"
   }
 
   /// Seconds in their largest unit: `45 s`, `12 min`, `3 h`, `8 d`.
-  static func span(_ seconds: Int64) -> String {
+  public static func span(_ seconds: Int64) -> String {
     switch seconds {
     case ..<120: "\(seconds) s"
     case ..<7200: "\(seconds / 60) min"
@@ -19,7 +19,7 @@ enum Units {
   }
 
   /// Milliseconds: `850 ms`, `2.4 s`, then as spans.
-  static func duration(_ milliseconds: Int64) -> String {
+  public static func duration(_ milliseconds: Int64) -> String {
     switch milliseconds {
     case ..<1000: "\(max(milliseconds, 0)) ms"
     case ..<10_000: "\(milliseconds / 1000).\(milliseconds % 1000 / 100) s"
@@ -28,7 +28,7 @@ enum Units {
   }
 
   /// Bytes in powers of 1000 with three digits: `512 B`, `1.25 MB`, `40.1 GB`.
-  static func bytes(_ count: Int64) -> String {
+  public static func bytes(_ count: Int64) -> String {
     var (value, unit) = (Double(count), 0)
     let units = ["B", "kB", "MB", "GB", "TB", "PB"]
     while value >= 999.5, unit < units.count - 1 {
@@ -48,7 +48,7 @@ enum Units {
   }
 
   /// Reads `500`, `500MB`, `1.5 GB`, `2GiB`; nil for any other text. Units are powers of 1000, with an i of 1024.
-  static func byteCount(_ text: String) -> Int64? {
+  public static func byteCount(_ text: String) -> Int64? {
     let text = text.filter { $0 != " " }
     let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
     let unit = text.dropFirst(digits.count).lowercased()
@@ -75,7 +75,7 @@ enum Units {
   }
 
   /// `0-3,7,9-11`.
-  static func ranges(_ numbers: [Int64]) -> String {
+  public static func ranges(_ numbers: [Int64]) -> String {
     var ranges: [ClosedRange<Int64>] = []
     for number in numbers.sorted() {
       if let last = ranges.last, number <= last.upperBound + 1 {
@@ -88,5 +88,5 @@ enum Units {
       separator: ",")
   }
 
-  static func count(_ count: Int64, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
+  public static func count(_ count: Int64, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 }

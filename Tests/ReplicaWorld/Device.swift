@@ -3,23 +3,23 @@
 import Foundation
 import MirrorWire
 import ReplicaStore
-import ReplicaSync
+package import ReplicaSync
 
 /// A device whose process can be killed: its file goes on with another loop.
-final class Device {
-  let user: User
-  let scope: String
+package final class Device {
+  package let user: User
+  package let scope: String
   private let transport: any Transport
   private let options: MirrorOptions
   private let hasPings: Bool
-  private(set) var replica: any JournalReplica
-  private(set) var mirroring: Mirroring
-  private(set) var loop: SyncLoop
+  package private(set) var replica: any JournalReplica
+  package private(set) var mirroring: Mirroring
+  package private(set) var loop: SyncLoop
 
   /// - Parameters:
   ///   - replica: nil: a naive one.
   ///   - scope: `private` or `shared`.
-  init(
+  package init(
     _ user: User, scope: String = "private", replica given: (any JournalReplica)? = nil,
     transport: any Transport = CurlTransport(), pageLimit: Int = 1000, hasPings: Bool = false, lease: Int? = nil
   ) async throws {
@@ -43,26 +43,26 @@ final class Device {
   }
 
   /// The process ends without a word, and another one goes on with the file.
-  func restart() async throws {
+  package func restart() async throws {
     await mirroring.stop()
     replica = try await replica.reopened()
     mirroring = Self.mirroring(user, transport, hasPings)
     loop = try await mirroring.add(replica.store, scope: scope, options: options)
   }
 
-  func sync() async throws {
+  package func sync() async throws {
     try await mirroring.start()
     try await loop.syncNow(timeout: .seconds(6000))
   }
 
-  func shown() async throws -> [String] { try await replica.shown() }
+  package func shown() async throws -> [String] { try await replica.shown() }
 }
 
 extension Surroundings {
   /// Waits a hundredth of the time, so that retries do not slow tests down.
-  static let quick = Surroundings(
+  package static let quick = Surroundings(
     now: { Date.now }, makeUUID: { UUID() }, sleep: { try await Task.sleep(for: $0 / 100) },
-    log: { line in
-      if ProcessInfo.processInfo.environment["AQUIFER_TEST_LOG"] != nil { print(Date.now.timeIntervalSince1970, line) }
-    })
+    log: { line in if isLogged { print(Date.now.timeIntervalSince1970, line) } })
+
+  private static let isLogged = ProcessInfo.processInfo.environment["AQUIFER_TEST_LOG"] != nil
 }

@@ -1,0 +1,55 @@
+// What the server refused, and how an app's decisions reach mirroring.
+
+import MirrorWire
+public import ReplicaStore
+import ReplicaSync
+
+/// A save that the server refused.
+public struct Rejection: Sendable, Identifiable {
+  public let id: String
+  public let transactionNumber: Int64
+  public let objects: [AnyObjectID]
+  public let error: StoreError
+  /// It was not refused itself, but builds on one that was.
+  public let isConsequence: Bool
+  /// Of UNIQUE_FIELD_ERROR: the object to use instead.
+  public let winner: AnyObjectID?
+
+  init(_ rejected: Rejected) {
+    id = rejected.identifier
+    transactionNumber = rejected.transactionNumber
+    objects = rejected.objects
+    error = StoreError(rejected.error)
+    isConsequence = rejected.isConsequence
+    let duplicate = rejected.error.duplicates?.first
+    winner = duplicate.flatMap { one in one.winner.map { AnyObjectID(entityName: one.entity, recordName: $0) } }
+  }
+}
+
+extension MirrorOptions {
+  init(_ description: StoreDescription) {
+    self.init()
+    deviceName = description.cloudOptions?.deviceName
+    eagerAssetByteCount = description.cloudOptions?.eagerAssetByteCount ?? 0
+    let hooks = description.hooks
+    if let saveRejected = hooks.saveRejected {
+      self.hooks.saveRejected = { rejected in
+        switch await saveRejected(Rejection(rejected)) {
+        case .revert: .revert
+        case .keepForLater: .keepForLater
+        case .adoptWinner: .adoptWinner
+        }
+      }
+    }
+    if let zoneEnded = hooks.zoneEnded {
+      self.hooks.zoneEnded = { ended in
+        let zone = Zone(zoneName: ended.zoneID.zoneName, ownerRecordName: ended.zoneID.ownerRecordName ?? "")
+        return switch await zoneEnded(ZoneEnd(zone: zone, reason: ended.reason)) {
+        case .delete: .delete
+        case .pause: .pause
+        case .reupload: .reupload
+        }
+      }
+    }
+  }
+}

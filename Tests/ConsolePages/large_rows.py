@@ -1,0 +1,188 @@
+"""Rows of the made-up installation's lists, with markup in each place that people and devices can fill."""
+
+AT = 1_795_000_000_000
+CONTAINER = "iCloud.org.example.photos"
+MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
+ZONE = "com.apple.coredata.cloudkit.zone"
+
+
+def place(owner):
+    return {"container": CONTAINER, "environment": "development", "owner": owner}
+
+
+def events(owner):
+    kinds = ("setup", "import", "export", "export")
+    return [
+        place(owner)
+        | {
+            "store": "store-00001",
+            "user": owner,
+            "identifier": f"event-{number}",
+            "type": kinds[number % 4],
+            "startedAt": AT + 1000 * number,
+            "endedAt": AT + 1000 * number + 40,
+            "succeeded": number % 7 != 3,
+            "savedCount": number % 3,
+            "deletedCount": 0,
+            "error": {"reason": MARKUP} if number % 7 == 3 else None,
+        }
+        for number in range(12)
+    ]
+
+
+def quarantine(owner):
+    return [
+        place(owner)
+        | {
+            "store": "store-00001",
+            "user": owner,
+            "entity": "Photo",
+            "objectID": MARKUP if number == 1 else "6E1F9D52-5B0C-4F5E-9A51-0A4D3C5B7E02",
+            "cause": "missingTarget",
+            "reason": "there is no such object for Photo.ratings: " + (MARKUP if number == 1 else "E01"),
+            "serverErrorCode": "NOT_FOUND",
+            "ckErrorCode": 11,
+            "cocoaErrorCode": 134060,
+            "attempts": 4,
+            "firstDate": AT,
+            "lastDate": AT + 60_000,
+            "retryDate": AT + 3_600_000 if number else None,
+        }
+        for number in range(3)
+    ]
+
+
+def explain(owner):
+    rows = [
+        {
+            "store": store,
+            "device": device,
+            "objectID": "O",
+            "syncState": state,
+            "reasons": [{"code": code, "text": text}],
+            "pendingTransactions": [],
+            "conflicts": [],
+            "zoneID": {"zoneName": ZONE, "ownerRecordName": owner},
+            "recordChangeTag": "1d",
+            "isDeleted": False,
+        }
+        for store, device, state, code, text in (
+            ("store-00001", MARKUP, "clean", "exported", "The record has the object's state."),
+            ("store-00002", "Tablet", "clean", "exported", "The record has the object's state."),
+        )
+    ]
+    change = {"sequence": 29, "recordChangeTag": "1d"}
+    phone, tablet = {"store": "store-00001", "device": MARKUP}, {"store": "store-00002", "device": "Tablet"}
+    way = [
+        phone | {"step": "saved", "at": AT, "transaction": 7, "properties": ["caption", "stars"]},
+        phone | change | {"step": "exported", "at": AT + 180},
+        tablet | change | {"step": "pinged", "at": AT + 185, "notifier": "notifier-1"},
+        tablet | change | {"step": "imported", "at": AT + 420},
+        phone | {"step": "failed", "at": AT + 900, "reason": f"export: {MARKUP}"},
+        {"store": "store-00003", "device": "Old telephone", "step": "awaited"}
+        | change
+        | {"reason": "the device did not listen when the change came"},
+    ]
+    return {"explain": rows, "way": way, "silent": []}
+
+
+def pings(owner):
+    return [
+        place(owner)
+        | {
+            "notifier": "notifier-1",
+            "zone": MARKUP if number == 2 else ZONE,
+            "at": AT + 1000 * number,
+            "sequence": 29 + number,
+            "reason": "subscription" if number == 3 else "zone",
+            "subscription": MARKUP,
+            "origin": MARKUP if number == 1 else "store-00001",
+            "listeners": number % 3,
+            "devices": ["store-00002", MARKUP][: number % 3],
+        }
+        for number in range(6)
+    ]
+
+
+def shares(owner):
+    return [
+        place(owner)
+        | {
+            "zone": ZONE,
+            "share": f"share-{number}",
+            "root": "",
+            "title": MARKUP if number == 0 else f"Trip to the dunes {number}",
+            "publicPermission": "READ_ONLY" if number == 1 else "NONE",
+            "participants": 2 + number,
+            "members": 1 + number,
+            "requesters": number % 2,
+        }
+        for number in range(6)
+    ]
+
+
+def acts():
+    return [
+        {
+            "number": 900 - number,
+            "at": AT - 60_000 * number,
+            "name": "_operator" if number % 3 else MARKUP,
+            "role": "operator",
+            "container": CONTAINER,
+            "method": "POST",
+            "path": f"/admin/1/containers/{CONTAINER}" if number % 2 else f"/admin/1/users/{MARKUP}/disable",
+            "query": "dryRun=true" if number % 4 == 1 else "",
+            "status": 200 if number % 5 else 404,
+        }
+        for number in range(40)
+    ]
+
+
+def backups():
+    return [
+        {
+            "directory": f"/var/backups/aquifer-2026-11-{20 + number}",
+            "startedAt": AT,
+            "createdAt": AT + 86_400_000 * number,
+            "shards": 64,
+            "records": 1_000_000 - 1000 * number,
+            "bytes": 40_000_000_000,
+            "isOfThisInstallation": number != 1,
+            "missing": [{"shard": 3, "reason": MARKUP}] if number == 2 else [],
+        }
+        for number in range(4)
+    ] + [{"directory": f"/var/backups/{MARKUP}", "problem": "manifest.json can't be read"}]
+
+
+def job(kind):
+    return {
+        "job": kind,
+        "state": "running" if kind == "scrub" else "done",
+        "startedAt": AT,
+        "directory": None if kind == "scrub" else "/var/backups/aquifer-2026-11-23",
+        "done": 23 if kind == "scrub" else 64,
+        "shards": 64,
+        "records": 1_000_000,
+        "bytes": 40_000_000_000,
+        "problems": [f"shard 3: {MARKUP}"] if kind == "verification" else [],
+        "missing": [],
+    }
+
+
+def credentials():
+    made = {"container": CONTAINER, "environment": "development", "created": AT}
+    return {
+        "tokens": [
+            made | {"apiToken": "4f9a31c2…", "allowedOrigins": ["https://app.example.org"], "callbackURL": MARKUP},
+            made | {"apiToken": "b07d55e1…", "allowedOrigins": [], "callbackURL": ""},
+        ],
+        "keys": [made | {"keyID": "9c1e" * 16, "name": MARKUP, "user": "person-00001"}],
+        "roles": [
+            {"role": "operator", "user": "person-00001", "granted": AT},
+            {"role": "developer", "user": MARKUP, "container": CONTAINER, "granted": AT},
+        ],
+        "sessions": [
+            made | {"session": f"s{number}", "user": MARKUP if number == 1 else "person-00001", "expires": AT}
+            for number in range(3)
+        ],
+    }

@@ -1,0 +1,68 @@
+// Stories of three devices with a real server, many seeds: `replica-convergence-runs --runs 100000 --seed 1`.
+
+import Foundation
+import ReplicaWorld
+
+/// The options of the command line.
+private struct Options: Sendable {
+  var runs = 2000
+  var seed = 1
+  var jobs = 8
+  var broken: Rule?
+  var tells = false
+
+  /// nil for a command line with a mistake.
+  init?(_ arguments: [String]) {
+    var rest = arguments[...]
+    while let name = rest.popFirst() {
+      if name == "--tell" {
+        tells = true
+        continue
+      }
+      guard let text = rest.popFirst() else { return nil }
+      switch (name, Int(text)) {
+      case ("--runs", let number?): runs = number
+      case ("--seed", let number?): seed = number
+      case ("--jobs", let number?) where number > 0: jobs = number
+      case ("--broken", _):
+        broken = Rule(rawValue: text)
+        if broken == nil { return nil }
+      default: return nil
+      }
+    }
+  }
+}
+
+@main
+private enum ReplicaConvergences {
+  static func main() async throws {
+    guard let options = Options(Array(CommandLine.arguments.dropFirst())) else {
+      print(
+        """
+        replica-convergence-runs [--runs N] [--seed S] [--jobs N] [--tell] [--broken \
+        \(Rule.allCases.map(\.rawValue).joined(separator: "|"))]
+        N stories from seed S on, so many side by side as --jobs says, with the server whose executables are in \
+        AQUIFER_BIN; prints the seeds that diverge, with what differs and the command that repeats them, and with \
+        --tell what their devices saved, asked and were answered; --broken breaks a rule in every replica
+        """)
+      exit(2)
+    }
+    let start = ContinuousClock.now
+    var count = 0
+    try await Server.run(Server.unlimited, in: Server.memory) { server in
+      let stories = ConvergenceStories(
+        server, seeds: options.seed..<options.seed + options.runs, broken: options.broken, jobs: options.jobs)
+      count = try await stories.tell { story, difference in
+        let rule = options.broken.map { " --broken \($0.rawValue)" } ?? ""
+        let command = "\(CommandLine.arguments[0]) --runs 1 --seed \(story.seed)\(rule)"
+        print("seed \(story.seed): \(difference)\n  again: \(command)")
+        if options.tells { print(story.trace.lines.joined(separator: "\n")) }
+      }
+    }
+    print(
+      """
+      \(options.runs) stories from seed \(options.seed) on in \(ContinuousClock.now - start), \(count) diverged
+      """)
+    exit(count == 0 ? 0 : 1)
+  }
+}

@@ -1,0 +1,53 @@
+// Many stories, several side by side: the server has many users at once.
+
+import Synchronization
+
+package struct ConvergenceStories: Sendable {
+  private let server: Server
+  private let seeds: Range<Int>
+  private let broken: Rule?
+  private let jobs: Int
+
+  /// - Parameters:
+  ///   - broken: the rule that all replicas break.
+  ///   - jobs: how many stories are told at a time.
+  package init(_ server: Server, seeds: Range<Int>, broken: Rule? = nil, jobs: Int = 8) {
+    (self.server, self.seeds, self.broken, self.jobs) = (server, seeds, broken, jobs)
+  }
+
+  /// - Parameters:
+  ///   - endsAtFirst: no story begins after one that diverged.
+  ///   - diverged: takes a story that diverged, and what differs.
+  /// - Returns: how many stories diverged.
+  package func tell(
+    endsAtFirst: Bool = false, _ diverged: @escaping @Sendable (ConvergenceStory, String) -> Void
+  ) async throws -> Int {
+    let rest = Seeds(seeds)
+    return try await withThrowingTaskGroup(of: Int.self) { group in
+      for _ in 0..<jobs {
+        group.addTask { [server, broken] in
+          var count = 0
+          while let seed = rest.next() {
+            let story = ConvergenceStory(server, seed: seed, broken: broken)
+            guard let difference = try await story.difference() else { continue }
+            count += 1
+            if endsAtFirst { rest.end() }
+            diverged(story, difference)
+          }
+          return count
+        }
+      }
+      return try await group.reduce(0, +)
+    }
+  }
+}
+
+/// Seeds whose stories have not begun.
+private final class Seeds: Sendable {
+  private let rest: Mutex<Range<Int>>
+
+  init(_ seeds: Range<Int>) { rest = Mutex(seeds) }
+
+  func next() -> Int? { rest.withLock { $0.popFirst() } }
+  func end() { rest.withLock { $0 = $0.upperBound..<$0.upperBound } }
+}

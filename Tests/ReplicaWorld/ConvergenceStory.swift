@@ -1,0 +1,124 @@
+// One seed's story: devices that edit, lose answers and die become equal.
+
+import Foundation
+import MirrorWire
+import ReplicaStore
+import ReplicaSync
+
+/// Three devices of one user, with a real server. Two of three replicas are real, the others naive.
+///
+/// A seed decides what people do, what is lost and who dies. How many requests a device has while it is online depends
+/// on the machine, so a seed that is told again may go another way.
+package struct ConvergenceStory {
+  package let seed: Int
+  package let trace = Trace()
+  private let server: Server
+  private let broken: Rule?
+  private let chance: Chance
+
+  /// - Parameter broken: all replicas are naive and break this rule.
+  package init(_ server: Server, seed: Int, broken: Rule? = nil) {
+    (self.server, self.seed, self.broken) = (server, seed, broken)
+    chance = Chance(seed)
+  }
+
+  private struct Part {
+    let name: String
+    let device: Device
+    let person: Person
+  }
+
+  /// Runs the story to its end.
+  /// - Returns: what differs then, what is lost, or the error that ended it; nil: nothing.
+  package func difference() async throws -> String? {
+    let folder = server.folder.appending(path: "story-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let user = try await server.user("u\(seed)-\(broken?.rawValue ?? "kept")-\(UUID().uuidString.prefix(6))")
+    let watch = RequestWatch()
+    var parts: [Part] = []
+    for number in 1...3 { parts.append(try await part(number, user, watch, folder)) }
+    var difference: String?
+    do { difference = try await end(of: parts, user) } catch { difference = "the story ended with \(error)" }
+    for part in parts {
+      await part.device.mirroring.stop()
+      await part.device.replica.close()
+    }
+    return watch.most == 1 ? difference : "a store had \(watch.most) requests at a time"
+  }
+
+  /// - Returns: what differs at the end.
+  private func end(of parts: [Part], _ user: User) async throws -> String? {
+    for _ in 0..<4 { for part in parts { try await turn(part) } }
+    for _ in 0..<2 { for part in parts { try await part.device.sync() } }
+    let fresh = try await Device(user, transport: server.transport, pageLimit: 3)
+    try await fresh.sync()
+    for device in parts.map(\.device) + [fresh] { await device.mirroring.stop() }
+    return try await difference(of: parts, from: try await fresh.shown())
+  }
+
+  private func part(_ number: Int, _ user: User, _ watch: RequestWatch, _ folder: URL) async throws -> Part {
+    let name = "\(number)"
+    let person = Person(
+      name, trace, chance: Chance(seed, stream: 10 + number), whim: Chance(seed, stream: 20 + number))
+    let luck = Chance(seed, stream: 30 + number)
+    var faults = FaultyTransport(inner: server.transport) { _ in
+      switch luck.number(12) {
+      case 0: .losesRequest
+      case 1, 2: .losesAnswer
+      default: .none
+      }
+    }
+    faults.meanwhile = { await person.editByWhim() }
+    faults.watch = watch
+    faults.trace = (name, trace)
+    let device = try await Device(
+      user, replica: try await replica("\(folder.path)/\(name)"), transport: faults,
+      pageLimit: chance.pick([1, 5, 50, 50]))
+    return Part(name: name, device: device, person: person)
+  }
+
+  private func replica(_ path: String) async throws -> any JournalReplica {
+    if broken == nil, chance.number(3) > 0 { return try await StoredReplica(path, modelHash: server.modelHash) }
+    return NaiveReplica(NaiveFile(storeIdentifier: UUID().uuidString, modelHash: server.modelHash), broken: broken)
+  }
+
+  /// A device is edited, and then it is left alone, dies or is online.
+  private func turn(_ part: Part) async throws {
+    for _ in 0...chance.number(3) { try await part.person.edit(part.device.replica) }
+    part.person.sit(at: part.device.replica)
+    switch chance.number(4) {
+    case 0: break
+    case 1: try await kill(part)
+    default:
+      trace.tell("\(part.name) is online")
+      try await part.device.sync()
+    }
+    part.person.leave()
+  }
+
+  /// A naive replica dies before a commit of chance; a real one is closed in the midst of a request.
+  private func kill(_ part: Part) async throws {
+    let device = part.device
+    let naive = device.replica as? NaiveReplica
+    naive?.die(after: chance.number(6))
+    try await device.mirroring.start()
+    let patience = naive == nil ? chance.number(6) : 30
+    for _ in 0..<patience where naive?.isDead != true { try await Task.sleep(for: .milliseconds(5)) }
+    try await device.restart()
+    trace.tell("\(part.name) died")
+  }
+
+  private func difference(of parts: [Part], from expected: [String]) async throws -> String? {
+    for part in parts {
+      let shown = try await part.device.shown()
+      if shown == expected { continue }
+      let difference = shown.difference(from: expected).map { "\($0)" }.joined(separator: "\n")
+      return "device \(part.name), \(type(of: part.device.replica)):\n\(difference)"
+    }
+    let names = Set(expected.compactMap { $0.split(separator: " ").dropFirst().first?.dropLast() }.map(String.init))
+    let lost = parts.reduce(into: Set<String>()) { $0.formUnion($1.person.receipts) }.subtracting(names)
+    if !lost.isEmpty { return "acknowledged saves are lost: \(lost.sorted())" }
+    return expected.isEmpty ? "nothing was saved" : nil
+  }
+}

@@ -1,0 +1,66 @@
+// A transport that loses and delays requests and answers when a test says so.
+
+package import ReplicaSync
+import Synchronization
+
+package struct FaultyTransport: Transport {
+  package enum Fault: Sendable { case none, losesRequest, losesAnswer }
+
+  package let inner: any Transport
+  /// What happens to the next request.
+  package let next: @Sendable (TransportRequest) -> Fault
+  /// What happens at the device after the server answered, before the answer arrives.
+  package var meanwhile: @Sendable () async -> Void = {}
+  package var watch = RequestWatch()
+  /// The device's name, and where its requests are told.
+  package var trace: (device: String, trace: Trace)?
+
+  package init(inner: any Transport, next: @escaping @Sendable (TransportRequest) -> Fault) {
+    self.inner = inner
+    self.next = next
+  }
+
+  package func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
+    watch.enter(request)
+    defer { watch.leave(request) }
+    let fault = next(request)
+    if let trace { trace.trace.asks(trace.device, request, fault) }
+    if fault == .losesRequest { throw TransportError(.unreachable, "a test lost the request") }
+    let answer = try await inner.send(request)
+    if let trace { trace.trace.answers(trace.device, request, answer) }
+    if fault == .losesAnswer { throw TransportError(.lost, "a test lost the answer") }
+    await meanwhile()
+    return answer
+  }
+
+  package func stream(_ request: TransportRequest, silence: Duration) async throws(TransportError) -> TransportStream {
+    try await inner.stream(request, silence: silence)
+  }
+}
+
+/// Counts the requests of each store that are under way.
+package final class RequestWatch: Sendable {
+  private let counts = Mutex<(now: [Substring: Int], most: Int)>(([:], 0))
+
+  package init() {}
+
+  /// The most requests of one store at a time.
+  package var most: Int { counts.withLock { $0.most } }
+
+  private static func store(_ request: TransportRequest) -> Substring? {
+    request.url.firstRange(of: "/stores/").map { request.url[$0.upperBound...].prefix { $0 != "/" && $0 != "?" } }
+  }
+
+  package func enter(_ request: TransportRequest) {
+    guard let store = Self.store(request) else { return }
+    counts.withLock { counts in
+      counts.now[store, default: 0] += 1
+      counts.most = max(counts.most, counts.now[store] ?? 0)
+    }
+  }
+
+  package func leave(_ request: TransportRequest) {
+    guard let store = Self.store(request) else { return }
+    counts.withLock { $0.now[store, default: 0] -= 1 }
+  }
+}

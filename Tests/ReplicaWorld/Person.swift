@@ -1,0 +1,113 @@
+// Somebody who edits at a device, also while an answer is on its way to it.
+
+import MirrorWire
+import Synchronization
+
+/// A person's saves are random, with few names: they are used again after deletions, and by several people at once.
+final class Person: Sendable {
+  private let name: String
+  private let trace: Trace
+  /// Of the saves that the story asks for.
+  private let chance: Chance
+  /// Of those that the person makes while the device waits for an answer; how many these are depends on the network.
+  private let whim: Chance
+  /// nil: the person is away.
+  private let replica = Mutex<(any JournalReplica)?>(nil)
+  /// Names that saves inserted which were acknowledged. Nobody edits or deletes them.
+  private let kept = Mutex<Set<String>>([])
+
+  init(_ name: String, _ trace: Trace, chance: Chance, whim: Chance) {
+    (self.name, self.trace, self.chance, self.whim) = (name, trace, chance, whim)
+  }
+
+  var receipts: Set<String> { kept.withLock { $0 } }
+
+  func sit(at replica: any JournalReplica) { self.replica.withLock { $0 = replica } }
+  func leave() { replica.withLock { $0 = nil } }
+
+  func edit(_ replica: any JournalReplica) async throws { try await save(replica, RandomEdits(chance)) }
+
+  func editByWhim() async {
+    guard let replica = replica.withLock({ $0 }), whim.number(3) == 0 else { return }
+    // Dropped because a replica that died meanwhile takes no edit.
+    try? await save(replica, RandomEdits(whim))
+  }
+
+  private func save(_ replica: any JournalReplica, _ edits: RandomEdits) async throws {
+    let receipt = edits.receipt()
+    try await replica.save { [name, trace] edit in
+      if let receipt { edit.insert("Tag", receipt, ["name": .string("receipt")]) }
+      trace.tell("\(name) saves \(edits.make(&edit).joined(separator: ", "))")
+    }
+    if let receipt { _ = kept.withLock { $0.insert(receipt) } }
+  }
+}
+
+/// What one save does.
+private struct RandomEdits: Sendable {
+  private let chance: Chance
+
+  private static let attributes = ["Post": "title", "Cover": "name", "Remark": "text", "Tag": "name"]
+
+  init(_ chance: Chance) { self.chance = chance }
+
+  /// A name for an object that shows whether the save is kept; nil: this save has none.
+  func receipt() -> String? { chance.number(4) == 0 ? "t-\(chance.number(1_000_000_000))" : nil }
+
+  /// - Returns: what is done, a phrase each.
+  func make(_ edit: inout any JournalEdit) -> [String] {
+    var deleted: Set<String> = []
+    return (0...chance.number(2)).compactMap { _ in step(&edit, &deleted) }
+  }
+
+  private static func names(_ entity: String, _ edit: any JournalEdit) -> [String] {
+    edit.names(entity).filter { !$0.hasPrefix("t-") }
+  }
+
+  /// - Parameter deleted: by this save, which can't use their names again.
+  private func step(_ edit: inout any JournalEdit, _ deleted: inout Set<String>) -> String? {
+    let entity = chance.pick(["Post", "Cover", "Remark", "Tag"])
+    let attribute = Self.attributes[entity] ?? ""
+    let value = "v\(chance.number(1_000_000))"
+    let present = Self.names(entity, edit)
+    if present.count < 2 + chance.number(3) {
+      let name = "\(entity.prefix(1).lowercased())\(chance.number(8))"
+      if present.contains(name) || deleted.contains(name) { return nil }
+      edit.insert(entity, name, [attribute: .string(value)])
+      return "insert \(name) \(value)"
+    }
+    let name = chance.pick(present)
+    func other(_ entity: String) -> String? {
+      let present = Self.names(entity, edit)
+      return present.isEmpty ? nil : chance.pick(present)
+    }
+    switch (chance.number(8), entity) {
+    case (0, _), (1, _):
+      edit.set(attribute, of: name, .string(value))
+      return "set \(name) \(value)"
+    case (2, "Post"):
+      let score = chance.number(100)
+      edit.set("score", of: name, .integer(Int64(score)))
+      return "set \(name) score \(score)"
+    case (3, _):
+      edit.delete(name)
+      deleted.insert(name)
+      return "delete \(name)"
+    case (4, "Post"): return point("cover", of: name, to: other("Cover"), &edit)
+    case (5, "Remark"): return point("post", of: name, to: other("Post"), &edit)
+    case (6..., "Post"):
+      guard let tag = other("Tag") else { return nil }
+      let isMade = chance.number(3) > 0
+      edit.pair(name, tag, isMade: isMade)
+      return "\(isMade ? "pair" : "part") \(name) \(tag)"
+    default: return nil
+    }
+  }
+
+  private func point(_ relationship: String, of name: String, to target: String?, _ edit: inout any JournalEdit)
+    -> String
+  {
+    edit.point(relationship, of: name, to: target)
+    return "point \(name) \(relationship) \(target ?? "nowhere")"
+  }
+}
