@@ -17,6 +17,8 @@ struct Nemesis {
   private var random: SeededRandom
   private(set) var happenings: [Happening] = []
   private var nextWorker: Int
+  /// The next dice of strikes. Each ten strikes have every kind as often as its chance says.
+  private var deck: [Int] = []
   /// Writes and names that power cuts took back.
   private(set) var takenBack = 0
   /// True when a process did not start again after an event.
@@ -169,7 +171,7 @@ struct Nemesis {
 
   /// - Returns: the event's name; nil when it was not possible.
   private mutating func strike() async -> String? {
-    let dice = Int.random(in: 0..<100, using: &random)
+    let dice = takeDice()
     let workers = await fleet.names(.worker)
     if dice >= 90, workers.count < Self.workerLimit {
       do {
@@ -192,6 +194,11 @@ struct Nemesis {
     await rest(50...4000)
     await fleet.resume(victim)
     return "pause \(role)"
+  }
+
+  private mutating func takeDice() -> Int {
+    if deck.isEmpty { deck = stride(from: 5, to: 100, by: 10).shuffled(using: &random) }
+    return deck.removeLast()
   }
 
   private mutating func takeNumber() -> Int {

@@ -43,18 +43,14 @@ export function backupList(signal) {
     field("Folder with backups", folder),
     button("List", null, { type: "submit" }),
   );
-  // The folder of the latest backup is the likely one.
-  get("backup", undefined, { signal }).then(
-    (latest) => {
-      if (folder.value || !latest.directory) return;
-      folder.value = parent(latest.directory);
-      show();
-    },
-    () => {},
-  );
+  /** Lists anew when a backup has ended. Its folder is the likely one, unless somebody named another. */
+  function lookBeside(backup) {
+    if (!folder.value && backup.directory) folder.value = parent(backup.directory);
+    if (folder.value) show();
+  }
   const head = h("header", null, h("h2", null, "Backups"), form);
   const section = h("section", { class: "card bare" }, head, list, job.view);
-  return { view: section, stop: job.stop };
+  return { view: section, lookBeside, stop: job.stop };
 }
 
 function view(backups, verify) {

@@ -7,8 +7,11 @@ import { badge, facts, trouble } from "../../parts/parts.js";
 
 const PAUSE = 1000;
 
-/** Shows the latest job of a kind while it runs. `nothing` stands for none; null: the view is hidden then. */
-export function followedJob(noun, nothing, signal) {
+/**
+ * Shows the latest job of a kind while it runs. `nothing` stands for none; null: the view is hidden then. `ended` gets
+ * each job that is seen to have ended.
+ */
+export function followedJob(noun, nothing, signal, ended = () => {}) {
   const view = h("div", { "aria-live": "polite", hidden: !nothing });
   let timer = 0;
   async function look() {
@@ -19,6 +22,7 @@ export function followedJob(noun, nothing, signal) {
       view.hidden = false;
       replace(view, jobView(job));
       if (job.state === "running") timer = setTimeout(look, PAUSE);
+      else ended(job);
     } catch (error) {
       if (!signal.aborted) replace(view, error.status === 404 ? nothing : trouble(error, look));
     }

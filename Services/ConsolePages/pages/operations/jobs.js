@@ -8,6 +8,7 @@ import { backupList } from "./backups.js";
 import { followedJob } from "./job.js";
 
 export function showJobs(content, _query, signal) {
+  const list = backupList(signal);
   const backup = jobCard(
     "Backup",
     "backup",
@@ -15,6 +16,7 @@ export function showJobs(content, _query, signal) {
     newBackup,
     "Back up now",
     signal,
+    list.lookBeside,
   );
   const scrub = jobCard(
     "Check",
@@ -24,7 +26,6 @@ export function showJobs(content, _query, signal) {
     "Check now",
     signal,
   );
-  const list = backupList(signal);
   replace(content, h("div", { class: "stack" }, h("div", { class: "halves" }, backup.view, scrub.view), list.view));
   return () => {
     backup.stop();
@@ -33,12 +34,12 @@ export function showJobs(content, _query, signal) {
   };
 }
 
-function jobCard(title, noun, words, begin, label, signal) {
+function jobCard(title, noun, words, begin, label, signal, ended) {
   const nothing = empty(
     `No ${title.toLowerCase()} since the start`,
     "The latest one is shown here, with its progress.",
   );
-  const job = followedJob(noun, nothing, signal);
+  const job = followedJob(noun, nothing, signal, ended);
   const start = button(
     label,
     async () => {
