@@ -108,7 +108,8 @@ extension World {
     try await world.ok("POST", "/admin/1/containers", #"{"container":"iCloud.other"}"#)
     try await world.ok(
       "POST", "/admin/1/identities",
-      #"{"name":"rival","issuer":"https://rival.example.org","clientID":"a","signUp":"open","container":"iCloud.other"}"#
+      #"{"name":"rival","issuer":"https://rival.example.org","clientID":"a","signUp":"open","#
+        + #""container":"iCloud.other"}"#
     )
     #expect(try await world.enter(issuer: "https://rival.example.org", provider: "rival").refusal == .provider)
     let other = try #require(ContainerID(rawValue: "iCloud.other"))
