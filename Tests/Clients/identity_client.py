@@ -93,11 +93,12 @@ def main():
             expect(eve["userRecordName"] != ada["userRecordName"], "Eve is Ada")
             equal(eve["lookupInfo"], {})
 
-        with STEPS.step("a person who declines is back at the page"):
+        # This provider leaves the state out when a person declines, against RFC 6749, 4.1.2.1.
+        with STEPS.step("a person who declines is back at the server, which says how to go on"):
             own = begin(page, address)
             page.click("a.provider")
             page.click("button[value=deny]")
-            expect("You were not signed in there" in page.text("#reason"), page.text("main"))
+            expect("Go back to the app and sign in from there" in page.text("#reason"), page.text("main"))
             expect(page.url.startswith(WORLD.gateway), page.url)
             page.run("window.close()")
             page.window = own
