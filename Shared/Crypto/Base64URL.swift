@@ -1,6 +1,6 @@
 // RFC 4648 base64 with the alphabet of addresses and file names, without padding.
 
-/// The spelling of signed texts, JOSE and PKCE.
+/// The spelling of JOSE and PKCE. Texts of hot paths have a reader of their own (`SignedText`).
 public enum Base64URL {
   public static func encode(_ bytes: [UInt8]) -> String {
     String(decoding: Base64.encode(bytes).utf8.filter { $0 != UInt8(ascii: "=") }.map(urlByte), as: UTF8.self)

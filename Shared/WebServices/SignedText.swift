@@ -13,12 +13,13 @@ enum SignedText {
   static func make(of parts: [String], for purpose: [UInt8], signedWith key: [UInt8]) -> String {
     var bytes = bytes(of: parts)
     bytes += HMACSHA256.code(for: purpose + bytes, key: key)
-    return Base64URL.encode(bytes)
+    return String(decoding: Base64.encode(bytes).utf8.filter { $0 != UInt8(ascii: "=") }.map(urlByte), as: UTF8.self)
   }
 
   /// The signed parts; nil unless the text was made for that purpose with this key and has at most 4096 bytes.
   static func parts(of text: String, for purpose: [UInt8], verifiedWith key: [UInt8]) -> [String]? {
-    guard text.utf8.count <= 4096, let bytes = Base64URL.decode(text), bytes.count > SHA256.byteCount else {
+    guard text.utf8.count <= 4096, let standard = standardBase64(text) else { return nil }
+    guard let bytes = standard.withUnsafeBufferPointer(Base64.decode), bytes.count > SHA256.byteCount else {
       return nil
     }
     let body = Array(bytes.dropLast(SHA256.byteCount))
@@ -51,5 +52,29 @@ enum SignedText {
       rest = rest.dropFirst(count)
     }
     return parts
+  }
+
+  private static func urlByte(_ byte: UInt8) -> UInt8 {
+    switch byte {
+    case UInt8(ascii: "+"): UInt8(ascii: "-")
+    case UInt8(ascii: "/"): UInt8(ascii: "_")
+    default: byte
+    }
+  }
+
+  /// Converts base64url without padding to standard base64; nil if the text has characters of standard base64 only.
+  private static func standardBase64(_ text: String) -> [UInt8]? {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(text.utf8.count + 3)
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="): return nil
+      case UInt8(ascii: "-"): bytes.append(UInt8(ascii: "+"))
+      case UInt8(ascii: "_"): bytes.append(UInt8(ascii: "/"))
+      default: bytes.append(byte)
+      }
+    }
+    while !bytes.count.isMultiple(of: 4) { bytes.append(UInt8(ascii: "=")) }
+    return bytes
   }
 }
