@@ -96,6 +96,12 @@ struct IDToken: Sendable {
 extension Identity {
   private static let textByteLimit = 255
 
+  /// An address becomes a user's name: other text must not look like the name of somebody else.
+  private static func isAddress(_ text: String) -> Bool {
+    text.split(separator: "@", omittingEmptySubsequences: false).map(\.isEmpty) == [false, false]
+      && !text.contains(" ")
+  }
+
   /// - Parameter claims: of an ID token or of userinfo.
   init(_ claims: JSONValue, issuer: String, subject: String) {
     func text(_ name: String) -> String? {
@@ -108,7 +114,7 @@ extension Identity {
     self.subject = subject
     // Some providers write the flag as a text.
     let isVerified = claims["email_verified"]?.bool ?? (claims["email_verified"]?.string == "true")
-    emailAddress = isVerified ? text("email") : nil
+    emailAddress = isVerified ? text("email").flatMap { Self.isAddress($0) ? $0 : nil } : nil
     givenName = text("given_name")
     familyName = text("family_name")
   }

@@ -10,6 +10,8 @@ public actor IdentityProvider {
   private let client: HTTPClient
   private var metadata: Kept<ProviderMetadata>?
   private var keys: Kept<SigningKeySet>?
+  /// The time of the latest question for keys, answered or not. Milliseconds since 1970.
+  private var keysAsked: Int64?
 
   private struct Kept<Document: Sendable>: Sendable {
     let document: Document
@@ -91,7 +93,9 @@ public actor IdentityProvider {
 
   private func verified(_ text: String, _ expected: TokenExpectation) async throws(IdentityError) -> IDToken {
     let token = try SignedToken(text)
-    var candidates = try await keys(expected.now, noOlderThan: Self.documentAge).candidates(
+    // A token that names no key may have a new one, too.
+    let age = token.keyID == nil ? Self.leastKeyAge : Self.documentAge
+    var candidates = try await keys(expected.now, noOlderThan: age).candidates(
       token.algorithm, keyID: token.keyID)
     if candidates.isEmpty {
       candidates = try await keys(expected.now, noOlderThan: Self.leastKeyAge).candidates(
@@ -174,7 +178,10 @@ public actor IdentityProvider {
   }
 
   private func keys(_ now: Int64, noOlderThan age: Int64) async throws(IdentityError) -> SigningKeySet {
-    if let keys, now - keys.read < age { return keys.document }
+    // However many tokens name unknown keys at once, and whether or not the provider answers.
+    let isAsked = keysAsked.map { now - $0 < Self.leastKeyAge } ?? false
+    if let keys, now - keys.read < age || isAsked { return keys.document }
+    keysAsked = now
     let document = try SigningKeySet(try await document(try await metadata(now).keysAddress))
     keys = Kept(document: document, read: now)
     return document

@@ -1,12 +1,10 @@
 """Tests a page in headless Chromium from a foreign origin: sign-in, save, query, upload, ping."""
 
-import http.server
-import threading
-from pathlib import Path
 from urllib.parse import urlencode
 
 import requests
 
+from pages import serve
 from steps import Steps, Surroundings, equal, expect, percent_encoded
 from webdriver import browser, until
 
@@ -14,28 +12,6 @@ WORLD = Surroundings.read()
 STEPS = Steps("chromium")
 PASSWORD = "correct horse battery staple"
 ASSET_BYTES = 1_500_000
-
-
-class Pages(http.server.BaseHTTPRequestHandler):
-    """Answers every request with page.html."""
-
-    def do_GET(self):
-        content = (Path(__file__).parent / "page.html").read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        pass
-
-
-def serve():
-    """Starts a web server on a free port and returns its origin."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}"
 
 
 def operator(path, body):

@@ -1,13 +1,11 @@
 """Signs in through an independent provider of OpenID Connect in headless Chromium: there, back, again, and refused."""
 
-import http.server
-import threading
-from pathlib import Path
 from urllib.parse import urlencode
 
 import requests
 from oidc_provider_mock import User, run_server_in_thread
 
+from pages import serve
 from steps import Steps, Surroundings, equal, expect
 from webdriver import browser, until
 
@@ -18,21 +16,6 @@ PEOPLE = [
     User(sub="eve", claims={"email": "ada@example.org", "email_verified": False, "given_name": "Eve"}),
     User(sub="bob", claims={"email": "bob@example.org", "email_verified": True, "given_name": "Bob"}),
 ]
-
-
-class Pages(http.server.BaseHTTPRequestHandler):
-    """Answers every request with page.html."""
-
-    def do_GET(self):
-        content = (Path(__file__).parent / "page.html").read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        pass
 
 
 def operator(method, path, body=None):
@@ -67,10 +50,8 @@ def sign_in(page, address, person):
 
 
 def main():
-    pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    threading.Thread(target=pages.serve_forever, daemon=True).start()
     settings = {"gateway": WORLD.gateway, "container": WORLD.container, "apiToken": WORLD.api_token, "clientId": "page-1"}
-    address = f"http://127.0.0.1:{pages.server_port}/?{urlencode(settings)}"
+    address = f"{serve()}/?{urlencode(settings)}"
     with run_server_in_thread(user_claims=PEOPLE) as provider, browser() as page:
         issuer = f"http://127.0.0.1:{provider.server_port}"
         identity = {"name": "acme", "displayName": "Acme", "issuer": issuer, "clientID": "aquifer", "clientSecret": "a secret", "signUp": "open"}

@@ -1,5 +1,6 @@
 // Sign-in with a provider of identities: the way of a browser there and back, and the exchange of an app's token.
 
+import Crypto
 import ForgedProvider
 import HTTPClient
 import HTTPServer
@@ -13,6 +14,7 @@ import WebServices
 @testable import Gateway
 
 private let now: Int64 = 1_700_000_000_000
+private let curve = ForgedKey(.p256, keyID: "key-3")
 private let key = ForgedKey(.rsa(bitCount: 2048), keyID: "key-1")
 
 /// A gateway, a provider, and a browser that follows its redirects.
@@ -238,6 +240,33 @@ private struct IdentityWorld {
     #expect(again.status == 401)
     #expect(try again.json["reason"]?.string == "The ID token was used before")
     #expect(world.signIns.count == 1)
+  }
+
+  @Test func `the other spelling of a signature is no other token`() async throws {
+    let world = try await IdentityWorld()
+    world.forged.change { ($0.key, $0.algorithm, $0.header, $0.publishedKeys) = (curve, "ES256", [:], [curve]) }
+    let token = world.forged.idToken(clientID: "org.example.app", nonce: "n-1")
+    let parts = token.split(separator: ".").map(String.init)
+    let signature = try #require(Base64URL.decode(parts[2]))
+    let negated = signature.prefix(32) + Self.negated(Array(signature.suffix(32)))
+    #expect(await exchange(world, token).status == 200)
+    let again = await exchange(world, "\(parts[0]).\(parts[1]).\(Base64URL.encode(Array(negated)))")
+    #expect(try again.json["reason"]?.string == "The ID token was used before", "the signature itself is valid")
+  }
+
+  /// `n - s` for the order n of P-256.
+  private static func negated(_ s: [UInt8]) -> [UInt8] {
+    let order: [UInt8] = [
+      0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc, 0xe6, 0xfa, 0xad, 0xa7,
+      0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
+    ]
+    var (difference, borrow) = (order, 0)
+    for index in order.indices.reversed() {
+      let value = Int(order[index]) - Int(s[index]) - borrow
+      borrow = value < 0 ? 1 : 0
+      difference[index] = UInt8(truncatingIfNeeded: value)
+    }
+    return difference
   }
 
   @Test func `a token for another client, another nonce, and one without an app are refused`() async throws {

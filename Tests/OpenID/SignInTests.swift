@@ -61,6 +61,36 @@ struct SignInTests {
     #expect(world.forged.requests.count { $0 == "GET /keys" } == 2)
   }
 
+  @Test func `tokens that name unknown keys at once make one question, and a new key without a name is found`()
+    async throws
+  {
+    let world = try ProviderWorld()
+    _ = try await world.signIn()
+    world.forged.change { $0.header = ["kid": "absent"] }
+    let (provider, forged) = (world.provider, world.forged)
+    await withTaskGroup(of: Bool.self) { group in
+      for number in 0..<8 {
+        group.addTask {
+          let token = forged.idToken(clientID: "org.example.app", nonce: "n-\(number)")
+          return
+            (try? await provider.identity(
+              ofIDToken: token, nonce: "n-\(number)", now: ProviderWorld.now + 60_000)) == nil
+        }
+      }
+      for await isRefused in group { #expect(isRefused) }
+    }
+    #expect(world.forged.requests.count { $0 == "GET /keys" } == 2)
+    world.forged.change { ($0.key, $0.header, $0.publishedKeys) = (Keys.other, [:], [Keys.other]) }
+    #expect(try await world.signIn(now: ProviderWorld.now + 120_000).subject == "person-1")
+  }
+
+  @Test(arguments: ["admin", "@", "ada@", "a@b@c", "ada byron@example.org"])
+  func `a text that is no address is none, though it is verified`(_ text: String) async throws {
+    let world = try ProviderWorld()
+    world.forged.change { $0.claims = ["email": "\"\(text)\""] }
+    #expect(try await world.signIn().emailAddress == nil)
+  }
+
   @Test func `an address counts only when the provider has verified it`() async throws {
     let world = try ProviderWorld()
     world.forged.change { $0.claims = ["email_verified": "false"] }
