@@ -39,9 +39,11 @@ struct FolderWorld {
     }
   }
 
+  /// The deadline is shorter than the default, because `expectNotServed` waits for its end. It is long enough for the
+  /// first calls of a busy machine.
   static func startGateway(_ processes: SeparateProcesses, assets: String) async throws -> SeparateProcesses.Started {
     try await processes.start(
-      "gateway-1", ["--http", "127.0.0.1:0", "--assets", assets, "--request-deadline", "1", "--upload-reserve", "0"])
+      "gateway-1", ["--http", "127.0.0.1:0", "--assets", assets, "--request-deadline", "5", "--upload-reserve", "0"])
   }
 
   /// Saves one object, and waits for its record.
