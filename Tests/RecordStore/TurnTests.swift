@@ -6,7 +6,7 @@ import Testing
 @testable import RecordStore
 
 /// Fair turns: a crowd of one user does not hold up others at a shard's writer or reading threads. Counted, not timed.
-@Suite(.timeLimit(.minutes(2))) struct TurnTests {
+@Suite(.aheadOfOtherTests, .timeLimit(.minutes(2))) struct TurnTests {
   /// The names of bodies and reads, in the order in which they ran.
   private final class Order: Sendable {
     private let names = Mutex<[String]>([])

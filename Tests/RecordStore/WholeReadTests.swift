@@ -50,7 +50,7 @@ struct WholeReadTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(2)))
+  @Test(.aheadOfOtherTests, .timeLimit(.minutes(2)))
   func `a read of the whole shard that was cut short twice comes to its end, however much is written`() async throws {
     try await withShard(.sqlite, options: Self.options()) { shard in
       let place = try await Place(in: shard)
@@ -68,8 +68,8 @@ struct WholeReadTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(2))) func `a log that grows and grows ends such a read at last, and says why`() async throws
-  {
+  @Test(.aheadOfOtherTests, .timeLimit(.minutes(2)))
+  func `a log that grows and grows ends such a read at last, and says why`() async throws {
     try await withShard(.sqlite, options: Self.options()) { shard in
       let place = try await Place(in: shard)
       let progress = Progress()
