@@ -78,8 +78,8 @@ let layers: [Target] = [
   shared(
     "RecordStore",
     [
-      "SQLite", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing", "Sharing",
-      "History", "MessagePack", "Crypto",
+      "SQLite", "PostgreSQL", "CSQLiteLog", "Queues", "JSON", "CDeflate", "CLinux", "Assets", "Records", "Indexing",
+      "Sharing", "History", "MessagePack", "Crypto",
     ]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
@@ -226,8 +226,8 @@ let testTargets: [Target] = [
   tests(
     "RecordStore",
     [
-      "InMemoryRecordStore", "Sanitizers", "RecordStore", "RecordStoreTool", "FaultyDisk", "Assets", "SQLite",
-      "Records", "Indexing", "Sharing", "History", "Crypto",
+      "InMemoryRecordStore", "PrivateCluster", "CuttingProxy", "PostgreSQL", "Sanitizers", "RecordStore",
+      "RecordStoreTool", "FaultyDisk", "Assets", "SQLite", "Records", "Indexing", "Sharing", "History", "Crypto",
       "CSQLite", "CLinux",
     ]),
   tests(

@@ -143,6 +143,11 @@ public final class Statement {
     }
   }
 
+  /// Rows that the connection's latest statement inserted, changed or deleted.
+  public var changes: Int { Int(sqlite3_changes64(sqlite3_db_handle(handle))) }
+  /// The row ID of the connection's latest insertion.
+  public var lastInsertRowID: Int64 { sqlite3_last_insert_rowid(sqlite3_db_handle(handle)) }
+
   /// Calls `body` for each row. Resets the statement afterwards, also when `body` throws.
   public func forEach(_ body: (Statement) throws -> Void) throws {
     defer { reset() }

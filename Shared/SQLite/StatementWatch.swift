@@ -20,6 +20,8 @@ public final class StatementWatch: Sendable {
 
   private let state = Mutex(State())
 
+  public init() {}
+
   /// Starts a span in which statements may run until `deadline`, or until `last` as long as `isAwaited` returns false.
   /// - Parameter isAwaited: whether another caller waits for the statements to end. Asked after `deadline` only.
   public func begin(

@@ -38,6 +38,10 @@ struct AssetWorld: Sendable {
         try SQLiteRecordStore(
           SQLiteConfiguration(directory: folder.path + "/shards", assets: assets, options: options), shardCount: 1,
           makeIncarnation: { incarnations.next() }, now: now)
+      case .postgreSQL:
+        try PostgreSQLRecordStore(
+          World.postgreSQL(assets: assets, options: options), shardCount: 1,
+          makeIncarnation: { incarnations.next() }, now: now)
       }
   }
 

@@ -3,19 +3,22 @@ import Records
 import Sanitizers
 import Testing
 
-/// Compares the SQLite store with the oracle.
+/// Compares the engines with the oracle.
 struct DifferentialTests {
-  @Test(arguments: Sanitizer.few(2, of: [1, 2, 3, 4] as [UInt64]))
-  func `thousands of random bodies leave both stores the same, also across reopening`(_ seed: UInt64) async throws {
+  @Test(.serialized, arguments: StoreKind.queued, Sanitizer.few(2, of: [1, 2, 3, 4] as [UInt64]))
+  func `thousands of random bodies leave both stores the same, also across reopening`(_ kind: StoreKind, _ seed: UInt64)
+    async throws
+  {
     var generator = SeededGenerator(seed: seed)
     var options = SQLiteRecordStore.Options()
     options.groupBodyLimit = 8
     options.checkpointPages = 40
     options.longLogPages = 40
     options.sweepLimit = 3
+    options.readTime = .seconds(120)
     options.indexSliceLimit = 2
     options.keepsPastStates = seed % 2 == 1
-    let worlds = try [World(.inMemory, options: options), World(.sqlite, options: options)]
+    let worlds = try [World(.inMemory, options: options), World(kind, options: options)]
     var shards: [any ShardStore] = []
     for world in worlds { shards.append(try await world.store.open(shard: 0)) }
     var step: Int64 = 0
@@ -25,7 +28,7 @@ struct DifferentialTests {
           step += 1
           return Script(using: &generator, at: step)
         }
-        // All are queued at once, so the SQLite store commits them in groups.
+        // All are queued at once, so the engine commits them in groups.
         let pending = shards.map { shard in scripts.map { script in shard.enqueue { try script.run(in: $0) } } }
         for (index, script) in scripts.enumerated() {
           let outcomes = try await [Self.outcome(pending[0][index]), Self.outcome(pending[1][index])]

@@ -150,7 +150,8 @@ struct IndexMaintenanceTests {
       .connection
     defer { connection.close() }
     func plan(_ query: some Query) throws -> [String] {
-      try connection.statement(SQL("plan \(query.sql.name)", "EXPLAIN QUERY PLAN " + query.text)).all { $0.text(3) }
+      try connection.statement(SQL("plan \(query.sql(.sqlite).name)", "EXPLAIN QUERY PLAN " + query.text(.sqlite))).all
+      { $0.text(3) }
     }
     #expect(
       try plan(IndexQuery.entriesUp) == [

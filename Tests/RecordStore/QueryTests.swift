@@ -1,5 +1,6 @@
-// The statements: each has its own place among the prepared ones, and SQLite takes each.
+// The statements: each has its own place among the prepared ones, and both engines take each in their dialect.
 
+import PostgreSQL
 import SQLite
 import Testing
 
@@ -42,7 +43,7 @@ struct QueryTests {
   @Test func `no two statements share a place or a name, and every place is in the list`() {
     let count = QuerySubject.allCases.count * QuerySubject.statementLimit
     #expect(Set(Self.all.map(\.place)).count == Self.all.count)
-    #expect(Set(Self.all.map(\.sql.name)).count == Self.all.count)
+    #expect(Set(Self.all.map(\.name)).count == Self.all.count)
     #expect(Self.all.allSatisfy { (0..<count).contains($0.place) })
   }
 
@@ -51,6 +52,41 @@ struct QueryTests {
     let connection = try ShardFile(SQLiteConfiguration(directory: folder.path), shard: 0, shardCount: 1).takeOver()
       .connection
     defer { connection.close() }
-    for query in Self.all { #expect(throws: Never.self, "\(query.sql.name)") { try connection.prepare(query.sql) } }
+    for query in Self.all {
+      #expect(throws: Never.self, "\(query.name)") { try connection.prepare(query.sql(.sqlite)) }
+    }
   }
+
+  /// The types of parameters that no column tells.
+  private static let types: [String: [Int: String]] = [
+    "asset.release": [2: "bigint"], "redirect.zonesWithPending": [2: "bigint"],
+    "conflict.after": [4: "bigint", 5: "text"], "conflict.ofName": [4: "bigint", 5: "text"],
+    "conflict.openAfter": [5: "text"], "conflict.openCount": [2: "text"],
+  ]
+
+  @Test func `PostgreSQL takes every statement in a shard's newest format`() throws {
+    let session = try PostgreSQLTenure.takeOver(World.postgreSQL(), shard: 0, shardCount: 1, knownEpoch: 0).session
+    for query in Self.all {
+      let text = query.command.text
+      let numbers = Set(text.split(separator: "$").dropFirst().compactMap { Int($0.prefix { $0.isNumber }) })
+      let types = (1...max(1, numbers.max() ?? 1)).map { number in
+        Self.types[query.name]?[number] ?? (numbers.contains(number) ? "unknown" : "bigint")
+      }
+      let name = "\"test \(query.name)\""
+      let command = Command(name, "PREPARE \(name)(\(types.joined(separator: ", "))) AS \(text)")
+      #expect(throws: Never.self, "\(query.name)") { try session.rows(command) }
+    }
+  }
+
+  @Test func `a text has no other question marks than those of parameters, which PostgreSQL marks otherwise`() {
+    for query in Self.all {
+      let marks = query.text(.postgreSQL).split(separator: "?", omittingEmptySubsequences: false).dropFirst()
+      #expect(marks.allSatisfy { $0.first?.isNumber == true }, "\(query.name)")
+      #expect(!query.text(.postgreSQL).contains("$"), "\(query.name)")
+    }
+  }
+}
+
+extension Query {
+  fileprivate var name: String { sql(.sqlite).name }
 }

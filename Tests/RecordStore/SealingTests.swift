@@ -195,7 +195,7 @@ struct SealingTests {
     if let store = shard as? SQLiteShardStore { #expect(try await store.verify().problems == []) }
     _ = try await shard.write { try $0.save(Self.note("a", "another"), in: place) }
     let blob = try await shard.read { snapshot in
-      try (snapshot as? SQLiteSnapshot)?.session.connection.statement(SQL("blob", "SELECT data FROM record")).first {
+      try (snapshot as? SQLiteSnapshot)?.session.statement(SQL("blob", "SELECT data FROM record")).first {
         $0.withBytes(0, KeyRing.isSealed)
       }
     }

@@ -38,7 +38,13 @@ struct StoredNameTests {
       try insert.run()
     }
     let stored = try connection.statement(SQL("select", "SELECT name FROM t ORDER BY name")).all { $0.recordName(0) }
-    #expect(stored == names.sorted { RecordNameOrder.precedes($0, $1) })
+    let sorted = names.sorted { RecordNameOrder.precedes($0, $1) }
+    #expect(stored == sorted)
+    let forms = (names + ["a\0b"]).map(StoredName.bytes).sorted { $0.lexicographicallyPrecedes($1) }
+    #expect(
+      forms.map(StoredName.name) == (names + ["a\0b"]).sorted { RecordNameOrder.precedes($0, $1) },
+      "PostgreSQL's form does so, too")
+    #expect(StoredName.name([]) == nil && StoredName.name([2, 65]) == nil && StoredName.name([1, 65]) == nil)
   }
 
   @Test func `references have one form, whatever order they come in, and are read back`() throws {

@@ -25,7 +25,7 @@ struct WholeReadTests {
     return try await shard.readWhole { snapshot, _ in
       let count = try snapshot.counts().records
       progress.begin()
-      while !progress.mayEnd, !snapshot.session.connection.watch.isOver { usleep(500) }
+      while !progress.mayEnd, !snapshot.session.watch.isOver { usleep(500) }
       return count
     }
   }

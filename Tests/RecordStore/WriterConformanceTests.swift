@@ -1,7 +1,7 @@
 import CLinux
 import Foundation
 import InMemoryRecordStore
-import RecordStore
+@testable import RecordStore
 import Records
 import SQLite
 import Synchronization
@@ -250,6 +250,10 @@ struct WriterConformanceTests {
     for commit in late { _ = try await commit.value }
     switch world.store {
     case let store as InMemoryRecordStore: _ = store.takeOver(shard: 0)
+    case is PostgreSQLRecordStore:
+      var configuration = try #require(world.postgreSQL)
+      configuration.releaseLimit = .zero
+      _ = try PostgreSQLTenure.takeOver(configuration, shard: 0, shardCount: 2, knownEpoch: 0)
     default:
       let connection = try Connection(exclusive: world.path + "/shard-0.sqlite", mode: .readWrite)
       try connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")

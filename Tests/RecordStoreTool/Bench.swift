@@ -36,8 +36,11 @@ struct Bench: Sendable {
   func run() async throws {
     var options = SQLiteRecordStore.Options()
     if let pages = getenv("CHECKPOINT_PAGES").flatMap({ Int(String(cString: $0)) }) { options.checkpointPages = pages }
-    let store = try SQLiteRecordStore(
-      SQLiteConfiguration(directory: directory, options: options), shardCount: shardCount)
+    // The connection string of an empty database has an equals sign; a new folder's path has none.
+    let store: any RecordStore =
+      directory.contains("=")
+      ? try PostgreSQLRecordStore(PostgreSQLConfiguration(address: directory, options: options), shardCount: shardCount)
+      : try SQLiteRecordStore(SQLiteConfiguration(directory: directory, options: options), shardCount: shardCount)
     var shards: [any ShardStore] = []
     for shard in 0..<shardCount { shards.append(try await store.open(shard: shard)) }
     var writers: [Writer] = []

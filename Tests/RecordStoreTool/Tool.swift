@@ -11,6 +11,7 @@ enum Tool {
     see what it loses;
              with assets every third body has content of its own in DIRECTORY/assets
            RecordStoreTool bench DIRECTORY WORKLOAD SECONDS SHARDS WRITERS
+             DIRECTORY can be the connection string of a PostgreSQL database
              WORKLOAD: single, batch, update, updateBatch, pages, outcomes, history, empty
            RecordStoreTool queries DIRECTORY RECORDS
              searches by two indexes in a zone of so many records

@@ -41,7 +41,7 @@ public struct BackupRestore: Sendable {
     self.data = data
     self.directory = directory ?? data
     self.gaps = gaps
-    self.now = now ?? SQLiteRecordStore.wallClock()
+    self.now = now ?? StoreSurroundings.wallClock()
     self.report = report
   }
 

@@ -7,7 +7,7 @@ import SQLite
 /// Looks up the expected entries of each record, and counts all entries.
 struct EntryVerification {
   private let snapshot: SQLiteSnapshot
-  private let entry: Statement
+  private let entry: StoreStatement
   private var indexes: [Int64: [IndexRow]] = [:]
   private var databases: [Int64: Int64] = [:]
   /// The number of entries that the records of each ready index should have.
@@ -15,14 +15,14 @@ struct EntryVerification {
 
   init(_ snapshot: SQLiteSnapshot) throws {
     self.snapshot = snapshot
-    let connection = snapshot.session.connection
-    entry = try connection.statement(
+    let session = snapshot.session
+    entry = try session.statement(
       SQL("verifyEntry", "SELECT record FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key = ?3 AND name = ?4"))
-    for row in try connection.statement(SQL("verifyIndexes", IndexQuery.all.text)).all(snapshot.indexRow) {
+    for row in try session.statement(IndexQuery.all).all(snapshot.indexRow) {
       indexes[row.databaseKey, default: []].append(row)
       if row.state == .ready { expected[row.key] = 0 }
     }
-    for (zone, database) in try connection.statement(SQL("verifyZones", "SELECT id, database FROM zone")).all({
+    for (zone, database) in try session.statement(SQL("verifyZones", "SELECT id, database FROM zone")).all({
       ($0.int64(0), $0.int64(1))
     }) {
       databases[zone] = database
@@ -48,7 +48,7 @@ struct EntryVerification {
 
   /// Compares counts. All expected entries were found, so a difference means surplus entries.
   func finish(_ report: inout VerificationReport) throws {
-    let count = try snapshot.session.connection.statement(
+    let count = try snapshot.session.statement(
       SQL(
         "verifyEntryCount", "SELECT count(*) FROM entry WHERE fieldindex = ?1 AND zone NOT IN (SELECT zone FROM doomed)"
       ))

@@ -37,7 +37,7 @@ final class ReaderPool: Sendable {
   private let briefTime: Duration
   private let isBriefAwaited: @Sendable () -> Bool
 
-  init(_ options: SQLiteRecordStore.Options) throws(StoreError) {
+  init(_ options: StoreOptions) throws(StoreError) {
     let brief = try BlockingQueue<ReadJob>(limit: options.readLimit, partyLimit: options.partyReadLimit)
     let long = try BlockingQueue<ReadJob>(
       limit: options.longReadLimit, partyLimit: options.partyLongReadLimit,
@@ -131,17 +131,26 @@ final class ShardReaders: Sendable {
     var longReadCounts = (begun: 0, givenUp: 0)
   }
 
-  private let file: ShardFile
+  private let shard: Int
+  private let makeSession: @Sendable () throws -> ShardSession
   private let pool: ReaderPool
   private let state = Mutex(State())
   /// Wakes the writer in `pause` or `close` when the last read has ended.
   private let drained: BlockingQueue<Bool>
   /// The most reads that wait while the gate is closed.
   private let deferredLimit: Int
+  /// The most connections that are kept for later reads.
+  private let idleLimit: Int
 
-  init(file: ShardFile, pool: ReaderPool, deferredLimit: Int) throws(StoreError) {
-    self.file = file
+  /// - Parameter makeSession: connects, on the thread that reads.
+  init(
+    shard: Int, pool: ReaderPool, deferredLimit: Int, idleLimit: Int = .max,
+    makeSession: @escaping @Sendable () throws -> ShardSession
+  ) throws(StoreError) {
+    self.shard = shard
+    self.makeSession = makeSession
     self.deferredLimit = deferredLimit
+    self.idleLimit = idleLimit
     self.pool = pool
     drained = try BlockingQueue(limit: 1)
   }
@@ -162,13 +171,13 @@ final class ShardReaders: Sendable {
   }
 
   private func submit(_ job: ReadJob) {
-    if !pool.submit(job) { job.read.fail(StoreError.overloaded(shard: file.shard)) }
+    if !pool.submit(job) { job.read.fail(StoreError.overloaded(shard: shard)) }
   }
 
   // MARK: On a reader thread
 
   fileprivate func perform(_ job: ReadJob) {
-    if .now >= job.expiry { return job.read.fail(StoreError.overloaded(shard: file.shard)) }
+    if .now >= job.expiry { return job.read.fail(StoreError.overloaded(shard: shard)) }
     let admission = state.withLock { state -> Admission in
       if state.isClosed { return .closed }
       if state.isPaused {
@@ -180,13 +189,13 @@ final class ShardReaders: Sendable {
       return state.idle.popLast().map(Admission.session) ?? .newSession
     }
     switch admission {
-    case .closed: job.read.fail(StoreError.closed(shard: file.shard))
+    case .closed: job.read.fail(StoreError.closed(shard: shard))
     case .deferred: break
-    case .crowded: job.read.fail(StoreError.overloaded(shard: file.shard))
+    case .crowded: job.read.fail(StoreError.overloaded(shard: shard))
     case .session(let idle): perform(job, idle.session)
     case .newSession:
       do {
-        perform(job, ShardSession(shard: file.shard, connection: try file.reader(), keys: file.configuration.keys))
+        perform(job, try makeSession())
       } catch {
         finish(nil)
         job.read.fail(error)
@@ -195,32 +204,32 @@ final class ShardReaders: Sendable {
   }
 
   private func perform(_ job: ReadJob, _ session: ShardSession) {
-    let connection = session.connection
     do {
-      try connection.beginReadTransaction()
+      try session.connection.beginRead()
     } catch {
-      connection.close()
+      session.connection.close()
       finish(nil)
       return job.read.fail(error)
     }
-    let watch = connection.watch
+    let watch = session.watch
     pool.begin(job, watch)
     state.withLock { state in
       state.watches[ObjectIdentifier(watch)] = watch
       if state.isClosed { watch.stop() }
     }
-    let isDone = job.read.run(in: SQLiteSnapshot(session)) { watch.isOver }
-    let isInterrupted = watch.end()
+    let isDone = job.read.run(in: SQLiteSnapshot(session)) { watch.isOver || session.connection.isLost }
+    // A lost connection says nothing of the next one. Without a server, that one fails.
+    let runsAgain = watch.end() || session.connection.isLost
     state.withLock { state in state.watches[ObjectIdentifier(watch)] = nil }
     end(session)
     if isDone { return }
     if state.withLock({ $0.isClosed }) {
-      job.read.fail(StoreError.closed(shard: file.shard))
-    } else if isInterrupted {
+      job.read.fail(StoreError.closed(shard: shard))
+    } else if runsAgain {
       submit(job)
     } else if job.isLong || .now >= job.expiry {
       state.withLock { $0.longReadCounts.givenUp += 1 }
-      job.read.fail(StoreError.tooSlow(shard: file.shard))
+      job.read.fail(StoreError.tooSlow(shard: shard))
     } else {
       state.withLock { $0.longReadCounts.begun += 1 }
       submit(ReadJob(read: job.read, readers: self, expiry: job.expiry, party: job.party, isLong: true))
@@ -242,12 +251,12 @@ final class ShardReaders: Sendable {
       try enterGate(cancellation)
       let session: ShardSession
       do {
-        session = ShardSession(shard: file.shard, connection: try file.reader(), keys: file.configuration.keys)
+        session = try makeSession()
       } catch {
         finish(nil)
         throw error
       }
-      let watch = session.connection.watch
+      let watch = session.watch
       let id = ObjectIdentifier(watch)
       watch.begin(until: .now + .seconds(1_000_000), atLatest: .now + .seconds(1_000_000)) { false }
       state.withLock { state in
@@ -257,7 +266,7 @@ final class ShardReaders: Sendable {
       }
       cancellation.stops(watch)
       let result = Result {
-        try session.connection.beginReadTransaction()
+        try session.connection.beginRead()
         return try body(SQLiteSnapshot(session))
       }
       let isOver = watch.isOver
@@ -270,17 +279,17 @@ final class ShardReaders: Sendable {
       session.connection.close()
       finish(nil)
       if cancellation.isCancelled { throw CancellationError() }
-      if isClosed { throw StoreError.closed(shard: file.shard) }
+      if isClosed { throw StoreError.closed(shard: shard) }
       if !isOver { return try result.get() }
     }
-    throw StoreError.tooSlow(shard: file.shard)
+    throw StoreError.tooSlow(shard: shard)
   }
 
   private func enterGate(_ cancellation: ReadCancellation) throws {
     while true {
       if cancellation.isCancelled { throw CancellationError() }
       let isIn = try state.withLock { state in
-        if state.isClosed { throw StoreError.closed(shard: file.shard) }
+        if state.isClosed { throw StoreError.closed(shard: shard) }
         if state.isPaused { return false }
         state.activeCount += 1
         return true
@@ -292,8 +301,8 @@ final class ShardReaders: Sendable {
 
   private func end(_ session: ShardSession) {
     do {
-      try session.connection.commit()
-      finish(session)
+      try session.connection.endRead()
+      finish(session.connection.isLost ? nil : session)
     } catch {
       // Dropped because the read has its answer; a connection that cannot end a transaction is not used again.
       session.connection.close()
@@ -303,11 +312,13 @@ final class ShardReaders: Sendable {
 
   private func finish(_ session: ShardSession?) {
     let idle = session.map(IdleSession.init)
-    let isDrained = state.withLock { state in
-      if let idle { state.idle.append(idle) }
+    let (isKept, isDrained) = state.withLock { state in
+      let isKept = idle != nil && state.idle.count < idleLimit
+      if let idle, isKept { state.idle.append(idle) }
       state.activeCount -= 1
-      return state.activeCount == 0 && (state.isPaused || state.isClosed)
+      return (isKept, state.activeCount == 0 && (state.isPaused || state.isClosed))
     }
+    if !isKept { idle?.session.connection.close() }
     if isDrained { _ = drained.push(true) }
   }
 
@@ -371,6 +382,6 @@ final class ShardReaders: Sendable {
       return (state.idle, state.deferred)
     }
     for idle in idle { idle.session.connection.close() }
-    for job in deferred { job.read.fail(StoreError.closed(shard: file.shard)) }
+    for job in deferred { job.read.fail(StoreError.closed(shard: shard)) }
   }
 }

@@ -75,7 +75,7 @@ extension SQLiteSnapshot {
     try statement(ConflictQuery.oldest).first { $0.optionalInt64(0) } ?? nil
   }
 
-  private func conflict(_ row: Statement) throws -> StoredConflict {
+  private func conflict(_ row: StoreStatement) throws -> StoredConflict {
     guard let name = row.recordName(4) else {
       throw StoreError.corrupt("shard \(shard): the name in conflict \(row.int64(0)) has neither form")
     }
@@ -136,8 +136,7 @@ extension SQLiteTransaction {
       try update.bind(2, database)
       try update.bind(3, state)
       try update.bind(4, time)
-      try update.run()
-      guard session.connection.changes == 1 else { throw ContradictingWrite("no conflict \(number)") }
+      guard try update.runCounting() == 1 else { throw ContradictingWrite("no conflict \(number)") }
     }
   }
 

@@ -39,8 +39,7 @@ extension SQLiteSnapshot {
     guard limit > 0, try !isDoomed(zone) else { return [] }
     let select = try statement(StoredRecordQuery.afterName)
     try select.bind(1, zone)
-    // Every name sorts after every number.
-    if let recordName { try select.bind(2, recordName: recordName) } else { try select.bind(2, 0) }
+    try select.bind(2, afterRecordName: recordName)
     try select.bind(3, limit)
     return try select.all { try record($0, named: self.recordName($0, 9), zone: zone) }
   }

@@ -99,8 +99,7 @@ extension SQLiteTransaction {
     try flushCachedRows()
     let make = try writing(PlacementQuery.makeUnplaced)
     try make.bind(1, database)
-    try make.run()
-    let isFilling = session.connection.changes > 0
+    let isFilling = try make.runCounting() > 0
     try set(isFilling ? .filling : .empty, of: database)
     if isFilling { fillingDatabases.insert(database) }
   }
@@ -142,8 +141,8 @@ extension SQLiteTransaction {
   private func fill(_ unplaced: Unplaced, in database: Int64, _ budget: inout IndexBudget) throws -> Int {
     let select = try statement(StoredRecordQuery.names)
     try select.bind(1, unplaced.zone)
-    // Every name sorts after every number.
-    if let name = unplaced.after { try select.bind(2, recordName: name) } else { try select.bind(2, 0) }
+    try select.bind(2, afterRecordName: unplaced.after)
+    try select.bind(3, budget.nameCount)
     defer { select.reset() }
     var (count, last) = (0, unplaced.after)
     while !budget.isSpent {
@@ -168,14 +167,14 @@ extension SQLiteTransaction {
     let update = try writing(PlacementQuery.updateUnplaced)
     try update.bind(1, database)
     try update.bind(2, unplaced.zone)
-    if let last { try update.bind(3, recordName: last) } else { try update.bindNull(3) }
+    try update.bind(3, optionalRecordName: last)
     try update.run()
     return count
   }
 
   /// True when a row of `StoredRecordQuery.names` is an object's. Skips a damaged row, so that it does not hold up the
   /// others.
-  private func isObject(_ row: Statement) throws -> Bool {
+  private func isObject(_ row: StoreStatement) throws -> Bool {
     do {
       return try session.symbol(row.int64(2)).hasPrefix(ReservedName.recordTypePrefix)
     } catch StoreError.corrupt(let reason) {

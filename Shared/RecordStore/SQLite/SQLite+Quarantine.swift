@@ -56,7 +56,7 @@ extension SQLiteSnapshot {
     try statement(QuarantineQuery.nextDue).first { $0.optionalInt64(0) } ?? nil
   }
 
-  private func quarantined(_ row: Statement) throws -> StoredQuarantine {
+  private func quarantined(_ row: StoreStatement) throws -> StoredQuarantine {
     guard let name = row.recordName(2) else {
       throw StoreError.corrupt("shard \(shard): the name in quarantine \(row.int64(0)) has neither form")
     }
@@ -138,15 +138,14 @@ extension SQLiteTransaction {
     }
   }
 
-  private func retry(_ query: QuarantineQuery, _ mirror: Int64, _ time: Int64, _ bind: (Statement) throws -> Void)
+  private func retry(_ query: QuarantineQuery, _ mirror: Int64, _ time: Int64, _ bind: (StoreStatement) throws -> Void)
     throws -> Int
   {
     let update = try writing(query)
     try update.bind(1, mirror)
     try update.bind(2, time)
     try bind(update)
-    try update.run()
-    return session.connection.changes
+    return try update.runCounting()
   }
 
   /// Removes all held back changes of a mirror that is deleted.

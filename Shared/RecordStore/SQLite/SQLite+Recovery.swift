@@ -166,8 +166,7 @@ extension SQLiteTransaction {
         try update.bind(1, mirror)
         try update.bind(2, time)
         if let name { try update.bind(3, recordName: name) }
-        try update.run()
-        return session.connection.changes
+        return try update.runCounting()
       }
       guard let names else { return try retry(.retryUnimported, nil) }
       return try Set(names).reduce(0) { count, name in count + (try retry(.retryUnimportedName, name)) }

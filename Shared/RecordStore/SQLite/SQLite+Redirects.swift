@@ -26,8 +26,7 @@ extension SQLiteSnapshot {
     guard limit > 0, try !isDoomed(zone) else { return [] }
     let select = try statement(RedirectQuery.pending)
     try select.bind(1, zone)
-    // Every name sorts after every number.
-    if let recordName { try select.bind(2, recordName: recordName) } else { try select.bind(2, 0) }
+    try select.bind(2, afterRecordName: recordName)
     try select.bind(3, limit)
     return try select.all { try redirect($0) }
   }
@@ -42,7 +41,7 @@ extension SQLiteSnapshot {
     return try select.all { Self.zoneRow($0).zone }
   }
 
-  private func redirect(_ row: Statement) throws -> StoredRedirect {
+  private func redirect(_ row: StoreStatement) throws -> StoredRedirect {
     guard let loser = row.recordName(0), let survivor = row.recordName(1) else {
       throw StoreError.corrupt("shard \(shard): a name of a redirect has neither form")
     }

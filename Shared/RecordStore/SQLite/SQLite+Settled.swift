@@ -35,7 +35,7 @@ struct FormerMirror {
   let forgottenTransactionNumber: Int64
   let forgottenAt: Int64
 
-  init(_ row: Statement) {
+  init(_ row: StoreStatement) {
     lineage = row.int64(0)
     lastTransactionNumber = row.int64(1)
     forgottenTransactionNumber = row.int64(2)
@@ -53,8 +53,7 @@ extension SQLiteTransaction {
     let delete = try writing(HistoryQuery.purge)
     try delete.bind(1, first)
     try delete.bind(2, last)
-    try delete.run()
-    let count = session.connection.changes
+    let count = try delete.runCounting()
     try letGo(ofTransactionsAfter: first, through: last)
     row.purgedTransactionNumber = max(row.purgedTransactionNumber, min(number, row.lastTransactionNumber))
     let surplus = row.purgedTransactionNumber - SettledTransaction.keptCount

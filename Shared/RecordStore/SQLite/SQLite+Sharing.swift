@@ -52,7 +52,7 @@ extension SQLiteSnapshot {
   }
 
   /// - Throws: `StoreError.corrupt` for a damaged row.
-  func share(_ row: Statement) throws -> (zone: Int64, share: StoredShare) {
+  func share(_ row: StoreStatement) throws -> (zone: Int64, share: StoredShare) {
     let (key, zone) = (row.int64(0), row.int64(1))
     let (name, root, guid, payload) = (row.text(2), row.optionalText(3), row.text(4), row.optionalBlob(6))
     guard row.int64(5) == ShareRow.checksum(zone: zone, name: name, root: root, guid: guid, state: payload) else {
@@ -105,7 +105,7 @@ extension SQLiteSnapshot {
     return try select.all { try member($0) }
   }
 
-  func member(_ row: Statement) throws -> (databaseKey: Int64, member: ShareMember) {
+  func member(_ row: StoreStatement) throws -> (databaseKey: Int64, member: ShareMember) {
     guard let role = ParticipantRole(rawValue: row.int(5)), let permission = SharePermission(rawValue: row.int(6))
     else {
       throw StoreError.corrupt("shard \(shard): a member of database \(row.int64(0)) has no such role or permission")

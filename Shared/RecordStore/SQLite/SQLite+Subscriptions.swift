@@ -44,7 +44,7 @@ extension SQLiteSnapshot {
   }
 
   /// - Throws: `StoreError.corrupt` for a damaged row.
-  static func subscription(_ row: Statement, shard: Int) throws -> StoredSubscription {
+  static func subscription(_ row: StoreStatement, shard: Int) throws -> StoredSubscription {
     let scope = DatabaseScope(rawValue: row.text(3))
     let stored = StoredSubscription(
       key: row.int64(0), databaseKey: row.int64(1), userRecordName: row.text(2), scope: scope ?? .private,
@@ -92,8 +92,7 @@ extension SQLiteTransaction {
     let delete = try writing(SubscriptionQuery.delete)
     try delete.bind(1, key)
     try delete.bind(2, database)
-    try delete.run()
-    return session.connection.changes > 0
+    return try delete.runCounting() > 0
   }
 
   /// Written at once instead of with the cached counters, because it changes seldom and saves need not write it again.

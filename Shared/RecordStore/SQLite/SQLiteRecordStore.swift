@@ -15,9 +15,7 @@ public final class SQLiteRecordStore: RecordStore {
   private let configuration: SQLiteConfiguration
   private let pool: ReaderPool
   private let writeback: WritebackThread
-  private let makeIncarnation: @Sendable () -> UInt64
-  private let now: @Sendable () -> Int64
-  private let report: @Sendable (_ problem: String) -> Void
+  private let surroundings: StoreSurroundings
 
   /// - Parameters:
   ///   - shardCount: the number that the installation was created with. A shard's file refuses another number.
@@ -39,9 +37,7 @@ public final class SQLiteRecordStore: RecordStore {
     }
     self.configuration = configuration
     self.shardCount = shardCount
-    self.report = report
-    self.now = now ?? Self.wallClock
-    self.makeIncarnation = makeIncarnation ?? { SecureRandom.uint64() }
+    surroundings = StoreSurroundings(makeIncarnation: makeIncarnation, now: now, report: report)
     pool = try ReaderPool(configuration.options)
     writeback = try WritebackThread(shardCount: shardCount, isStuck: configuration.options.isWritebackStuck)
   }
@@ -62,17 +58,20 @@ public final class SQLiteRecordStore: RecordStore {
     let lock = try await ShardLock.acquire(configuration.lockPath(ofShard: file.shard))
     let readers: ShardReaders
     do {
-      readers = try ShardReaders(file: file, pool: pool, deferredLimit: configuration.options.readLimit)
+      let keys = configuration.keys
+      readers = try ShardReaders(shard: file.shard, pool: pool, deferredLimit: configuration.options.readLimit) {
+        ShardSession(shard: file.shard, connection: .sqlite(try file.reader()), keys: keys)
+      }
     } catch {
       lock.release()
       throw error
     }
-    let (writeback, makeIncarnation, now, report) = (writeback, makeIncarnation, now, report)
+    let (writeback, surroundings) = (writeback, surroundings)
     // The writer's thread opens the file, because its connection must never leave that thread.
     let core: ShardCore = try await withCheckedThrowingContinuation { continuation in
       do throws(StoreError) {
         try WorkerThread.start("shard \(file.shard)") {
-          Self.own(file, lock, readers, writeback, makeIncarnation, now, report) { continuation.resume(with: $0) }
+          Self.own(file, lock, readers, writeback, surroundings) { continuation.resume(with: $0) }
         }
       } catch {
         lock.release()
@@ -82,29 +81,21 @@ public final class SQLiteRecordStore: RecordStore {
     return SQLiteShardStore(core, pool: pool, assets: configuration.assets, keys: configuration.keys)
   }
 
-  static let wallClock: @Sendable () -> Int64 = {
-    var time = timespec()
-    clock_gettime(CLOCK_REALTIME, &time)
-    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
-  }
-
   /// The body of a writer's thread, from taking the shard over to releasing its lock.
   private static func own(
     _ file: ShardFile, _ lock: ShardLock, _ readers: ShardReaders, _ writeback: WritebackThread,
-    _ makeIncarnation: @escaping @Sendable () -> UInt64, _ now: @escaping @Sendable () -> Int64,
-    _ report: @escaping @Sendable (String) -> Void,
-    opened: (Result<ShardCore, any Error>) -> Void
+    _ surroundings: StoreSurroundings, opened: (Result<ShardCore, any Error>) -> Void
   ) {
     do {
       let taken = try file.takeOver()
       let core = try ShardCore(
-        shard: file.shard, epoch: taken.epoch, isRaised: taken.isRaised, path: file.path,
-        options: file.configuration.options, readers: readers)
+        shard: file.shard, epoch: taken.epoch, isRaised: taken.isRaised, options: file.configuration.options,
+        readers: readers, databaseByteCount: { Folder.byteCount(of: file.path) ?? 0 })
       let checkpoints = try ShardCheckpoints(core: core, connection: taken.connection, file: file, thread: writeback)
       opened(.success(core))
       ShardWriter(
-        core: core, connection: taken.connection, file: file, checkpoints: checkpoints,
-        makeIncarnation: makeIncarnation, now: now, report: report
+        core: core, tenure: SQLiteTenure(core: core, file: taken.connection, checkpoints: checkpoints),
+        keys: file.configuration.keys, assets: file.configuration.assets, surroundings: surroundings
       ).run()
       lock.release()
       core.finish()

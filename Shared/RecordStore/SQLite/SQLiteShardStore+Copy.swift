@@ -22,7 +22,7 @@ extension SQLiteShardStore {
     try await enqueue { _ in }.value
     try await readWhole { snapshot, _ in
       _ = try snapshot.counts()
-      let connection = snapshot.session.connection
+      guard case .sqlite(let connection) = snapshot.session.connection else { return }
       for ending in ["", "-journal", "-wal"] { try Folder.remove(path + ending) }
       do {
         guard try connection.copy(to: path, mustStop: { connection.watch.isOver }) else {
@@ -63,7 +63,7 @@ private struct CopiedShard: Sendable {
       let connection = try Connection(exclusive: folder + "/" + ShardCopy.fileName(shard), mode: .readOnly)
       defer { connection.close() }
       try connection.beginReadTransaction()
-      let snapshot = SQLiteSnapshot(ShardSession(shard: shard, connection: connection, keys: keys))
+      let snapshot = SQLiteSnapshot(ShardSession(shard: shard, connection: .sqlite(connection), keys: keys))
       let list = try BackupListWriter(path: folder + "/" + ShardCopy.listName(shard))
       try list.add(ShardCopy.fileName(shard), in: folder)
       var problems: [String] = []

@@ -1,9 +1,7 @@
 // An open shard from its owner's side, and the state that the owner shares with the shard's threads.
 
 import Assets
-import CLinux
 import Crypto
-import Glibc
 public import Records
 import SQLite
 import Synchronization
@@ -20,8 +18,7 @@ final class ShardCore: Sendable {
   let epoch: Int64
   /// True when the file has the raised epoch.
   let isRaised: Atomic<Bool>
-  private let path: String
-  let options: SQLiteRecordStore.Options
+  let options: StoreOptions
   let queue: BlockingQueue<any QueuedBody>
   let readers: ShardReaders
   let statistics = SharedStatistics()
@@ -32,13 +29,15 @@ final class ShardCore: Sendable {
   private let tellFailure: AsyncStream<StoreError>.Continuation
   private let state = Mutex(State())
 
-  /// - Parameter path: the database file.
+  /// The length of the shard's storage in bytes, without its log.
+  let databaseByteCount: @Sendable () -> Int64
+
   init(
-    shard: Int, epoch: Int64, isRaised: Bool = true, path: String, options: SQLiteRecordStore.Options,
-    readers: ShardReaders
+    shard: Int, epoch: Int64, isRaised: Bool = true, options: StoreOptions, readers: ShardReaders,
+    databaseByteCount: @escaping @Sendable () -> Int64
   ) throws(StoreError) {
     self.shard = shard
-    self.path = path
+    self.databaseByteCount = databaseByteCount
     self.epoch = epoch
     self.isRaised = Atomic(isRaised)
     self.options = options
@@ -49,12 +48,6 @@ final class ShardCore: Sendable {
 
   /// The reason why the shard accepts no more writes; nil while it does.
   var failure: StoreError? { state.withLock { $0.failure } }
-
-  /// The length of the database file in bytes, without its log.
-  var databaseByteCount: Int64 {
-    var status = stat()
-    return stat(path, &status) == 0 ? Int64(status.st_size) : 0
-  }
 
   func fail(_ failure: StoreError) {
     let isFirst = state.withLock { state in
@@ -76,9 +69,9 @@ final class ShardCore: Sendable {
 
   /// Handles a failed statement of a read.
   /// - Returns: the error for the caller of the read.
-  func readFailed(_ error: SQLiteError) -> StoreError {
-    let failure = StoreError(error, shard: shard)
-    if error.isCorruption || error.isReadError { fail(failure) }
+  func readFailed(_ error: any EngineError) -> StoreError {
+    let failure = error.storeError(shard: shard)
+    if error.showsDamage { fail(failure) }
     return failure
   }
 
@@ -209,7 +202,8 @@ public final class SQLiteShardStore: ShardStore {
       try await withCheckedThrowingContinuation { continuation in
         let isAccepted = pool.submitWhole {
           let result = Result { try core.readers.readWhole(cancellation) { try body($0, cancellation) } }
-          continuation.resume(with: result.mapError { error in (error as? SQLiteError).map(core.readFailed) ?? error })
+          continuation.resume(
+            with: result.mapError { error in (error as? any EngineError).map(core.readFailed) ?? error })
         }
         if !isAccepted { continuation.resume(throwing: StoreError.overloaded(shard: core.shard)) }
       }
@@ -227,7 +221,7 @@ public final class SQLiteShardStore: ShardStore {
     let (long, givenUp) = core.readers.longReadCounts
     return core.statistics.current.list(
       queueLength: core.queue.count, longReads: long, givenUpReads: givenUp, isFailed: failure != nil,
-      databaseByteCount: core.databaseByteCount)
+      databaseByteCount: core.databaseByteCount())
   }
 
   public var distributions: [StoreDistribution] {
@@ -254,5 +248,5 @@ private struct SnapshotRead<Value: Sendable>: QueuedRead {
 
   func fail(_ error: any Error) { continuation.resume(throwing: told(error)) }
 
-  private func told(_ error: any Error) -> any Error { (error as? SQLiteError).map(core.readFailed) ?? error }
+  private func told(_ error: any Error) -> any Error { (error as? any EngineError).map(core.readFailed) ?? error }
 }

@@ -24,7 +24,7 @@ enum OutcomeRowID {
 }
 
 extension SQLiteSnapshot {
-  static func mirror(_ row: Statement, shard: Int) throws -> StoredMirror {
+  static func mirror(_ row: StoreStatement, shard: Int) throws -> StoredMirror {
     guard let scope = DatabaseScope(rawValue: row.text(5)) else {
       throw StoreError.corrupt("shard \(shard): mirror \(row.int64(0)) has no such scope")
     }
@@ -94,7 +94,7 @@ extension SQLiteSnapshot {
     return transactions
   }
 
-  func transaction(_ row: Statement, of mirror: Int64) throws -> StoredTransaction {
+  func transaction(_ row: StoreStatement, of mirror: Int64) throws -> StoredTransaction {
     guard let transactionID = row.recordName(3) else {
       throw StoreError.corrupt("shard \(shard): a transaction id has neither form")
     }
@@ -125,7 +125,7 @@ extension SQLiteSnapshot {
     return try statement.first { try event($0) }
   }
 
-  func event(_ row: Statement) throws -> StoredEvent {
+  func event(_ row: StoreStatement) throws -> StoredEvent {
     guard let kind = StoredEvent.Kind(rawValue: row.int(1)) else {
       throw StoreError.corrupt("shard \(shard): event \(row.int64(0)) has no such kind")
     }

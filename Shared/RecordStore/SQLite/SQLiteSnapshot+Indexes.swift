@@ -43,7 +43,7 @@ extension SQLiteSnapshot {
     return try statement.all(indexRow).map(\.stored)
   }
 
-  func indexRow(_ row: Statement) throws -> IndexRow {
+  func indexRow(_ row: StoreStatement) throws -> IndexRow {
     guard let kind = FieldIndex.Kind(rawValue: row.int(4)), let state = IndexState(rawValue: row.int64(5)) else {
       throw StoreError.corrupt("shard \(shard): index \(row.int64(0)) is of no known kind or state")
     }
@@ -59,13 +59,12 @@ extension SQLiteSnapshot {
     let statement = try statement(scan.isDescending ? IndexQuery.entriesDown : .entriesUp)
     try statement.bind(1, scan.zone)
     try statement.bind(2, scan.index)
-    // Without a name to continue after, 0 stands for the first one: every name sorts after every number.
     if let after = scan.after {
       try statement.bind(3, after.key)
       try statement.bind(4, recordName: after.recordName)
     } else {
       try statement.bind(3, scan.isDescending ? scan.range.upper : scan.range.lower)
-      try statement.bind(4, 0)
+      try statement.bind(4, afterRecordName: nil)
     }
     try statement.bind(5, scan.isDescending ? scan.range.lower : scan.range.upper)
     try statement.bind(6, limit)

@@ -37,8 +37,7 @@ extension SQLiteSnapshot {
     guard limit > 0, try !isDoomed(zone), let type = try symbolNumber(recordType) else { return [] }
     let statement = try statement(StoredRecordQuery.ofType)
     try statement.bind(1, zone)
-    // Every name sorts after every number.
-    if let recordName { try statement.bind(2, recordName: recordName) } else { try statement.bind(2, 0) }
+    try statement.bind(2, afterRecordName: recordName)
     try statement.bind(3, type)
     try statement.bind(4, limit)
     return try statement.all { try transform($0.int64(0), record($0, named: self.recordName($0, 9), zone: zone)) }
@@ -71,7 +70,7 @@ extension SQLiteSnapshot {
 
   /// - Returns: nil when no such reference can exist.
   private func bound(_ query: ReferenceQuery, to target: String, by action: Reference.Action, in zone: Int64) throws
-    -> Statement?
+    -> StoreStatement?
   {
     guard mayHoldBindingReferences, let keys = ReferenceKey.range(of: action), try !isDoomed(zone) else { return nil }
     let statement = try statement(query)
@@ -96,7 +95,7 @@ extension SQLiteSnapshot {
 
   // MARK: Rows
 
-  func recordName(_ row: Statement, _ column: Int32) throws -> String {
+  func recordName(_ row: StoreStatement, _ column: Int32) throws -> String {
     guard let name = row.recordName(column) else {
       throw StoreError.corrupt("shard \(shard): a record's name has neither form")
     }
@@ -104,7 +103,7 @@ extension SQLiteSnapshot {
   }
 
   /// The record in a row of `StoredRecordQuery.columns`. Verifies its checksum.
-  func record(_ row: Statement, named recordName: String, zone: Int64) throws -> StoredRecord {
+  func record(_ row: StoreStatement, named recordName: String, zone: Int64) throws -> StoredRecord {
     let header = RecordRowHeader(
       zone: zone, sequence: row.int64(1), type: row.int64(2), isDeleted: row.bool(3), origin: row.int64(4),
       sequenceOfOthers: row.int64(5))

@@ -9,20 +9,57 @@ import SQLite
 /// are committed.
 final class ShardSession {
   let shard: Int
-  let connection: Connection
+  private(set) var connection: StoreConnection
   let keys: KeyRing
-  private var prepared: [Statement?] = Array(
+  private var prepared: [StoreStatement?] = Array(
     repeating: nil, count: QuerySubject.allCases.count * QuerySubject.statementLimit)
   /// The texts by number. Numbers are small and dense.
   private(set) var symbolTexts: [Int64: String] = [:]
 
-  init(shard: Int, connection: Connection, keys: KeyRing) {
+  init(shard: Int, connection: StoreConnection, keys: KeyRing) {
     self.shard = shard
     self.connection = connection
     self.keys = keys
   }
 
-  func statement(_ query: some Query) throws(SQLiteError) -> Statement {
+  /// Goes on with another connection after the earlier one was lost.
+  func reconnect(_ connection: StoreConnection) {
+    self.connection = connection
+    prepared = Array(repeating: nil, count: prepared.count)
+  }
+
+  /// Ends the connection's statements early.
+  var watch: StatementWatch {
+    if case .sqlite(let connection) = connection { return connection.watch }
+    return ownWatch
+  }
+
+  /// PostgreSQL's statements ask before they run.
+  private let ownWatch = StatementWatch()
+
+  /// True when writes cost nothing until their answers are awaited.
+  var queuesWrites: Bool {
+    if case .postgreSQL = connection { true } else { false }
+  }
+
+  /// Keys of records that a sequence of PostgreSQL gave out and no record has.
+  private var recordKeys: Range<Int64> = 0..<0
+
+  /// The key of the next record; nil when SQLite gives it out.
+  func nextRecordKey() throws -> Int64? {
+    guard queuesWrites else { return nil }
+    if recordKeys.isEmpty {
+      let first = try statement(StoredRecordQuery.nextKeys).first { $0.int64(0) } ?? 0
+      recordKeys = first..<first + StoredRecordQuery.keyCount
+    }
+    return recordKeys.popFirst()
+  }
+
+  /// A statement that is no query of the store's.
+  func statement(_ sql: SQL) throws -> StoreStatement { try connection.statement(sql) }
+
+  func statement(_ query: some Query) throws -> StoreStatement {
+    if case .postgreSQL = connection, ownWatch.mustEnd() { throw StoreError.tooSlow(shard: shard) }
     if let statement = prepared[query.place] { return statement }
     let statement = try connection.statement(query)
     prepared[query.place] = statement
@@ -64,13 +101,13 @@ class SQLiteSnapshot: ShardSnapshot {
   init(_ session: ShardSession) { self.session = session }
 
   final var shard: Int { session.shard }
-  final func statement(_ query: some Query) throws(SQLiteError) -> Statement { try session.statement(query) }
+  final func statement(_ query: some Query) throws -> StoreStatement { try session.statement(query) }
 
   /// Makes cached changes visible to statements. A snapshot has none.
   func flush() throws {}
 
   final func checkWanted() throws {
-    if session.connection.watch.mustEnd() { throw StoreError.tooSlow(shard: shard) }
+    if session.watch.mustEnd() { throw StoreError.tooSlow(shard: shard) }
   }
 
   // MARK: Databases
@@ -98,7 +135,7 @@ class SQLiteSnapshot: ShardSnapshot {
     return try statement.all(database)
   }
 
-  private func database(_ row: Statement) throws -> StoredDatabase {
+  private func database(_ row: StoreStatement) throws -> StoredDatabase {
     guard let container = ContainerID(rawValue: row.text(1)), let environment = Environment(rawValue: row.text(2))
     else {
       throw StoreError.corrupt("shard \(shard): database \(row.int64(0)) has no such container or environment")
@@ -152,7 +189,7 @@ class SQLiteSnapshot: ShardSnapshot {
     return try statement.first { $0.int(0) } ?? 0
   }
 
-  static func zoneRow(_ row: Statement) -> ZoneRow {
+  static func zoneRow(_ row: StoreStatement) -> ZoneRow {
     ZoneRow(
       zone: StoredZone(
         key: row.int64(0), databaseKey: row.int64(1), zoneName: row.text(2),

@@ -164,8 +164,9 @@ extension SQLiteTransaction: ShardTransaction {
       // The row's own number, which tells whether the event began before the shard was opened.
       if event.number == 0 { counters.lastEvent += 1 }
       try statement.bind(11, event.number == 0 ? counters.lastEvent : number)
-      try statement.run()
-      guard session.connection.changes == 1 else {
+      if event.number == 0 {
+        try statement.run()
+      } else if try statement.runCounting() != 1 {
         throw ContradictingWrite("no event \(event.number) of mirror \(mirror)")
       }
       if number % StoredEvent.pruningInterval == 0 {
@@ -199,7 +200,9 @@ extension SQLiteTransaction: ShardTransaction {
       try insert.bind(3, payload)
       outcomeCounter += 1
       try insert.bind(1, OutcomeRowID.of(at, outcomeCounter))
-      if try insert.runUnlessTaken() { return }
+      // Outcomes of this owner differ by the counter.
+      let isKnownFree = OutcomeRowID.of(at, 0) > inheritedOutcome
+      if try insert.runUnlessTaken(isKnownFree: isKnownFree) { return }
       // The counter restarts with each owner, and an earlier owner has used this number in this millisecond.
       let last = try statement(OutcomeQuery.last)
       try last.bind(1, OutcomeRowID.of(at, 0))
@@ -222,8 +225,7 @@ extension SQLiteTransaction: ShardTransaction {
       guard let last = try select.first({ $0.optionalInt64(0) }), let last else { return 0 }
       let delete = try writing(OutcomeQuery.forget)
       try delete.bind(1, last)
-      try delete.run()
-      return session.connection.changes
+      return try delete.runCounting()
     }
   }
 }

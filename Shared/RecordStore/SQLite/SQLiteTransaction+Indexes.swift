@@ -52,7 +52,7 @@ extension SQLiteTransaction {
       try insert.bind(5, index.kind.rawValue)
       try insert.bind(6, row.state.rawValue)
       try insert.bind(7, row.afterZone)
-      try insert.bindNull(8)
+      try insert.bind(8, optionalRecordName: nil)
       try insert.run()
       indexes.set(row)
       return row.stored
@@ -82,7 +82,7 @@ extension SQLiteTransaction {
     try update.bind(1, row.key)
     try update.bind(2, row.state.rawValue)
     try update.bind(3, row.afterZone)
-    if let name = row.afterName { try update.bind(4, recordName: name) } else { try update.bindNull(4) }
+    try update.bind(4, optionalRecordName: row.afterName)
     try update.run()
     indexes.set(row)
   }
@@ -124,7 +124,8 @@ extension SQLiteTransaction {
     try insert.run()
   }
 
-  private func bind(_ statement: Statement, _ zone: Int64, _ index: Int64, _ key: [UInt8], _ recordName: String) throws
+  private func bind(_ statement: StoreStatement, _ zone: Int64, _ index: Int64, _ key: [UInt8], _ recordName: String)
+    throws
   {
     try statement.bind(1, zone)
     try statement.bind(2, index)
@@ -186,8 +187,8 @@ extension SQLiteTransaction {
     }
     let select = try statement(StoredRecordQuery.names)
     try select.bind(1, zone)
-    // Every name sorts after every number.
-    if let name = row.afterName, !name.isEmpty { try select.bind(2, recordName: name) } else { try select.bind(2, 0) }
+    try select.bind(2, afterRecordName: row.afterName.flatMap { $0.isEmpty ? nil : $0 })
+    try select.bind(3, budget.nameCount)
     defer { select.reset() }
     var count = 0
     while !budget.isSpent {
@@ -232,8 +233,7 @@ extension SQLiteTransaction {
     try delete.bind(1, zone)
     try delete.bind(2, row.key)
     try delete.bind(3, limit)
-    try delete.run()
-    let count = session.connection.changes
+    let count = try delete.runCounting()
     if count < limit { row.afterName = nil }
     budget.recordCount -= count
     return count

@@ -43,7 +43,9 @@ extension SQLiteTransaction {
       // The archived copy now holds the uses of the earlier state.
       let released = isArchived ? [] : earlier?.use.assets ?? []
       if assets != released { try use(assets, insteadOf: released) }
-      let written = try storeRow(stored, zone: zone, references: references, assets: assets, replacing: earlier)
+      let isFresh = spendSequence(stored.sequence, of: row.zone.databaseKey)
+      let written = try storeRow(
+        stored, zone: zone, references: references, assets: assets, replacing: earlier, isFresh: isFresh)
       if let known {
         try updateEntries(
           of: known, from: predecessor, to: stored.isDeleted ? nil : stored.record, named: name.name,
@@ -104,7 +106,8 @@ extension SQLiteTransaction {
   }
 
   private func storeRow(
-    _ stored: StoredRecord, zone: Int64, references: [UInt8], assets: [Asset], replacing earlier: SeenRecord?
+    _ stored: StoredRecord, zone: Int64, references: [UInt8], assets: [Asset], replacing earlier: SeenRecord?,
+    isFresh: Bool
   ) throws -> SeenRecord {
     let record = stored.record
     let (content, isEncrypted) = record.encodedNotingEncryption()
@@ -130,14 +133,22 @@ extension SQLiteTransaction {
     try statement.bind(index + 4, header.origin)
     try statement.bind(index + 5, header.sequenceOfOthers)
     try statement.bind(index + 6, sum)
-    if references.isEmpty { try statement.bindNull(index + 7) } else { try statement.bind(index + 7, references) }
+    try statement.bind(index + 7, references.isEmpty ? nil : references)
     try statement.bind(index + 8, data)
-    guard try statement.runUnlessTaken() else {
+    let rowID: Int64?
+    if let earlier {
+      rowID = try statement.runUnlessTaken(isKnownFree: isFresh) ? earlier.rowID : nil
+    } else {
+      let key = try session.nextRecordKey()
+      if let key { try statement.bind(11, key) }
+      rowID = try statement.runUnlessTaken(key: key, isKnownFree: isFresh)
+    }
+    guard let rowID else {
       throw ContradictingWrite("sequence \(stored.sequence) is another record's in zone \(zone)")
     }
     countWrite(records: 1, bytes: data.count)
     return SeenRecord(
-      rowID: earlier?.rowID ?? session.connection.lastInsertRowID, sequence: header.sequence, type: header.type,
+      rowID: rowID, sequence: header.sequence, type: header.type,
       isDeleted: header.isDeleted, references: references,
       use: RecordUse(assets, encodedByteCount: stored.isDeleted ? 0 : content.count))
   }
@@ -167,8 +178,7 @@ extension SQLiteTransaction {
     if let number = try symbolNumber(text) { return number }
     let insert = try writing(ShardQuery.makeSymbol)
     try insert.bind(1, text)
-    try insert.run()
-    let number = session.connection.lastInsertRowID
+    let number = try insert.runForKey()
     cache.symbols.set(number, for: text)
     return number
   }

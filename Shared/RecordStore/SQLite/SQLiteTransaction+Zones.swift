@@ -46,8 +46,14 @@ extension SQLiteTransaction {
       var next = row
       next.sequence += 1
       setDatabase(next)
+      if session.queuesWrites { freshSequences.insert(GivenSequence(database: database, sequence: next.sequence)) }
       return next.sequence
     }
+  }
+
+  /// - Returns: true when the group gave the sequence out and no record has it yet.
+  func spendSequence(_ sequence: Int64, of database: Int64) -> Bool {
+    !freshSequences.isEmpty && freshSequences.remove(GivenSequence(database: database, sequence: sequence)) != nil
   }
 
   func setDatabase(_ row: StoredDatabase) {
@@ -202,7 +208,6 @@ extension SQLiteTransaction {
     let delete = try writing(query)
     try delete.bind(1, zone)
     try delete.bind(2, limit)
-    try delete.run()
-    return session.connection.changes
+    return try delete.runCounting()
   }
 }

@@ -16,6 +16,12 @@ struct SeenRecord {
   let use: RecordUse
 }
 
+/// A sequence number of a database.
+struct GivenSequence: Hashable {
+  let database: Int64
+  let sequence: Int64
+}
+
 /// The reads and writes of a group's bodies, within the writer's current SQL transaction.
 ///
 /// A savepoint undoes a failed body. It is opened at the body's first write, and only if an earlier body of the group
@@ -41,6 +47,12 @@ final class SQLiteTransaction: SQLiteSnapshot {
   let committedMirrors: CommittedMirrors
   /// Distinguishes outcomes of one millisecond.
   var outcomeCounter: Int64 = 0
+
+  /// The sequences that the group gave out and no record has. Kept for engines whose writes are queued without looking
+  /// whether a sequence is taken.
+  var freshSequences: Set<GivenSequence> = []
+  /// The row ID of the last outcome when the caches were read; all later ones are this owner's.
+  private(set) var inheritedOutcome: Int64 = .max
 
   /// Records that the body has read or written; nil for a name that it found free.
   var seen: [WriterCache.Name: SeenRecord?] = [:]
@@ -104,6 +116,9 @@ final class SQLiteTransaction: SQLiteSnapshot {
     writtenCounters = counters
     if !isLoaded { inheritedEvent = counters.lastEvent }
     isLoaded = true
+    if session.queuesWrites {
+      inheritedOutcome = try statement(OutcomeQuery.newest).first { $0.optionalInt64(0) ?? .min } ?? .min
+    }
     doomed = Set(try statement(SweepQuery.zones).all { $0.int64(0) })
     indexes = ShardIndexes(try statement(IndexQuery.all).all(indexRow))
     redirectedDatabases = Set(try statement(RedirectQuery.databases).all { $0.int64(0) })
@@ -114,6 +129,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   func groupBegins() {
     groupHasWritten = false
     bodyHasWritten = false
+    freshSequences.removeAll(keepingCapacity: true)
     recordCount = 0
     byteCount = 0
     forgottenTransactionCount = 0
@@ -205,7 +221,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   }
 
   /// A writing statement, to bind and run. Opens the savepoint when this body needs one.
-  func writing(_ query: some Query) throws -> Statement {
+  func writing(_ query: some Query) throws -> StoreStatement {
     if !bodyHasWritten {
       if groupHasWritten {
         try session.connection.openSavepoint()

@@ -42,9 +42,8 @@ final class ShardCheckpoints {
     writeback = try Writeback(file.path, on: thread)
   }
 
-  /// Takes the next step if it is due.
+  /// Takes the next step if it is due. Must not run after a failure of the shard.
   func runIfDue() {
-    guard core.failure == nil else { return }
     let pages = connection.logPageCount
     if pages < seenLogPages { (seenLogPages, copiedLogPages) = (0, 0) }
     let isLong = pages - seenLogPages >= core.options.checkpointPages

@@ -33,16 +33,17 @@ struct ShardVerification {
     try verification.checkShares()
     try verification.checkByteCounts()
     try verification.checkAssets(assets, reads: readsAssets)
-    for check in checks { try verification.run(check) }
+    for check in checks(snapshot.session.connection.dialect) { try verification.run(check) }
     return verification.report
   }
 
-  private func statement(_ name: String, _ text: String) throws -> Statement {
-    try snapshot.session.connection.statement(SQL(name, text))
+  private func statement(_ name: String, _ text: String) throws -> StoreStatement {
+    try snapshot.session.statement(SQL(name, text))
   }
 
   /// Runs SQLite's own check of pages and of indexes against their tables.
   private mutating func checkPages() throws {
+    guard case .sqlite = snapshot.session.connection else { return }
     let lines = try statement("integrity_check", "PRAGMA integrity_check(\(VerificationReport.problemLimit))").all {
       $0.text(0)
     }
@@ -168,8 +169,8 @@ struct ShardVerification {
     let users = try statement(
       "verifyMembers",
       """
-      SELECT m.user FROM member m JOIN zone z ON z.database = m.database AND z.name = m.zone WHERE z.id = ?1 \
-      AND m.share = ?2 AND m.until IS NULL ORDER BY m.user
+      SELECT m."user" FROM member m JOIN zone z ON z.database = m.database AND z.name = m.zone WHERE z.id = ?1 \
+      AND m.share = ?2 AND m.until IS NULL ORDER BY m."user"
       """)
     for key in try rows.all({ $0.int64(0) }) {
       let row = try statement("verifyShare", "SELECT id, zone, name, root, guid, sum, state FROM share WHERE id = ?1")
@@ -209,7 +210,7 @@ struct ShardVerification {
     while try rows.step() {
       let (hash, byteCount, count) = (rows.blob(0), rows.int64(1), rows.int(2))
       // Reading files does not ask the watch by itself, as statements do.
-      if snapshot.session.connection.watch.isOver { throw StoreError.closed(shard: snapshot.shard) }
+      if snapshot.session.watch.isOver { throw StoreError.closed(shard: snapshot.shard) }
       let asset = Asset(hash: hash, byteCount: byteCount)
       let found = Int(uses.removeValue(forKey: Self.beginning(hash)) ?? 0)
       if found > count || found < count && damagedZones.isEmpty {

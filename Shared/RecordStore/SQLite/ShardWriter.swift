@@ -1,5 +1,7 @@
 // The thread that writes a shard: group commit, fencing, and background work between groups.
 
+import Assets
+import Crypto
 import SQLite
 import Synchronization
 
@@ -10,9 +12,8 @@ import Synchronization
 /// group only. Work without a waiting caller is done in slices between groups (`SlicePacing`).
 final class ShardWriter {
   private let core: ShardCore
-  private let connection: Connection
+  private let tenure: any ShardTenure
   private let transaction: SQLiteTransaction
-  private let checkpoints: ShardCheckpoints
   private let clock = ContinuousClock()
 
   /// After a failure the caches are invalid, and are read again before the next group.
@@ -25,19 +26,14 @@ final class ShardWriter {
   /// A body that was taken and needs a group of its own. It comes next.
   private var setAside: (any QueuedBody)?
 
-  /// - Parameter report: called for each record that background work skips.
-  init(
-    core: ShardCore, connection: Connection, file: ShardFile, checkpoints: ShardCheckpoints,
-    makeIncarnation: @escaping () -> UInt64,
-    now: @escaping () -> Int64, report: @escaping (String) -> Void
-  ) {
+  init(core: ShardCore, tenure: any ShardTenure, keys: KeyRing, assets: AssetStore?, surroundings: StoreSurroundings) {
     self.core = core
-    self.connection = connection
-    self.checkpoints = checkpoints
+    self.tenure = tenure
     transaction = SQLiteTransaction(
-      ShardSession(shard: core.shard, connection: connection, keys: file.configuration.keys),
-      committedMirrors: core.committedMirrors, assets: file.configuration.assets,
-      keepsPastStates: core.options.keepsPastStates, makeIncarnation: makeIncarnation, now: now)
+      ShardSession(shard: core.shard, connection: tenure.connection, keys: keys),
+      committedMirrors: core.committedMirrors, assets: assets, keepsPastStates: core.options.keepsPastStates,
+      makeIncarnation: surroundings.makeIncarnation, now: surroundings.now)
+    let report = surroundings.report
     transaction.onPassedOver = { [core] problem in
       core.statistics.update { $0.passedOverRecords += 1 }
       report(problem)
@@ -57,14 +53,18 @@ final class ShardWriter {
       switch next() {
       case .body(let body):
         commitGroup(body)
-        checkpoints.runIfDue()
+        rest()
         slices.noteSave()
       case .background: doSlice()
       case .end: break working
       }
     }
     core.readers.close()
-    checkpoints.close()
+    tenure.close()
+  }
+
+  private func rest() {
+    if core.failure == nil { tenure.rest() }
   }
 
   /// True when rows of deleted zones, unnoted objects or unfinished indexes wait.
@@ -147,22 +147,16 @@ final class ShardWriter {
   }
 
   private func begin() throws {
-    try connection.beginImmediateTransaction()
+    try tenure.begin(transaction)
     if mustReload {
       try transaction.reload()
       mustReload = false
-    }
-    let epoch = try transaction.meta(.epoch)
-    if epoch == core.epoch - 1, !core.isRaised.load(ordering: .relaxed) {
-      try transaction.setMeta(.epoch, core.epoch)
-    } else if epoch != core.epoch {
-      throw GroupFailure(error: .fenced(shard: core.shard, epoch: epoch))
     }
     transaction.groupBegins()
   }
 
   private func commit() throws {
-    try connection.commit()
+    try tenure.commit()
     transaction.groupCommitted()
     core.isRaised.store(true, ordering: .sequentiallyConsistent)
   }
@@ -174,9 +168,9 @@ final class ShardWriter {
     transaction.bodyBegins()
     let thrown = body.run(in: transaction)
     let failure = transaction.bodyFailure ?? thrown
-    if let error = failure as? SQLiteError, !error.isConstraintViolation { throw error }
+    if let error = failure as? any EngineError, error.spoilsTransaction { throw error }
     // SQLite rolls back by itself when it cannot write, and the writes of earlier bodies are lost as well.
-    guard connection.isInTransaction else {
+    guard tenure.connection.isInTransaction else {
       throw GroupFailure(error: .io("shard \(core.shard): the transaction was lost"))
     }
     guard let failure else {
@@ -184,7 +178,7 @@ final class ShardWriter {
       return nil
     }
     if try transaction.undoBody() { try begin() }
-    return (failure as? SQLiteError).map { StoreError($0, shard: core.shard) } ?? failure
+    return (failure as? any EngineError)?.storeError(shard: core.shard) ?? failure
   }
 
   /// Rolls the group back.
@@ -194,21 +188,20 @@ final class ShardWriter {
     var isFinal = false
     let failure: StoreError
     switch error {
-    case let error as SQLiteError:
-      failure = StoreError(error, shard: core.shard)
-      // After a failed sync the kernel may have dropped the unwritten pages, and reports it only once.
-      isFinal = error.isSyncError || error.isCorruption || error.isReadError
-    case let error as GroupFailure:
-      failure = error.error
+    case let error as any EngineError:
+      failure = error.storeError(shard: core.shard)
+      isFinal = error.endsWriting
+    case let error as GroupFailure: failure = error.error
+    case let error as StoreError:
+      failure = error
       if case .fenced = failure { isFinal = true }
-    case let error as StoreError: failure = error
     case let error as UnsyncedFolder:
       failure = StoreError(error.reason)
       isFinal = true
     default: failure = .io("shard \(core.shard): \(error)")
     }
     do {
-      try connection.rollback()
+      try tenure.rollback()
     } catch {
       // Dropped because the group has its failure; a connection that cannot roll back is unusable.
       isFinal = true
@@ -236,7 +229,7 @@ final class ShardWriter {
       statistics.largestGroup = max(statistics.largestGroup, bodies)
       statistics.bodySeconds += start.duration(to: middle).seconds
       statistics.commitSeconds += middle.duration(to: end).seconds
-      statistics.note(logPages: connection.logPageCount)
+      statistics.note(logPages: tenure.logPageCount)
     }
   }
 
@@ -316,7 +309,7 @@ final class ShardWriter {
       try transaction.groupEnds()
       try commit()
       nextHoldCount = 1
-      checkpoints.runIfDue()
+      rest()
       return count
     } catch {
       // Dropped because no caller waits for it. The next write meets the same failure and reports it.

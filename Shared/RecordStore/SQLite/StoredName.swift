@@ -58,6 +58,25 @@ enum StoredName {
     }
   }
 
+  /// The form in PostgreSQL's columns, which have one type: 0 and the UTF-8 of a name, or 1 and the 16 bytes of a UUID.
+  /// Bytes sort like the names (`RecordNameOrder`), no name is the first value, and a name may contain NUL.
+  static func bytes(of name: String) -> [UInt8] {
+    guard let uuid = uuid(name) else { return [textMark] + name.utf8 }
+    return uuid.withBytes { [uuidMark] + $0 }
+  }
+
+  /// The name of such bytes; nil when they have neither form.
+  static func name(_ bytes: [UInt8]) -> String? {
+    switch bytes.first {
+    case textMark: String(validating: bytes.dropFirst(), as: UTF8.self)
+    case uuidMark: bytes.withUnsafeBytes { text(UnsafeRawBufferPointer(rebasing: $0.dropFirst())) }
+    default: nil
+    }
+  }
+
+  private static let textMark: UInt8 = 0
+  private static let uuidMark: UInt8 = 1
+
   /// The text of a blob; nil unless it has 16 bytes.
   static func text(_ bytes: UnsafeRawBufferPointer) -> String? {
     guard bytes.count == 16 else { return nil }

@@ -11,7 +11,7 @@ struct Gate {
 
   /// Returns when the writer waits at the gate.
   init(_ kind: StoreKind, in shard: any ShardStore) async {
-    guard kind == .sqlite else {
+    guard kind != .inMemory else {
       passage = shard.enqueue { _ in }
       return
     }

@@ -1,8 +1,10 @@
 // The stores under test, and the rows that tests write.
 
+import Assets
 import Crypto
 import InMemoryRecordStore
 import Indexing
+import PrivateCluster
 import RecordStore
 import Records
 import Synchronization
@@ -10,13 +12,18 @@ import Testing
 
 /// The implementations of the store protocol.
 enum StoreKind: String, CaseIterable, Sendable {
-  case inMemory, sqlite
+  case inMemory, sqlite, postgreSQL
+
+  /// The engines whose writer is a thread of its own.
+  static let queued: [StoreKind] = [.sqlite, .postgreSQL]
 }
 
 /// A store with its folder and assets.
 struct World: Sendable {
   let store: any RecordStore
   private let folder: TemporaryFolder?
+  /// The configuration of the PostgreSQL engine; nil for the others.
+  private(set) var postgreSQL: PostgreSQLConfiguration?
   var path: String { folder?.path ?? "" }
 
   init(_ kind: StoreKind, shardCount: Int = 2, options: SQLiteRecordStore.Options = .init()) throws {
@@ -35,8 +42,30 @@ struct World: Sendable {
           directory: folder.path, keys: try KeyRing(parsing: String(repeating: "a", count: 64)), options: options),
         shardCount: shardCount,
         makeIncarnation: { incarnations.next() }, now: { 1000 })
+    case .postgreSQL:
+      folder = nil
+      let configuration = try Self.postgreSQL(
+        keys: try KeyRing(parsing: String(repeating: "a", count: 64)), options: options)
+      postgreSQL = configuration
+      store = try PostgreSQLRecordStore(
+        configuration, shardCount: shardCount, makeIncarnation: { incarnations.next() }, now: { 1000 })
     }
   }
+
+  /// Shards in schemas of their own, in the cluster of all tests.
+  static func postgreSQL(assets: AssetStore? = nil, keys: KeyRing = KeyRing(), options: StoreOptions = .init()) throws
+    -> PostgreSQLConfiguration
+  {
+    var configuration = PostgreSQLConfiguration(
+      address: try PrivateCluster.shared.get().address, assets: assets, keys: keys, options: options)
+    configuration.schemaPrefix = "world_\(schemas.next())_"
+    // Tests hold writers up, and machines that run them are busy.
+    configuration.releaseLimit = .seconds(60)
+    configuration.bodyLimit = .seconds(60)
+    return configuration
+  }
+
+  private static let schemas = Counter(0)
 }
 
 /// Runs `body` with shard 0 of a new store, and closes it.

@@ -63,6 +63,7 @@ private struct Shell: Sendable {
     fi
     log=$folder/log
     options="-p $port -k $folder -c listen_addresses=127.0.0.1 -c ssl=on -c fsync=off -c shared_buffers=16MB"
+    options="$options -c max_connections=800"
     # Tests that wait for a standby say so themselves.
     options="$options -c synchronous_standby_names=absent -c synchronous_commit=local -c deadlock_timeout=50ms"
     make() {

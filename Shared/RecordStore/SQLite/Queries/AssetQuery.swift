@@ -7,10 +7,10 @@ enum AssetQuery: Int, Query {
   case byHash, orphaned, insert, use, release, delete
   case historyAssets, insertHistoryAsset, deleteHistoryAsset, deleteHistoryAssets
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .byHash: "SELECT bytes, uses, orphaned FROM asset WHERE hash = ?1"
-    case .orphaned: "SELECT hash FROM asset WHERE orphaned < ?1 ORDER BY orphaned LIMIT ?2"
+    case .orphaned: "SELECT hash FROM asset WHERE orphaned < ?1 ORDER BY orphaned, hash LIMIT ?2"
     case .insert: "INSERT INTO asset(hash, bytes, uses, orphaned) VALUES (?1, ?2, 1, NULL)"
     case .use: "UPDATE asset SET uses = uses + 1, orphaned = NULL WHERE hash = ?1"
     case .release:

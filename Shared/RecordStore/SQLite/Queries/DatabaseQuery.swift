@@ -6,7 +6,7 @@ enum DatabaseQuery: Int, Query {
 
   case byID, byKey, after, make, update, renew
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .byID: Self.columns + " WHERE container = ?1 AND environment = ?2 AND owner = ?3"
     case .byKey: Self.columns + " WHERE id = ?1"

@@ -7,7 +7,7 @@ enum EventQuery: Int, Query {
   case after, afterOfKind, latest, abandoned
   case insert, update, prune, delete
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .after: Self.columns + " WHERE mirror = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
     case .afterOfKind: Self.columns + " WHERE mirror = ?1 AND number > ?2 AND kind = ?4 ORDER BY number LIMIT ?3"

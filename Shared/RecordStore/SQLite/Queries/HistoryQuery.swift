@@ -7,7 +7,7 @@ enum HistoryQuery: Int, Query {
   case byID, after, numberByID, firstAt, append, purge
   case consumers, putConsumer, deleteConsumer, deleteConsumers
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .byID: "SELECT id, appended, sum, txid, author, payload FROM history WHERE mirror = ?1 AND txid = ?2"
     case .after:
@@ -20,7 +20,11 @@ enum HistoryQuery: Int, Query {
     case .purge: "DELETE FROM history WHERE id > ?1 AND id <= ?2"
 
     case .consumers: "SELECT name, number, seen FROM consumer WHERE mirror = ?1 ORDER BY name"
-    case .putConsumer: "INSERT OR REPLACE INTO consumer(mirror, name, number, seen) VALUES (?1, ?2, ?3, ?4)"
+    case .putConsumer:
+      """
+      INSERT INTO consumer(mirror, name, number, seen) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT(mirror, name) DO UPDATE SET number = ?3, seen = ?4
+      """
     case .deleteConsumer: "DELETE FROM consumer WHERE mirror = ?1 AND name = ?2"
     case .deleteConsumers: "DELETE FROM consumer WHERE mirror = ?1"
     }

@@ -7,7 +7,7 @@ enum IndexQuery: Int, Query {
   case inDatabase, after, all, make, update, remove
   case entriesUp, entriesDown, countEntries, sharedKeys, insertEntry, deleteEntry, dropEntries
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .inDatabase: Self.columns + " WHERE database = ?1 ORDER BY id"
     case .after: Self.columns + " WHERE id > ?1 AND state <> \(IndexState.dropping.rawValue) ORDER BY id LIMIT ?2"
@@ -20,24 +20,25 @@ enum IndexQuery: Int, Query {
     case .update: "UPDATE fieldindex SET state = ?2, afterZone = ?3, afterName = ?4 WHERE id = ?1"
     case .remove: "DELETE FROM fieldindex WHERE id = ?1"
 
-    // CROSS JOIN makes SQLite's planner read the entries first.
+    // The entries are read first.
     case .entriesUp:
       """
       SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key \
-      FROM entry e CROSS JOIN record r ON r.id = e.record
+      FROM entry e \(dialect.orderedJoin) record r ON r.id = e.record
       WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) > (?3, ?4) AND e.key < ?5 ORDER BY e.key, e.name \
       LIMIT ?6
       """
     case .entriesDown:
       """
       SELECT r.id, r.seq, r.type, r.deleted, r.origin, r.others, r.sum, r.refs, r.data, e.name, e.key \
-      FROM entry e CROSS JOIN record r ON r.id = e.record
+      FROM entry e \(dialect.orderedJoin) record r ON r.id = e.record
       WHERE e.zone = ?1 AND e.fieldindex = ?2 AND (e.key, e.name) < (?3, ?4) AND e.key >= ?5 \
       ORDER BY e.key DESC, e.name DESC LIMIT ?6
       """
     case .countEntries:
       """
-      SELECT count(*) FROM (SELECT 1 FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key >= ?3 AND key < ?4 LIMIT ?5)
+      SELECT count(*) FROM (SELECT 1 FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key >= ?3 AND key < ?4 \
+      LIMIT ?5) AS found
       """
     case .sharedKeys:
       """
@@ -45,7 +46,8 @@ enum IndexQuery: Int, Query {
       ORDER BY key LIMIT ?4
       """
     // A record that changed after its index was made has entries before the index is filled.
-    case .insertEntry: "INSERT OR IGNORE INTO entry(zone, fieldindex, key, name, record) VALUES (?1, ?2, ?3, ?4, ?5)"
+    case .insertEntry:
+      "INSERT INTO entry(zone, fieldindex, key, name, record) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING"
     case .deleteEntry: "DELETE FROM entry WHERE zone = ?1 AND fieldindex = ?2 AND key = ?3 AND name = ?4"
     case .dropEntries:
       """

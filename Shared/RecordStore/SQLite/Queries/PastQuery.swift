@@ -7,7 +7,7 @@ enum PastQuery: Int, Query {
   case ofRecord, firstReplacement, oldest
   case archive, forget
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .ofRecord:
       StoredRecordQuery.columns

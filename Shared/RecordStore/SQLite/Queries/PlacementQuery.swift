@@ -10,7 +10,7 @@ enum PlacementQuery: Int, Query {
   case insert, fill, assign, unassign, settle, remove, move, drop, setState
   case fillingDatabases, makeUnplaced, nextUnplaced, updateUnplaced, moveUnplaced, removeUnplaced, dropUnplaced
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     // The second part finds rows only while a database is being filled: a record of that name in a zone that is not
     // noted yet.
@@ -18,7 +18,8 @@ enum PlacementQuery: Int, Query {
       """
       SELECT zone, assigned FROM placement WHERE database = ?1 AND name = ?2
       UNION ALL
-      SELECT u.target, 0 FROM unplaced u CROSS JOIN record r INDEXED BY record_name ON r.zone = u.zone AND r.name = ?2 \
+      SELECT u.target, 0 FROM unplaced u \(dialect.orderedJoin) record r \(dialect.indexed(by: "record_name")) \
+      ON r.zone = u.zone AND r.name = ?2 \
       JOIN symbol s ON s.id = r.type
         WHERE u.database = ?1 AND \(Self.isObject("s"))
           AND NOT EXISTS (SELECT 1 FROM placement p WHERE p.database = ?1 AND p.name = ?2 AND p.zone = u.target)
@@ -27,13 +28,16 @@ enum PlacementQuery: Int, Query {
     case .anyInDatabase: "SELECT 1 FROM placement WHERE database = ?1 LIMIT 1"
 
     case .insert:
-      "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET assigned = 0"
+      """
+      INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) \
+      ON CONFLICT(database, name, zone) DO UPDATE SET assigned = 0
+      """
     // A placement that was noted after the filling began is newer.
     case .fill: "INSERT INTO placement(database, name, zone) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
     case .assign:
       """
-      INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE \
-      SET assigned = 1
+      INSERT INTO placement(database, name, zone, assigned) VALUES (?1, ?2, ?3, 1) \
+      ON CONFLICT(database, name, zone) DO UPDATE SET assigned = 1
       """
     case .unassign: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND assigned = 1"
     case .settle: "UPDATE placement SET assigned = 0 WHERE database = ?1 AND name = ?2 AND zone = ?3"

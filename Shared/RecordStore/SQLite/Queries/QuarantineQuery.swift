@@ -8,7 +8,7 @@ enum QuarantineQuery: Int, Query {
   case insert, update, delete, deleteAll
   case retryAll, retryCause, retrySchema, retryName
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " WHERE mirror = ?1 AND name = ?2"
     case .after: Self.columns + " WHERE mirror = ?1 AND id > ?2 ORDER BY id LIMIT ?3"

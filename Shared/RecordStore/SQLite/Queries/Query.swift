@@ -14,18 +14,18 @@ enum QuerySubject: Int, CaseIterable {
 /// The statements about one subject. In errors a statement is named after its subject and case, as in `zone.byName`.
 protocol Query: RawRepresentable<Int>, CaseIterable, Sendable {
   static var subject: QuerySubject { get }
-  /// SQL with numbered parameters.
-  var text: String { get }
+  /// SQL with numbered parameters (`?1`). One text for both engines, except where their dialects part.
+  func text(_ dialect: Dialect) -> String
 }
 
 extension Query {
   /// The statement's index in a connection's list of prepared statements.
   var place: Int { Self.subject.rawValue * QuerySubject.statementLimit + rawValue }
 
-  var sql: SQL { SQL("\(Self.subject).\(self)", text) }
+  func sql(_ dialect: Dialect) -> SQL { SQL("\(Self.subject).\(self)", text(dialect)) }
 }
 
 extension Connection {
   /// The statement of a query, outside a session.
-  func statement(_ query: some Query) throws(SQLiteError) -> Statement { try statement(query.sql) }
+  func statement(_ query: some Query) throws(SQLiteError) -> Statement { try statement(query.sql(.sqlite)) }
 }

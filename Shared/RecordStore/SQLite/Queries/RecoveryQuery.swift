@@ -9,7 +9,7 @@ enum RecoveryQuery: Int, Query {
   case unimportedAfter, unimportedDue, putUnimported, removeUnimported, deleteUnimported, retryUnimported,
     retryUnimportedName
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .syncState:
       """
@@ -19,15 +19,21 @@ enum RecoveryQuery: Int, Query {
       """
     case .putSyncState:
       """
-      INSERT OR REPLACE INTO syncstate(mirror, since, firstImport, resets, resetReason, resetSeq, epoch, \
+      INSERT INTO syncstate(mirror, since, firstImport, resets, resetReason, resetSeq, epoch, \
       previousModel, previousConfiguration, leaseUntil,
         onDeleted, onPurged, onReset) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+        ON CONFLICT(mirror) DO UPDATE SET since = ?2, firstImport = ?3, resets = ?4, resetReason = ?5, resetSeq = ?6, \
+      epoch = ?7, previousModel = ?8, previousConfiguration = ?9, leaseUntil = ?10, onDeleted = ?11, onPurged = ?12, \
+      onReset = ?13
       """
     case .deleteSyncState: "DELETE FROM syncstate WHERE mirror = ?1"
 
     case .zoneHolds: "SELECT zone, reason, ended, at, decision FROM zonehold WHERE mirror = ?1 ORDER BY zone"
     case .putZoneHold:
-      "INSERT OR REPLACE INTO zonehold(mirror, zone, reason, ended, at, decision) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+      """
+      INSERT INTO zonehold(mirror, zone, reason, ended, at, decision) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT(mirror, zone) DO UPDATE SET reason = ?3, ended = ?4, at = ?5, decision = ?6
+      """
     case .deleteZoneHold: "DELETE FROM zonehold WHERE mirror = ?1 AND zone = ?2"
     case .deleteZoneHolds: "DELETE FROM zonehold WHERE mirror = ?1"
 

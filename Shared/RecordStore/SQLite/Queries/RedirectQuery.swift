@@ -7,7 +7,7 @@ enum RedirectQuery: Int, Query {
   case ofDuplicate, toRecord, pending, zonesWithPending, databases, anyInDatabase
   case put, follow, delete, noteProgress
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .ofDuplicate: Self.columns + " WHERE zone = ?1 AND loser = ?2"
     case .toRecord: Self.columns + " WHERE zone = ?1 AND survivor = ?2 ORDER BY loser LIMIT ?3"
@@ -26,15 +26,16 @@ enum RedirectQuery: Int, Query {
       WITH RECURSIVE redirected(zone) AS (SELECT min(zone) FROM redirect
         UNION ALL SELECT (SELECT min(zone) FROM redirect WHERE zone > redirected.zone) FROM redirected \
       WHERE zone IS NOT NULL)
-      SELECT DISTINCT database FROM redirected CROSS JOIN zone ON zone.id = redirected.zone
+      SELECT DISTINCT database FROM redirected \(dialect.orderedJoin) zone ON zone.id = redirected.zone
       """
     case .anyInDatabase:
       "SELECT 1 FROM zone WHERE database = ?1 AND EXISTS (SELECT 1 FROM redirect WHERE zone = zone.id) LIMIT 1"
 
     case .put:
       """
-      INSERT OR REPLACE INTO redirect(zone, loser, survivor, since, rule, progress, removed) \
+      INSERT INTO redirect(zone, loser, survivor, since, rule, progress, removed) \
       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        ON CONFLICT(zone, loser) DO UPDATE SET survivor = ?3, since = ?4, rule = ?5, progress = ?6, removed = ?7
       """
     case .follow: "UPDATE redirect SET survivor = ?3 WHERE zone = ?1 AND survivor = ?2"
     case .delete: "DELETE FROM redirect WHERE zone = ?1 AND loser = ?2"

@@ -7,7 +7,7 @@ enum ReferenceQuery: Int, Query {
   case toTarget, sources, sourceCount, children
   case insert, delete
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .toTarget:
       """
@@ -16,15 +16,15 @@ enum ReferenceQuery: Int, Query {
       """
     case .sources:
       """
-      SELECT DISTINCT r.name FROM reference f CROSS JOIN record r ON r.id = f.source
+      SELECT DISTINCT r.name FROM reference f \(dialect.orderedJoin) record r ON r.id = f.source
         WHERE f.zone = ?1 AND f.target = ?2 AND f.field BETWEEN ?3 AND ?4 LIMIT ?5
       """
     case .sourceCount:
       "SELECT count(DISTINCT source) FROM reference WHERE zone = ?1 AND target = ?2 AND field BETWEEN ?3 AND ?4"
     case .children:
       """
-      SELECT r.name FROM reference f CROSS JOIN record r ON r.id = f.source WHERE f.zone = ?1 AND f.target = ?2 \
-      AND f.field = ?3 LIMIT ?4
+      SELECT r.name FROM reference f \(dialect.orderedJoin) record r ON r.id = f.source \
+      WHERE f.zone = ?1 AND f.target = ?2 AND f.field = ?3 LIMIT ?4
       """
 
     case .insert: "INSERT INTO reference(zone, target, field, source) VALUES (?1, ?2, ?3, ?4)"

@@ -9,26 +9,27 @@ enum SettledQuery: Int, Query {
     noteForgottenOfFormer
   case forgetFormerMirrors, deleteFormerMirrors
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .byID: "SELECT id, appended, objects FROM settled WHERE mirror = ?1 AND txid = ?2"
     case .firstAt: "SELECT id FROM settled WHERE id > ?1 AND id <= ?2 AND appended >= ?3 ORDER BY id LIMIT 1"
     case .lastAt: "SELECT max(appended) FROM settled WHERE id > ?1 AND id <= ?2"
     case .settleAll:
       """
-      INSERT OR IGNORE INTO settled(id, mirror, appended, txid)
+      INSERT INTO settled(id, mirror, appended, txid)
         SELECT id + (?3 - mirror) * \(HistoryRowID.lastNumber + 1), ?3, appended, txid FROM history WHERE id > ?1 \
-      AND id <= ?2
+      AND id <= ?2 ON CONFLICT DO NOTHING
       """
-    case .settle: "INSERT OR IGNORE INTO settled(id, mirror, appended, txid, objects) VALUES (?1, ?2, ?3, ?4, ?5)"
+    case .settle:
+      "INSERT INTO settled(id, mirror, appended, txid, objects) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING"
     case .forget: "DELETE FROM settled WHERE id > ?1 AND id <= ?2"
 
-    case .formerMirror: Self.columns + " WHERE database = ?1 AND identifier = ?2 AND user = ?3"
-    case .oldestFormerMirror: Self.columns + " WHERE removed < ?1 ORDER BY removed LIMIT 1"
+    case .formerMirror: Self.columns + #" WHERE database = ?1 AND identifier = ?2 AND "user" = ?3"#
+    case .oldestFormerMirror: Self.columns + " WHERE removed < ?1 ORDER BY removed, id LIMIT 1"
     case .surplusFormerMirror: Self.columns + " WHERE database = ?1 ORDER BY removed DESC, id DESC LIMIT 1 OFFSET ?2"
     case .insertFormerMirror:
       """
-      INSERT INTO former(id, database, identifier, user, last, forgotten, forgottenAt, removed) \
+      INSERT INTO former(id, database, identifier, "user", last, forgotten, forgottenAt, removed) \
       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
       """
     case .deleteFormerMirror: "DELETE FROM former WHERE id = ?1"

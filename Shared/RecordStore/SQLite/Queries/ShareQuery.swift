@@ -8,7 +8,7 @@ enum ShareQuery: Int, Query {
   case deleteInvitations, insertInvitation
   case departure, putDeparture, removeDeparture
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " WHERE zone = ?1 AND name = ?2"
     case .byRoot: Self.columns + " WHERE zone = ?1 AND root = ?2 AND active = 1"
@@ -25,7 +25,11 @@ enum ShareQuery: Int, Query {
     case .insertInvitation: "INSERT INTO invitation(guid, zone, share) VALUES (?1, ?2, ?3)"
 
     case .departure: "SELECT seq FROM departure WHERE zone = ?1 AND name = ?2 AND root = ?3"
-    case .putDeparture: "INSERT OR REPLACE INTO departure(zone, name, root, seq) VALUES (?1, ?2, ?3, ?4)"
+    case .putDeparture:
+      """
+      INSERT INTO departure(zone, name, root, seq) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT(zone, name, root) DO UPDATE SET seq = ?4
+      """
     case .removeDeparture: "DELETE FROM departure WHERE zone = ?1 AND name = ?2 AND root = ?3"
     }
   }

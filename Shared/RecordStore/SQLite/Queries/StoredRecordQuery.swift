@@ -5,17 +5,21 @@ enum StoredRecordQuery: Int, Query {
   static var subject: QuerySubject { .record }
 
   case byName, byRow, byShortGUID, names, afterName, changes, changesBackwards, ofType
-  case insert, update, updateWithType
+  case insert, update, updateWithType, nextKeys
   case insertShortGUID, deleteShortGUID
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " FROM record WHERE zone = ?1 AND name = ?2"
     case .byRow: Self.columns + " FROM record WHERE id = ?1"
     case .byShortGUID:
       Self.columns + ", name, zone FROM record WHERE id = (SELECT source FROM shortGUID WHERE guid = ?1)"
     // The index covers the whole statement.
-    case .names: "SELECT id, name, type FROM record INDEXED BY record_name WHERE zone = ?1 AND name > ?2 ORDER BY name"
+    case .names:
+      """
+      SELECT id, name, type FROM record \(dialect.indexed(by: "record_name")) WHERE zone = ?1 AND name > ?2 \
+      ORDER BY name LIMIT ?3
+      """
     case .afterName: Self.columns + ", name FROM record WHERE zone = ?1 AND name > ?2 ORDER BY name LIMIT ?3"
     case .changes: Self.columns + ", name FROM record WHERE zone = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
     case .changesBackwards:
@@ -26,8 +30,8 @@ enum StoredRecordQuery: Int, Query {
 
     case .insert:
       """
-      INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data) \
-      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+      INSERT INTO record(zone, name, seq, type, deleted, origin, others, sum, refs, data\(dialect.recordKey.column)) \
+      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10\(dialect.recordKey.value))
       """
     // Without the type, which hardly ever changes: setting it would also rewrite the index on names.
     case .update:
@@ -38,10 +42,17 @@ enum StoredRecordQuery: Int, Query {
       WHERE id = ?1
       """
 
-    case .insertShortGUID: "INSERT OR IGNORE INTO shortGUID(guid, zone, source) VALUES (?1, ?2, ?3)"
+    // SQLite gives keys out by itself.
+    case .nextKeys: dialect == .sqlite ? "SELECT NULL" : "SELECT nextval('record_keys')"
+
+    case .insertShortGUID:
+      "INSERT INTO shortGUID(guid, zone, source) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
     case .deleteShortGUID: "DELETE FROM shortGUID WHERE guid = ?1 AND source = ?2"
     }
   }
+
+  /// The keys that `nextKeys` gives out at a time: the one in its row and those behind it.
+  static let keyCount: Int64 = 1000
 
   static let columns = "SELECT id, seq, type, deleted, origin, others, sum, refs, data"
 }

@@ -8,7 +8,7 @@ enum SweepQuery: Int, Query {
   case zones, doom, release
   case records, past, references, shortGUIDs, entries, redirects, shares, invitations, departures
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .zones: "SELECT zone FROM doomed ORDER BY zone"
     case .doom: "INSERT INTO doomed(zone) VALUES (?1)"

@@ -7,7 +7,7 @@ enum ZoneQuery: Int, Query {
   case byName, byKey, after, afterName, liveCount, anyWithRecords
   case make, update, remove
 
-  var text: String {
+  func text(_ dialect: Dialect) -> String {
     switch self {
     case .byName: Self.columns + " WHERE database = ?1 AND name = ?2"
     case .byKey: Self.columns + " WHERE id = ?1"

@@ -1,0 +1,21 @@
+// The differences between the engines' SQL. All other text of a statement is one for both.
+
+/// The SQL of an engine.
+enum Dialect: CaseIterable, Sendable {
+  case sqlite, postgreSQL
+
+  /// A constant of bytes.
+  func bytes(_ hex: String) -> String { self == .sqlite ? "x'\(hex)'" : "'\\x\(hex)'::bytea" }
+
+  /// Binds a table to an index. PostgreSQL's planner chooses by itself.
+  func indexed(by index: String) -> String { self == .sqlite ? "INDEXED BY \(index)" : "" }
+
+  /// Joins two tables. SQLite reads the left one of a CROSS JOIN first.
+  var orderedJoin: String { self == .sqlite ? "CROSS JOIN" : "JOIN" }
+
+  /// Ends an insertion of a row whose key the engine gives out. SQLite tells it without.
+  var returningKey: String { self == .sqlite ? "" : " RETURNING id" }
+
+  /// The column and the value of a record's key, which SQLite gives out.
+  var recordKey: (column: String, value: String) { self == .sqlite ? ("", "") : (", id", ", ?11") }
+}

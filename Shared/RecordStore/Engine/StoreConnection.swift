@@ -1,0 +1,101 @@
+// The connection of one thread with the engine that keeps a shard.
+
+import PostgreSQL
+import SQLite
+
+enum StoreConnection {
+  case sqlite(Connection)
+  case postgreSQL(Session)
+
+  /// A statement of the connection. It must not outlive `close`.
+  func statement(_ query: some Query) throws -> StoreStatement {
+    switch self {
+    case .sqlite(let connection): .sqlite(try connection.statement(query))
+    case .postgreSQL(let session): .postgreSQL(ShardCommand(query.sql(.postgreSQL), session))
+    }
+  }
+
+  /// A statement that may have any number of rows.
+  /// - Parameter sql: in the engine's dialect.
+  func statement(_ sql: SQL) throws -> StoreStatement {
+    switch self {
+    case .sqlite(let connection): .sqlite(try connection.statement(sql))
+    case .postgreSQL(let session): .postgreSQL(ShardCommand(sql, session, batchCount: Self.batchCount))
+    }
+  }
+
+  private static let batchCount = 500
+
+  var dialect: Dialect {
+    switch self {
+    case .sqlite: .sqlite
+    case .postgreSQL: .postgreSQL
+    }
+  }
+
+  var isInTransaction: Bool {
+    switch self {
+    case .sqlite(let connection): connection.isInTransaction
+    case .postgreSQL(let session): session.isInTransaction
+    }
+  }
+
+  /// Begins a transaction that sees one state and writes nothing.
+  func beginRead() throws {
+    switch self {
+    case .sqlite(let connection): try connection.beginReadTransaction()
+    case .postgreSQL(let session): try session.begin(.snapshot)
+    }
+  }
+
+  /// Ends a transaction that wrote nothing.
+  func endRead() throws {
+    switch self {
+    case .sqlite(let connection): try connection.commit()
+    case .postgreSQL(let session): session.rollback()
+    }
+  }
+
+  func rollback() throws {
+    switch self {
+    case .sqlite(let connection): try connection.rollback()
+    case .postgreSQL(let session): session.rollback()
+    }
+  }
+
+  func openSavepoint() throws {
+    switch self {
+    case .sqlite(let connection): try connection.openSavepoint()
+    case .postgreSQL(let session): try session.openSavepoint()
+    }
+  }
+
+  func releaseSavepoint() throws {
+    switch self {
+    case .sqlite(let connection): try connection.releaseSavepoint()
+    case .postgreSQL(let session): try session.releaseSavepoint()
+    }
+  }
+
+  func rollbackToSavepoint() throws {
+    switch self {
+    case .sqlite(let connection): try connection.rollbackToSavepoint()
+    case .postgreSQL(let session): try session.rollbackToSavepoint()
+    }
+  }
+
+  func close() {
+    switch self {
+    case .sqlite(let connection): connection.close()
+    case .postgreSQL(let session): session.close()
+    }
+  }
+
+  /// True when the server or the network has ended the connection.
+  var isLost: Bool {
+    switch self {
+    case .sqlite: false
+    case .postgreSQL(let session): !session.isOpen
+    }
+  }
+}

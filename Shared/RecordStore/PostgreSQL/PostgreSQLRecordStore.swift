@@ -1,0 +1,89 @@
+// The distributed store: each shard in a schema of a PostgreSQL database, written by one thread of its owner.
+
+import PostgreSQL
+
+/// Keeps shards in the database of a `PostgreSQLConfiguration`.
+public final class PostgreSQLRecordStore: RecordStore {
+  public let shardCount: Int
+  private let configuration: PostgreSQLConfiguration
+  private let pool: ReaderPool
+  private let surroundings: StoreSurroundings
+
+  /// Idle sessions for reads that a shard keeps. The server has a process for each.
+  private static let idleSessionLimit = 2
+
+  /// - Parameters: as those of `SQLiteRecordStore`.
+  /// - Throws: `StoreError.io`.
+  public init(
+    _ configuration: PostgreSQLConfiguration, shardCount: Int, makeIncarnation: (@Sendable () -> UInt64)? = nil,
+    now: (@Sendable () -> Int64)? = nil,
+    report: @escaping @Sendable (_ problem: String) -> Void = { _ in }
+  ) throws(StoreError) {
+    precondition(shardCount > 0, "an installation has at least one shard, not \(shardCount)")
+    self.configuration = configuration
+    self.shardCount = shardCount
+    surroundings = StoreSurroundings(makeIncarnation: makeIncarnation, now: now, report: report)
+    pool = try ReaderPool(configuration.options)
+  }
+
+  public func open(shard: Int, knownEpoch epoch: Int64) async throws -> any ShardStore {
+    guard (0..<shardCount).contains(shard) else { throw StoreError.io("there is no shard \(shard) of \(shardCount)") }
+    let (configuration, surroundings, shardCount) = (configuration, surroundings, shardCount)
+    let readers = try ShardReaders(
+      shard: shard, pool: pool, deferredLimit: configuration.options.readLimit, idleLimit: Self.idleSessionLimit
+    ) {
+      try configuration.reader(ofShard: shard)
+    }
+    // The writer's thread connects, because its session must never leave that thread.
+    let cancellation = ReadCancellation()
+    let core: ShardCore = try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        do throws(StoreError) {
+          try WorkerThread.start("shard \(shard)") {
+            Self.own(configuration, shard, of: shardCount, epoch, readers, surroundings, cancellation) {
+              continuation.resume(with: $0)
+            }
+          }
+        } catch {
+          continuation.resume(throwing: error)
+        }
+      }
+    } onCancel: {
+      cancellation.cancel()
+    }
+    return SQLiteShardStore(core, pool: pool, assets: configuration.assets, keys: configuration.keys)
+  }
+
+  /// The body of a writer's thread, from taking the shard over to closing its session.
+  private static func own(
+    _ configuration: PostgreSQLConfiguration, _ shard: Int, of shardCount: Int, _ knownEpoch: Int64,
+    _ readers: ShardReaders, _ surroundings: StoreSurroundings, _ cancellation: ReadCancellation,
+    opened: (Result<ShardCore, any Error>) -> Void
+  ) {
+    do {
+      let tenure = try PostgreSQLTenure.takeOver(
+        configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch,
+        isCancelled: { cancellation.isCancelled })
+      let core = try ShardCore(
+        shard: shard, epoch: tenure.epoch, options: configuration.options, readers: readers,
+        databaseByteCount: { 0 })
+      tenure.isAwaited = { [queue = core.queue] in !queue.isClosed }
+      opened(.success(core))
+      ShardWriter(
+        core: core, tenure: tenure, keys: configuration.keys, assets: configuration.assets, surroundings: surroundings
+      ).run()
+      core.finish()
+    } catch {
+      opened(.failure(error))
+    }
+  }
+}
+
+extension PostgreSQLConfiguration {
+  /// A session for reads.
+  fileprivate func reader(ofShard shard: Int) throws -> ShardSession {
+    var reading = session(ofShard: shard)
+    reading.isReadOnly = true
+    return ShardSession(shard: shard, connection: .postgreSQL(try Session(reading)), keys: keys)
+  }
+}

@@ -1,0 +1,210 @@
+// The right of one writer to a shard in PostgreSQL: an epoch that each commit locks and compares, and a number that
+// tells a lost commit from a stored one.
+
+import Crypto
+import Glibc
+import PostgreSQL
+
+/// The writer's hold of a shard. Not Sendable: the writer's thread owns it.
+///
+/// The table `tenure` has one row. A commit locks it, compares its epoch, and raises its number of commits. A writer
+/// that lost its session asks the row: the number says whether the last commit is stored. The lock makes the question
+/// wait for a commit that is still under way at the server.
+final class PostgreSQLTenure: ShardTenure {
+  let shard: Int
+  let epoch: Int64
+  private(set) var session: Session
+  private let configuration: PostgreSQLConfiguration
+  /// The commits of all writers of the shard, as of the last one that is known to be stored.
+  private var commitCount: Int64
+
+  private init(
+    shard: Int, epoch: Int64, commitCount: Int64, session: Session, configuration: PostgreSQLConfiguration
+  ) {
+    self.shard = shard
+    self.epoch = epoch
+    self.commitCount = commitCount
+    self.session = session
+    self.configuration = configuration
+  }
+
+  /// Makes or upgrades the shard's schema, and raises its epoch by one. Waits for the previous writer's release, at
+  /// most `releaseLimit`, and for a commit of theirs that is under way.
+  /// - Parameters:
+  ///   - knownEpoch: the last known epoch; 0 when the shard may never have been opened.
+  ///   - isCancelled: whether to stop waiting.
+  /// - Throws: `StoreError`, `CancellationError`; the shard is unchanged then.
+  static func takeOver(
+    _ configuration: PostgreSQLConfiguration, shard: Int, shardCount: Int, knownEpoch: Int64,
+    isCancelled: () -> Bool = { false }
+  ) throws -> PostgreSQLTenure {
+    do {
+      let session = try Session(configuration.session(ofShard: shard))
+      let last = ContinuousClock.now + configuration.releaseLimit
+      while try !hold(session, configuration.schema(ofShard: shard)), .now < last {
+        if isCancelled() { throw CancellationError() }
+        usleep(holdPause)
+      }
+      let upgrade = PostgreSQLUpgrade(
+        configuration: configuration, shard: shard, shardCount: shardCount, knownEpoch: knownEpoch)
+      let (epoch, commitCount) = try session.transaction {
+        try upgrade.run(session)
+        try checkKeys(session, configuration, shard)
+        guard let row = try session.rows(TenureQuery.raise.command).first else { throw upgrade.missing }
+        return (try row.integer(0), try row.integer(1))
+      }
+      return PostgreSQLTenure(
+        shard: shard, epoch: epoch, commitCount: commitCount, session: session, configuration: configuration)
+    } catch let error as PostgreSQLError {
+      throw StoreError(error, shard: shard)
+    }
+  }
+
+  /// Refuses a shard whose keys are not all there: it could not be read completely, nor written without losing edits.
+  private static func checkKeys(_ session: Session, _ configuration: PostgreSQLConfiguration, _ shard: Int) throws {
+    for row in try session.rows(ShardQuery.sealingKeys.command) {
+      let bytes = try row.bytes(0)
+      guard let id = KeyRing.ID(bytes: bytes) else {
+        throw StoreError.corrupt("shard \(shard): a sealing key has \(bytes.count) bytes")
+      }
+      if !configuration.keys.contains(id) { throw StoreError.missingKey(id, shard: shard) }
+    }
+  }
+
+  /// Takes the lock that tells the next writer that this one is alive. The end of the session releases it.
+  /// - Returns: false while another session has it. The epoch decides all the same.
+  private static func hold(_ session: Session, _ schema: String) throws(PostgreSQLError) -> Bool {
+    try session.rows(TenureQuery.hold.command, [.text(schema)]).first?.boolean(0) == true
+  }
+
+  /// Microseconds between two attempts.
+  private static let holdPause: useconds_t = 20_000
+
+  /// Begins a group. Connects anew when the session is lost.
+  /// - Throws: `StoreError.fenced` when another writer took the shard over; nothing is open then. `PostgreSQLError`.
+  func begin() throws {
+    let idled = session.isOpen
+    do {
+      try beginOnce()
+    } catch let error as PostgreSQLError where error.kind == .connectionLost && idled {
+      // The session was lost while it idled.
+      try beginOnce()
+    }
+  }
+
+  private func beginOnce() throws {
+    if !session.isOpen {
+      session = try Session(configuration.session(ofShard: shard))
+      _ = try Self.hold(session, configuration.schema(ofShard: shard))
+    }
+    try session.begin()
+    do {
+      let found = try lock()
+      // An unknown outcome must be settled before: this forgets the number that it is told by.
+      commitCount = found.commitCount
+    } catch {
+      session.rollback()
+      throw error
+    }
+  }
+
+  /// Commits the group, and asks once when the answer is lost.
+  /// - Throws: an error that says that nothing of the group is stored, except `PostgreSQLError.unknownOutcome`: the
+  ///   server could not be asked (yet). `settle` asks again.
+  func commitAskingOnce() throws {
+    do throws(PostgreSQLError) {
+      try session.queue(TenureQuery.count.command, [.integer(commitCount + 1)])
+      try session.commit()
+      commitCount += 1
+    } catch {
+      guard error.kind == .unknownOutcome else { throw error }
+      guard try settle() else {
+        throw PostgreSQLError(.connectionLost, command: error.command, message: error.message)
+      }
+    }
+  }
+
+  /// Asks whether the group whose commit had an unknown outcome is stored. The question is a commit of its own, so that
+  /// a standby that confirms it has the group as well.
+  /// - Throws: `PostgreSQLError.unknownOutcome` when the question has no answer either; `StoreError.fenced` when
+  ///   another writer took the shard over. The outcome stays unknown here then, and the new owner knows it.
+  func settle() throws -> Bool {
+    do {
+      session.close()
+      session = try Session(configuration.session(ofShard: shard))
+      try session.begin()
+      let found = try lock()
+      try session.queue(TenureQuery.count.command, [.integer(found.commitCount)])
+      try session.commit()
+      let isStored = found.commitCount == commitCount + 1
+      commitCount = found.commitCount
+      return isStored
+    } catch let error as PostgreSQLError {
+      throw PostgreSQLError(.unknownOutcome, state: error.state, command: error.command, message: error.message)
+    }
+  }
+
+  // MARK: ShardTenure
+
+  /// False once nobody waits for the writer any more.
+  var isAwaited: () -> Bool = { true }
+
+  var connection: StoreConnection { .postgreSQL(session) }
+
+  func begin(_ transaction: SQLiteTransaction) throws {
+    let earlier = session
+    try begin()
+    if earlier !== session { transaction.session.reconnect(connection) }
+  }
+
+  /// Asks until the outcome is known, because no further group can begin before.
+  func commit() throws {
+    do {
+      return try commitAskingOnce()
+    } catch let error as PostgreSQLError where error.kind == .unknownOutcome {
+      var last = error
+      while isAwaited() {
+        usleep(Self.pause)
+        do {
+          if try settle() { return }
+          throw PostgreSQLError(.connectionLost, command: error.command, message: error.message)
+        } catch let error as PostgreSQLError where error.kind == .unknownOutcome {
+          last = error
+        }
+      }
+      throw last
+    }
+  }
+
+  /// Microseconds between two questions.
+  private static let pause: useconds_t = 200_000
+
+  func rollback() { session.rollback() }
+  func rest() {}
+  func close() { session.close() }
+  var logPageCount: Int { 0 }
+
+  private func lock() throws -> (epoch: Int64, commitCount: Int64) {
+    guard let row = try session.rows(TenureQuery.lock.command).first else {
+      throw StoreError.foreign("shard \(shard): its row of tenure is missing")
+    }
+    let found = (epoch: try row.integer(0), commitCount: try row.integer(1))
+    guard found.epoch == epoch else { throw StoreError.fenced(shard: shard, epoch: found.epoch) }
+    return found
+  }
+}
+
+/// On `tenure`.
+enum TenureQuery: String {
+  case hold = "SELECT pg_try_advisory_lock(hashtext('aquifer'), hashtext($1))"
+  case lock = "SELECT epoch, commits FROM tenure FOR UPDATE"
+  case raise = "UPDATE tenure SET epoch = epoch + 1 RETURNING epoch, commits"
+  case count = "UPDATE tenure SET commits = $1"
+  case make = "INSERT INTO tenure(format, shard, shardCount, epoch, commits) VALUES ($1, $2, $3, 0, 0)"
+  case find =
+    "SELECT format, shard, shardCount, epoch, installation FROM tenure FOR UPDATE"
+  case own = "UPDATE tenure SET format = $1, installation = $2"
+  case tables = "SELECT to_regclass('tenure') IS NOT NULL"
+
+  var command: Command { Command("tenure.\(self)", rawValue) }
+}

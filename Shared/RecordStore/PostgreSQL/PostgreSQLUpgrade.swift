@@ -1,0 +1,72 @@
+// Makes a shard's schema, brings it to this release's format, and refuses a shard of another installation.
+
+import Assets
+import PostgreSQL
+
+/// The steps before an epoch is raised. They run in the transaction that raises it.
+struct PostgreSQLUpgrade {
+  let configuration: PostgreSQLConfiguration
+  let shard: Int
+  let shardCount: Int
+  /// The last known epoch; 0 when the shard may never have been opened.
+  let knownEpoch: Int64
+  /// Tests of upgrades replace it.
+  var changes = PostgreSQLFormatChange.allCases.map { (format: $0.rawValue, statements: $0.statements) }
+
+  var missing: StoreError {
+    .foreign("shard \(shard): the schema \(schema) is missing, and its epoch was \(knownEpoch)")
+  }
+
+  private var schema: String { configuration.schema(ofShard: shard) }
+  private var last: Int { changes.map(\.format).max() ?? 0 }
+
+  /// - Throws: `StoreError.newerFormat`, `.foreign`, `.io`; `PostgreSQLError`.
+  func run(_ session: Session) throws {
+    let exists = try session.rows(TenureQuery.tables.command).first?.boolean(0) == true
+    if !exists {
+      guard knownEpoch == 0 else { throw missing }
+      try session.queue(Command("schema", "CREATE SCHEMA IF NOT EXISTS \(schema)"))
+      try session.queue(Command("tenure", Self.tenure))
+      try session.queue(
+        TenureQuery.make.command, [.integer(0), .integer(Int64(shard)), .integer(Int64(shardCount))])
+    }
+    let found = try check(session)
+    for change in changes where change.format > found {
+      for (index, statement) in change.statements.enumerated() {
+        try session.queue(Command("format \(change.format).\(index)", statement))
+      }
+    }
+    try session.queue(
+      TenureQuery.own.command, [.integer(Int64(last)), .text(configuration.installation?.text)])
+    try session.finish()
+  }
+
+  /// - Returns: the format that was found.
+  private func check(_ session: Session) throws -> Int {
+    guard let row = try session.rows(TenureQuery.find.command).first else { throw missing }
+    let format = Int(try row.integer(0))
+    if format > last { throw StoreError.newerFormat(found: format, known: last) }
+    let owner = (shard: try row.integer(1), count: try row.integer(2))
+    guard owner.shard == Int64(shard), owner.count == Int64(shardCount) else {
+      throw StoreError.io(
+        "\(schema) is shard \(owner.shard) of \(owner.count), not \(shard) of \(shardCount): their number never changes"
+      )
+    }
+    let epoch = try row.integer(3)
+    if epoch < knownEpoch {
+      throw StoreError.foreign(
+        "shard \(shard): \(schema) is an older copy: its epoch is \(epoch), and it was opened with \(knownEpoch)")
+    }
+    if let installation = configuration.installation, let owner = try row.optionalText(4), owner != installation.text {
+      throw StoreError.foreign("shard \(shard): \(schema) belongs to the installation \(owner), not \(installation)")
+    }
+    return format
+  }
+
+  /// Written by each commit: room in the page makes the update cheap, and the table is cleaned often.
+  private static let tenure = """
+    CREATE TABLE tenure(format bigint NOT NULL, shard bigint NOT NULL, shardCount bigint NOT NULL,
+      epoch bigint NOT NULL, commits bigint NOT NULL, installation text COLLATE "C")
+      WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0)
+    """
+}

@@ -1,0 +1,122 @@
+// A statement of a shard in PostgreSQL: its parameters, and its rows while they are read.
+
+import PostgreSQL
+import SQLite
+
+extension Query {
+  var command: Command { sql(.postgreSQL).command }
+}
+
+extension SQL {
+  /// PostgreSQL marks parameters as `$1`. No text has another question mark.
+  fileprivate var command: Command { Command(name, text.replacing("?", with: "$")) }
+}
+
+/// A command with the values that are bound to it. The session's thread owns it.
+final class ShardCommand {
+  private let command: Command
+  private let session: Session
+  private var values: [Value]
+  private var rows: Rows?
+  private var place = -1
+  /// The first column that had another type than it was read as.
+  private var failure: PostgreSQLError?
+
+  /// The most rows in memory, which a cursor hands out; nil for a statement that limits its rows.
+  private let batchCount: Int?
+
+  init(_ sql: SQL, _ session: Session, batchCount: Int? = nil) {
+    command = sql.command
+    self.session = session
+    self.batchCount = batchCount
+    values = Array(repeating: .integer(nil), count: Self.parameterCount(command.text))
+  }
+
+  /// The highest number of a parameter.
+  private static func parameterCount(_ text: String) -> Int {
+    text.split(separator: "$").dropFirst().compactMap { Int($0.prefix { $0.isNumber }) }.max() ?? 0
+  }
+
+  /// Binds a parameter. Statements of one text may leave out a parameter that another one has.
+  func bind(_ index: Int32, _ value: Value) {
+    if values.indices.contains(Int(index) - 1) { values[Int(index) - 1] = value }
+  }
+
+  // MARK: Running
+
+  func queue() throws(PostgreSQLError) { try session.queue(command, values) }
+
+  func runCounting() throws(PostgreSQLError) -> Int { try session.rows(command, values).changedCount }
+
+  /// - Returns: false when a unique value is taken; nothing is written then.
+  func runUnlessTaken() throws(PostgreSQLError) -> Bool {
+    try session.openSavepoint()
+    do throws(PostgreSQLError) {
+      try session.queue(command, values)
+      try session.finish()
+    } catch {
+      guard error.kind == .uniqueViolation, error.command == command.name else { throw error }
+      try session.rollbackToSavepoint()
+      try session.releaseSavepoint()
+      return false
+    }
+    try session.releaseSavepoint()
+    return true
+  }
+
+  func step() throws(PostgreSQLError) -> Bool {
+    try checkColumns()
+    place += 1
+    if rows == nil {
+      rows = try begin()
+    } else if let rows, rows.count == batchCount, place == rows.count {
+      self.rows = try fetch()
+      place = 0
+    }
+    if place < rows?.count ?? 0 { return true }
+    reset()
+    return false
+  }
+
+  private func begin() throws(PostgreSQLError) -> Rows {
+    if batchCount == nil { return try session.rows(command, values) }
+    try session.queue(Command("open \(command.name)", "DECLARE \(cursor) NO SCROLL CURSOR FOR \(command.text)"), values)
+    return try fetch()
+  }
+
+  private func fetch() throws(PostgreSQLError) -> Rows {
+    try session.rows(Command("fetch \(command.name)", "FETCH FORWARD \(batchCount ?? 1) FROM \(cursor)"))
+  }
+
+  private var cursor: String { "\"\(command.name)\"" }
+
+  func reset() {
+    if rows != nil, batchCount != nil, session.isInTransaction {
+      // Dropped because the end of the transaction closes the cursor as well, and the next step meets a lost session.
+      _ = try? session.queue(Command("close \(command.name)", "CLOSE \(cursor)"))
+    }
+    rows = nil
+    place = -1
+    failure = nil
+  }
+
+  func checkColumns() throws(PostgreSQLError) {
+    if let failure { throw failure }
+  }
+
+  // MARK: Columns; nil for NULL
+
+  func integer(_ column: Int32) -> Int64? { read { row throws(PostgreSQLError) in try row.optionalInteger(column) } }
+  func text(_ column: Int32) -> String? { read { row throws(PostgreSQLError) in try row.optionalText(column) } }
+  func bytes(_ column: Int32) -> [UInt8]? { read { row throws(PostgreSQLError) in try row.optionalBytes(column) } }
+
+  private func read<Value>(_ body: (Row) throws(PostgreSQLError) -> Value?) -> Value? {
+    guard let rows, rows.indices.contains(place) else { return nil }
+    do throws(PostgreSQLError) {
+      return try body(rows[place])
+    } catch {
+      if failure == nil { failure = error }
+      return nil
+    }
+  }
+}
