@@ -3,7 +3,7 @@
 import pathlib
 import tempfile
 
-from population import CAPTION, MODEL
+from population import CAPTION, MODEL, insert, name
 
 BROKEN = CAPTION.replace(b'optional="YES" ', b"").replace(b"caption", b"title")
 
@@ -54,3 +54,22 @@ def promote(flows):
         page.sees("Nobody", "Nothing was changed")
         page.click("Cancel")
         page.sees("No rules", "No duplicates")
+    find_duplicates(flows)
+
+
+def find_duplicates(flows):
+    page, grace = flows.page, flows.grace
+    with flows.step("objects that break a rule of uniqueness are listed, each with its address"):
+        page.click("Change the rules")
+        page.fill(
+            "Rules as JSON", '{"unique":[{"entity":"Tag","attributes":["name"],"scope":"zone","policy":"report"}]}'
+        )
+        page.click("Save", "dialog button")
+        page.sees("The rules are saved.", "report")
+        twins = [name(), name()]
+        grace.save(grace.stores[0], [insert("Tag", twin, {"name": "harbour"}) for twin in twins])
+        page.open("#/schema")
+        page.open("#/schema/rules")
+        page.sees("CD_Tag", *twins)
+        page.click(twins[0], "a")
+        page.sees("CD_Tag", "harbour", "Change tag")

@@ -31,7 +31,7 @@ LIMIT = 250 * 1024
 
 def check_sources():
     with STEPS.step("no page makes markup of a text, and all pages are small"):
-        for path in FOLDER.rglob("*.js"):
+        for path in (path for path in FOLDER.rglob("*.js") if not path.is_symlink()):
             found = re.search(
                 r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|DOMParser",
                 path.read_text(),
@@ -67,8 +67,7 @@ def measure(page):
     with STEPS.step("the pages measure what they need"):
         page.open("#/home")
         page.sees("All is well")
-        # The past hour has come when a plot says that it begins then.
-        page.has(".times", "1 h ago")
+        page.has("figure", "of the last hour")
         pathlib.Path(sys.argv[1]).write_bytes(page.chromium.screenshot(1280, 900, scale=0.85))
         page.command("HeapProfiler.collectGarbage")
         heap = page.run("return performance.memory.usedJSHeapSize")

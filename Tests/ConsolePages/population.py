@@ -10,6 +10,7 @@ import uuid
 import zlib
 
 CONTAINER = "iCloud.org.example.photos"
+OTHER_CONTAINER = "iCloud.org.example.sketches"
 PASSWORD = "correct horse"
 MODEL = pathlib.Path(__file__).resolve().parents[2] / "Clients/Photos/Photos.xcdatamodeld/Photos.xcdatamodel/contents"
 CAPTION = b'<attribute name="caption" optional="YES" attributeType="String"/>'
@@ -153,6 +154,7 @@ def populate(installation):
     """Returns Ada, who has a conflict, a held-back change and a share, and Grace, whose tablet is named by markup."""
     installation.admin("POST", "containers", {"container": CONTAINER})
     installation.admin("POST", f"containers/{CONTAINER}", {"displayName": "Photos"})
+    installation.admin("POST", "containers", {"container": OTHER_CONTAINER})
     model = MODEL.read_bytes().replace(CAPTION, DECIDED)
     model_hash = installation.call("PUT", f"/mirror/1/{CONTAINER}/development/model", model)["modelHash"]
     ada = Person(installation, model_hash, "Ada", ["Ada’s telephone", "Ada’s tablet"])

@@ -68,7 +68,8 @@ struct ConsoleCallTests {
     let zone = "zone/\(GatewayWorld.container)/development/_alice/Trips"
     for token in ["con_operator", "con_developer"] {
       for (method, path) in [
-        (HTTPMethod.get, "status"), (.get, "live"), (.post, "containers"), (.get, "\(zone)/export"), (.post, "\(zone)/end"),
+        (HTTPMethod.get, "status"), (.get, "live"), (.post, "containers"), (.get, "\(zone)/export"),
+        (.post, "\(zone)/end"),
       ] {
         let response = await world.respond(
           method, "/admin/1/\(path)", headers: [("authorization", "Bearer \(token)")], body: "{}")
