@@ -84,7 +84,11 @@ function lines({ lines: rows = [], silent }) {
   if (!rows.length)
     return [
       silentHint(silent),
-      empty("No lines", "The processes keep the lines of the last hours, and nothing matches."),
+      empty(
+        "No lines",
+        "The processes keep the lines of the last hours, and nothing matches. A request without trouble has lines " +
+          "only where the processes log at the level debug (--log-level debug).",
+      ),
     ];
   return [
     silentHint(silent),

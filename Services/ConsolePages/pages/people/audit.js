@@ -26,11 +26,11 @@ function view(rows) {
     "Audit",
     [
       ["When", (row) => h("span", { class: "nowrap" }, date(row.at))],
-      ["Who", (row) => h("b", null, spokenName(row.name))],
-      ["Role", (row) => row.role],
+      ["Who", (row) => cut(spokenName(row.name), { class: "cut name" })],
+      ["Role", (row) => h("span", { class: "nowrap" }, row.role)],
       ["Call", (row) => h("code", { class: "nowrap" }, row.method)],
       ["Of", (row) => cut(row.path, { class: "cut wide mono small" })],
-      rows.some((row) => row.query) && ["With", (row) => cut(row.query ?? "")],
+      rows.some((row) => row.query) && ["With", (row) => row.query && cut(row.query)],
       [
         "Answer",
         (row) =>
