@@ -36,6 +36,7 @@ def play(flows):
             "Before",
             "Dunes before breakfast",
             "Morning on the dunes",
+            "on Ada’s tablet.",
             MARKUP,
         )
         page.click("Take client")
