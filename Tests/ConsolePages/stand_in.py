@@ -113,7 +113,7 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
 
     def serve_file(self, path):
         file = FOLDER / path
-        if ".." in pathlib.PurePosixPath(path).parts or not file.is_file():
+        if {"..", "/"} & set(pathlib.PurePosixPath(path).parts) or not file.is_file():
             return self.refuse(404, "NOT_FOUND", f"There is no {path}")
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         self.send(200, file.read_bytes(), kind)
