@@ -152,7 +152,10 @@ let services: [Target] = [
     ]),
   service(
     "Notifier",
-    ["Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "JSON", "Crypto"]),
+    [
+      "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "Records", "Queues",
+      "JSON", "Crypto",
+    ]),
 ]
 
 let commands: [Target] = [
@@ -279,7 +282,7 @@ let testTargets: [Target] = [
     "Notifier",
     [
       "InMemoryServiceBus", "Notifier", "ServiceKit", "ServiceBus", "HTTPServer", "HTTPClient", "WebServices", "JSON",
-      "Records",
+      "Records", "Crypto",
     ]),
   tests("Style", []),
   tests(

@@ -117,6 +117,7 @@ public struct Console: Sendable {
       return []
     case .addKey: path = invocation.value("public-key")
     case .addIdentity: path = invocation.value("client-secret-file")
+    case .addPushService: path = invocation.value("key-file")
     case .importSchema, .importRules: path = invocation.arguments[0]
     default: path = nil
     }

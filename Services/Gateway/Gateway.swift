@@ -216,6 +216,8 @@ struct Gateway: HTTPHandler {
     case .userLookup: return Self.json(try await People(share: share).lookUp(request, caller: user))
     case .createPushToken, .registerPushToken:
       return try await pushToken(exchange, isNew: match.route.target == .createPushToken, address, user: user)
+    case .unregisterPushToken: return try await unregisterPush(exchange, address, user: user)
+    case .pushKey: return try await pushKey(address)
     case .assetTokens: return try await uploadTokens(exchange, address, user: user)
     case .assetUpload: return try await upload(request)
     case .asset:

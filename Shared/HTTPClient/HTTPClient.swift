@@ -52,6 +52,14 @@ public final class HTTPClient: Sendable {
     }
   }
 
+  /// The servers that a client connects to.
+  public enum Reach: Hashable, Sendable {
+    case everywhere
+    /// Only public addresses, for URLs that strangers have chosen: they must not reach this machine and its neighbours.
+    /// The address is judged after the host's name is resolved.
+    case publicAddresses
+  }
+
   /// The status and headers of an answer.
   public struct Head: Hashable, Sendable {
     public var status = 0
@@ -93,12 +101,18 @@ public final class HTTPClient: Sendable {
   ///   - localAddress: the address of this machine to connect from; nil lets the system choose.
   ///   - bodyByteLimit: the most bytes in the body of one answer to `send`, without its content coding.
   ///   - acceptsGzip: whether servers may compress answers; their bodies are decoded.
+  ///   - reach: the servers that this client may connect to.
+  ///   - sharesConnections: whether requests to one server wait for its first connection rather than open more, so that
+  ///     they share it by HTTP/2.
   public init(
     certificateAuthorityFile: String? = nil, localAddress: String? = nil, bodyByteLimit: Int = 256 * 1024 * 1024,
-    acceptsGzip: Bool = false
+    acceptsGzip: Bool = false, reach: Reach = .everywhere, sharesConnections: Bool = false
   ) {
     self.acceptsGzip = acceptsGzip
-    loop = TransferLoop(certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress)
+    loop = TransferLoop(
+      TransferLoop.Configuration(
+        certificateAuthorityFile: certificateAuthorityFile, localAddress: localAddress, reach: reach,
+        sharesConnections: sharesConnections))
     self.bodyByteLimit = bodyByteLimit
   }
 

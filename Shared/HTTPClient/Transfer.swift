@@ -47,8 +47,7 @@ final class Transfer {
   private var isStream: Bool { if case .stream = sink { true } else { false } }
 
   init(
-    _ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, certificateAuthorityFile: String?,
-    localAddress: String?
+    _ request: TransferRequest, _ sink: TransferSink, _ ticket: Ticket, _ configuration: TransferLoop.Configuration
   ) {
     guard let handle = curl_easy_init() else { preconditionFailure("libcurl has no memory for a transfer") }
     self.handle = handle
@@ -56,7 +55,7 @@ final class Transfer {
     self.ticket = ticket
     bodyByteLimit = request.bodyByteLimit
     headDeadline = ContinuousClock.now + request.timeout
-    configure(request, certificateAuthorityFile, localAddress)
+    configure(request, configuration)
   }
 
   /// Before this runs, the loop removes the handle from libcurl's multi handle.
@@ -65,7 +64,7 @@ final class Transfer {
     curl_slist_free_all(headerList)
   }
 
-  private func configure(_ request: TransferRequest, _ certificateAuthorityFile: String?, _ localAddress: String?) {
+  private func configure(_ request: TransferRequest, _ configuration: TransferLoop.Configuration) {
     // These options fail only when memory is short, so the results go unchecked. The transfer reports a bad URL or
     // method.
     ccurl_set_string(handle, CURLOPT_URL, request.url)
@@ -74,9 +73,11 @@ final class Transfer {
     ccurl_set_long(handle, CURLOPT_FOLLOWLOCATION, 0)
     ccurl_set_long(handle, CURLOPT_NOSIGNAL, 1)
     ccurl_set_long(handle, CURLOPT_TCP_NODELAY, 1)
-    if let certificateAuthorityFile { ccurl_set_string(handle, CURLOPT_CAINFO, certificateAuthorityFile) }
+    if let file = configuration.certificateAuthorityFile { ccurl_set_string(handle, CURLOPT_CAINFO, file) }
     if request.acceptsGzip { ccurl_set_string(handle, CURLOPT_ACCEPT_ENCODING, "gzip") }
-    if let localAddress { ccurl_set_string(handle, CURLOPT_INTERFACE, "host!\(localAddress)") }
+    if let address = configuration.localAddress { ccurl_set_string(handle, CURLOPT_INTERFACE, "host!\(address)") }
+    if configuration.reach == .publicAddresses { ccurl_set_opener(handle, openPublicSocket) }
+    if configuration.sharesConnections { ccurl_set_long(handle, CURLOPT_PIPEWAIT, 1) }
     if isStream {
       ccurl_set_long(handle, CURLOPT_CONNECTTIMEOUT_MS, request.timeout.milliseconds)
       if let idle = request.idleTimeout {

@@ -64,6 +64,7 @@ final class GatewayWorld: Sendable {
     var identitySignIns: [SignInByIdentity] = []
     /// The reason for refusing the people of providers; nil: they are signed in.
     var identityRefusal: SignInByIdentity.Refusal?
+    var pushes = Pushes()
     var acts: [NoteAct.Act] = []
     var actStatuses: [Int] = []
   }
@@ -171,6 +172,7 @@ final class GatewayWorld: Sendable {
     }
     Self.serveStaff(in: &share, relay)
     Self.serveIdentities(in: &share, relay)
+    Self.servePushes(in: &share, relay)
     share.on(FetchSecrets.self) { _, _, _ in Answer(FetchSecrets.Reply(signingKey: Self.signingKey)) }
     share.on(OperatorRequest.self) { message, body, _ in
       relay.world.record.withLock { $0.operatorRequests.append((message, body)) }
@@ -303,23 +305,6 @@ final class GatewayWorld: Sendable {
     share.on(FetchStanding.self) { _, _, _ in Answer(FetchStanding.Reply(standing: UserStanding(roles: ["editors"]))) }
   }
 
-  private static func serveIdentities(in share: inout BusHandlers, _ relay: Relay) {
-    share.on(FetchIdentityProviders.self) { _, _, _ in
-      guard let providers = relay.world.record.withLock(\.providers) else {
-        throw BusError(.unknownMessage, "no such message")
-      }
-      return Answer(FetchIdentityProviders.Reply(providers: providers))
-    }
-    share.on(SignInByIdentity.self) { message, _, _ in
-      let refusal = relay.world.record.withLock { record in
-        record.identitySignIns.append(message)
-        return record.identityRefusal
-      }
-      if let refusal { return Answer(SignInByIdentity.Reply(refusal: refusal)) }
-      return Answer(SignInByIdentity.Reply(webAuthToken: "ses_new", userRecordName: "_alice", userName: "alice"))
-    }
-  }
-
   private func user(_ token: String?, origins: [String] = []) -> Authenticate.Reply {
     switch token {
     case nil: Authenticate.Reply(allowedOrigins: origins)
@@ -365,7 +350,7 @@ final class GatewayWorld: Sendable {
 }
 
 /// Passes calls to the world, which is made after its handlers.
-private final class Relay: Sendable {
+final class Relay: Sendable {
   private let held = Mutex<GatewayWorld?>(nil)
   func set(_ world: GatewayWorld) { held.withLock { $0 = world } }
   var world: GatewayWorld {

@@ -26,6 +26,21 @@ struct ClientTests {
     try await Installation.run { installation in try await run("identity_client.py", against: installation) }
   }
 
+  @Test(.timeLimit(.minutes(3))) func `Apple's and a browser's push service wake devices over HTTP/2`() async throws {
+    let folder = try Installation.makeFolder()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    // The script plays the vendors with these certificates.
+    let certificates = try CommandLineTool.certificates(in: folder)
+    let options = [
+      "AQUIFER_PUSH_INTERVAL": "1", "AQUIFER_PUSH_PRIVATE_ADDRESSES": "true",
+      "AQUIFER_PUSH_AUTHORITIES": certificates.appending(path: "ca.pem").path,
+    ]
+    try await Installation.run(environment: options) { installation in
+      try await run(
+        "push_client.py", against: installation, environment: ["PUSH_CERTIFICATES": certificates.path])
+    }
+  }
+
   @Test func `fuzzing by the description finds no 5xx, no hang and nothing of another user's`() async throws {
     try await Installation.run { installation in try await run("fuzz.py", against: installation) }
   }

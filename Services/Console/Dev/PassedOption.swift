@@ -49,6 +49,11 @@ struct PassedOption: Hashable, Sendable {
     PassedOption("connections", "N", [.notifier], "the limit of devices that listen"),
     PassedOption("connections-per-address", "N", [.gateway, .notifier], "the limit of connections from one address"),
     PassedOption("courier-hold", "SECONDS", [.notifier], "the time that the notifier holds a courier's poll"),
+    PassedOption(
+      "push-interval", "SECONDS", [.notifier], "the least time between two pushes of a zone to a sleeping device"),
+    PassedOption(
+      "push-private-addresses", nil, [.notifier], "let clients name browsers' services and webhooks of this network"),
+    PassedOption("push-authorities", "FILE", [.notifier], "the authorities to trust for push services and webhooks"),
     PassedOption("heartbeat", "SECONDS", [.notifier], "the pause between two keep-alive comments of an event stream"),
   ]
 
