@@ -94,7 +94,7 @@ enum Access {
     switch need {
     case .nothing: return nil
     case .operatorToken:
-      guard let token = credentials.userToken, credentials.isBearer else {
+      guard let token = credentials.userToken, credentials.isBearer || credentials.isCookie else {
         throw RecordError(.authenticationFailed, "This call needs an operator token: Authorization: Bearer <token>")
       }
       // The question names no container: operators create containers, and the directory tells them which ones exist.
@@ -143,6 +143,12 @@ enum Access {
     case .operatorToken:
       guard reply.isOperator || reply.member != nil else {
         throw RecordError(.accessDenied, "This call needs an operator token")
+      }
+      // A session outside of its cookie would escape the console's rule against forged requests.
+      guard credentials.isCookie == (reply.member != nil) else {
+        throw RecordError(
+          .authenticationFailed,
+          "A session counts as the console's cookie alone, an operator token as a bearer token alone")
       }
     case .user:
       if reply.isOperator {

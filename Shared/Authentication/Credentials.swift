@@ -9,13 +9,18 @@ public struct Credentials: Hashable, Sendable {
   public let userToken: String?
   /// True when `userToken` is a bearer token, which needs no API token.
   public let isBearer: Bool
+  /// True when `userToken` is the console's cookie, as which alone a session of the console counts.
+  public let isCookie: Bool
   /// The signature of a server-to-server request.
   public let signature: RequestSignature?
 
-  public init(apiToken: String?, userToken: String?, isBearer: Bool, signature: RequestSignature? = nil) {
+  public init(
+    apiToken: String?, userToken: String?, isBearer: Bool, isCookie: Bool = false, signature: RequestSignature? = nil
+  ) {
     self.apiToken = apiToken
     self.userToken = userToken
     self.isBearer = isBearer
+    self.isCookie = isCookie
     self.signature = signature
   }
 

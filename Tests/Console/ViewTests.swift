@@ -9,24 +9,6 @@ private let now: Int64 = 1_800_000_000_000
 
 private func json(_ text: String) throws -> JSONValue { try JSONValue(parsing: Array(text.utf8)) }
 
-/// The answer to `status` of two workers, with replaceable parts.
-private func status(
-  members: String =
-    #"{"name":"gateway","role":"gateway","ready":true},{"name":"notifier","role":"notifier","ready":true}"#,
-  held: Int = 4,
-  first: String = "", second: String = #""silent":false,"shards":[2,3],"opening":0,"problems":[]"#
-) throws -> JSONValue {
-  try json(
-    """
-    {"members":[\(members),{"name":"share","role":"share","ready":true},{"name":"worker-1","role":"worker",\
-    "ready":true}],
-    "shards":{"count":4,"held":\(held)},"mapVersion":3,
-    "workers":[{"name":"worker-1","ready":true,"silent":false,"shards":[0,1],"opening":0,"databases":1,"records":12,\
-    "problems":[]\(first)},
-    {"name":"worker-2","ready":true,\(second)}]}
-    """)
-}
-
 struct VerdictViewTests {
   @Test func `an installation without trouble is well in one line`() throws {
     let verdict = try json(#"{"isWell":true,"summary":"2 processes","findings":[],"notes":[]}"#)
@@ -49,7 +31,12 @@ struct VerdictViewTests {
 
 struct ViewTests {
   @Test func `problems come first and have a mark`() throws {
-    let text = ClusterViews.workers(try status(second: #""silent":true"#), now: now)
+    let answer = try json(
+      """
+      {"workers":[{"name":"worker-1","ready":true,"silent":false,"shards":[0,1],"opening":0,"problems":[]},
+      {"name":"worker-2","ready":true,"silent":true}]}
+      """)
+    let text = ClusterViews.workers(answer, now: now)
     let lines = text.split(separator: "\n").map(String.init)
     #expect(lines.count == 3)
     #expect(lines[1].hasPrefix("!  worker-2  SILENT"))

@@ -15,7 +15,7 @@ import flows_people
 import flows_schema
 import flows_sync
 from accessibility import problems
-from population import PASSWORD, Installation, populate
+from population import OTHER_CONTAINER, PASSWORD, Installation, populate
 from visitor import Steps, equal, expect, visitor
 
 
@@ -32,6 +32,7 @@ class Flows:
         self.ada = ada
         self.grace = grace
         self.backup = BACKUP
+        self.other_container = OTHER_CONTAINER
 
     @contextlib.contextmanager
     def step(self, sentence):

@@ -9,6 +9,7 @@ ZONE = "com.apple.coredata.cloudkit.zone"
 
 def play(flows):
     look(flows)
+    follow_a_link(flows)
     query(flows)
     edit(flows)
     share_with_all(flows)
@@ -45,6 +46,25 @@ def look(flows):
             '"objectID"',
             '"recordName"',
         )
+
+
+def follow_a_link(flows):
+    page, ada = flows.page, flows.ada
+    with flows.step("an address that somebody sent leads to their container, whichever one was looked at before"):
+        page.open("#/data")
+        page.sees("Private databases")
+        page.choose("Container", flows.other_container)
+        page.sees(f"Databases of {flows.other_container}", "No data yet")
+        page.open(f"#/sync?container={CONTAINER}&environment=development")
+        page.sees("Ada’s telephone")
+        page.choose("Container", flows.other_container)
+        page.sees("No device here")
+        page.open(f"#/data/{CONTAINER}/development/{ada.record_name}/{ZONE}")
+        page.sees("Find records", CAPTIONS[2])
+        page.click("Sync", "nav a")
+        page.sees("Ada’s telephone")
+        address = page.run("return window.location.hash")
+        expect(f"container={CONTAINER}" in address, address)
 
 
 def query(flows):

@@ -34,6 +34,19 @@ def play(flows):
         page.choose("Least level", "info")
         page.click("Search")
         page.sees("worker-1", "info")
+    with flows.step("a request is found by its name, in each process that it passed"):
+        request = "a-request-with-a-name"
+        change = {
+            "changeType": "update",
+            "entity": "Photo",
+            "objectID": flows.grace.photos[2],
+            "attributes": {"caption": "Looked for in the logs"},
+        }
+        flows.grace.save(flows.grace.stores[0], [change], request_id=request)
+        page.open(f"#/operations/logs?request={request}&level=debug")
+        page.sees("gateway", "worker-", "exported", "status 200")
+        page.open("#/operations/slow")
+        page.sees("Slow requests", "No lines")
     with flows.step("each process tells its version"):
         page.open("#/operations/versions")
         page.sees("gateway", "notifier", "share", "worker-2", "0.1.0", "aquifer bus-key add")

@@ -3,7 +3,7 @@
 import pathlib
 import tempfile
 
-from population import CAPTION, MODEL
+from population import CAPTION, MODEL, insert, name
 
 BROKEN = CAPTION.replace(b'optional="YES" ', b"").replace(b"caption", b"title")
 
@@ -31,6 +31,19 @@ def play(flows):
             page.sees("CD_Photo.CD_place", "Push to development")
             page.click("Push to development")
             page.sees("The model is pushed.")
+    with flows.step("a model that is dropped on the page is checked"):
+        page.open("#/schema")
+        page.open("#/schema/models")
+        page.sees("Check and push a model")
+        page.run(
+            """
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([given[0]], 'contents'));
+            const drop = new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true });
+            document.querySelector('.well').dispatchEvent(drop)""",
+            MODEL.read_text().replace(CAPTION.decode(), BROKEN.decode()),
+        )
+        page.sees("1 problem. Nothing was changed.", "Photo.title", "Make the attribute optional")
     promote(flows)
 
 
@@ -43,6 +56,21 @@ def promote(flows):
         page.sees("additions.", "Promote to production")
         page.click("Promote to production")
         page.sees("Production has development's schema now.", "No difference")
+    with flows.step("a promotion that would break records is refused, with the place of each problem"):
+        page.open("#/schema/text")
+        page.sees("The schema as a text", "CD_Rating")
+        page.run(
+            "const box = document.querySelector('textarea');"
+            "box.value = box.value.replace(/(CD_stars +)INT64/, '$1STRING')"
+        )
+        page.click("Also change the types of fields that records have")
+        page.click("See what will change")
+        page.click("Save the schema")
+        page.sees("The schema is saved.")
+        page.open("#/schema/diff")
+        page.sees("can't change from INT64 to STRING")
+        page.click("See what promotion does")
+        page.sees("1 problem. Nothing was changed.", "CD_Rating.CD_stars")
     with flows.step("a rule of uniqueness is written, and one that does not fit is refused in place"):
         page.open("#/schema/rules")
         page.sees("No rules")
@@ -54,3 +82,22 @@ def promote(flows):
         page.sees("Nobody", "Nothing was changed")
         page.click("Cancel")
         page.sees("No rules", "No duplicates")
+    find_duplicates(flows)
+
+
+def find_duplicates(flows):
+    page, grace = flows.page, flows.grace
+    with flows.step("objects that break a rule of uniqueness are listed, each with its address"):
+        page.click("Change the rules")
+        page.fill(
+            "Rules as JSON", '{"unique":[{"entity":"Tag","attributes":["name"],"scope":"zone","policy":"report"}]}'
+        )
+        page.click("Save", "dialog button")
+        page.sees("The rules are saved.", "report")
+        twins = [name(), name()]
+        grace.save(grace.stores[0], [insert("Tag", twin, {"name": "harbour"}) for twin in twins])
+        page.open("#/schema")
+        page.open("#/schema/rules")
+        page.sees("CD_Tag", *twins)
+        page.click(twins[0], "a")
+        page.sees("CD_Tag", "harbour", "Change tag")

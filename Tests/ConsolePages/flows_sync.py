@@ -11,10 +11,11 @@ def play(flows):
         page.click("Sync", "nav a")
         page.sees("Ada’s telephone", "Grace’s telephone", MARKUP)
         page.click("Ada’s telephone")
-        page.sees("State", "Held back", "Saved transactions", "export", "insert Photo")
+        page.sees("State", "Held back", "Saved transactions", "export", "insert Photo", "Exported", "Imported")
     with flows.step("a held-back change shows its error and is tried again"):
         page.open("#/sync/quarantine")
-        page.sees("missing", "there is no such object for Photo.ratings", "NOT_FOUND")
+        # The property, `for Photo.ratings`, is in the reason until the server has tried again by itself.
+        page.sees("missing", "Rating", "there is no such object", "NOT_FOUND", "Next try")
         page.click("Try all again")
         page.sees("1 object will be tried again.")
     with flows.step("the way of an object is a line of time"):
@@ -35,6 +36,7 @@ def play(flows):
             "Before",
             "Dunes before breakfast",
             "Morning on the dunes",
+            "on Ada’s tablet.",
             MARKUP,
         )
         page.click("Take client")

@@ -79,7 +79,7 @@ def zones(query):
     return {"zones": [row for row in rows if row["owner"] == query.get("owner", row["owner"])], "silent": []}
 
 
-def stores():
+def stores(query):
     rows = [
         {
             "container": CONTAINER,
@@ -92,11 +92,13 @@ def stores():
             "modelHash": "b4cb" * 16,
             "transactions": 900 + number % 7,
             "exported": 900,
+            "imported": 480,
+            "sequence": 500,
             "createdAt": 1_795_000_000_000,
         }
         for number in range(5000)
     ]
-    return {"stores": rows, "silent": []}
+    return {"stores": [row for row in rows if row["owner"] == query.get("owner", row["owner"])], "silent": []}
 
 
 def record(number):
@@ -141,14 +143,14 @@ FIXED = {
     "history": lambda _: history(),
     "users": users,
     "zones": zones,
-    "stores": lambda _: stores(),
+    "stores": stores,
     "logs": log_lines,
     "usage": lambda _: {"records": RECORDS, "databases": USERS, "publicRecords": 0, "bytes": 10**12},
     "events": lambda _: {"events": large_rows.events(user(1)), "silent": []},
     "quarantine": lambda _: {"quarantine": large_rows.quarantine(user(1)), "silent": []},
     "explain": lambda _: large_rows.explain(user(1)),
     "pings": lambda _: {"pings": large_rows.pings(user(1)), "after": "", "silent": []},
-    "duplicates": lambda _: {"duplicates": [], "silent": []},
+    "duplicates": lambda _: {"duplicates": large_rows.duplicates(user(1)), "silent": []},
     "shares": lambda _: {"shares": large_rows.shares(user(1)), "silent": []},
     "audit": lambda _: {"acts": large_rows.acts()},
     "backup": lambda _: large_rows.job("backup"),

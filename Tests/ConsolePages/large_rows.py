@@ -169,6 +169,23 @@ def job(kind):
     }
 
 
+def duplicates(owner):
+    return [
+        {
+            "container": CONTAINER,
+            "environment": "development",
+            "owner": owner,
+            "zone": MARKUP if number == 0 else f"Trip {number}",
+            "recordType": "CD_Album",
+            "fields": "CD_name",
+            "count": 2 + number,
+            "merging": number % 3,
+            "records": [MARKUP if number == 0 else f"album-{number}", f"album-{number + 1}"],
+        }
+        for number in range(1000)
+    ]
+
+
 def credentials():
     made = {"container": CONTAINER, "environment": "development", "created": AT}
     return {

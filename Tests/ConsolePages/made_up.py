@@ -7,7 +7,6 @@ import gzip
 import pathlib
 import re
 import sys
-import time
 import urllib.parse
 
 import large_installation
@@ -27,11 +26,14 @@ PAGES = routes(
     "store-00000",
 )
 LIMIT = 250 * 1024
+HEAP_LIMIT = 50_000_000
+# The made-up installation answers no store's calls.
+NO_STORE = "There is no operator call"
 
 
 def check_sources():
     with STEPS.step("no page makes markup of a text, and all pages are small"):
-        for path in FOLDER.rglob("*.js"):
+        for path in (path for path in FOLDER.rglob("*.js") if not path.is_symlink()):
             found = re.search(
                 r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|DOMParser",
                 path.read_text(),
@@ -48,38 +50,39 @@ def route_of(name):
     return route.replace(large_installation.MARKUP, urllib.parse.quote(large_installation.MARKUP, safe="")), word
 
 
+# Fulfilled when the page shows the word, with the milliseconds since its address was set.
+SHOWN = """
+    const [route, word] = given;
+    const began = performance.now();
+    window.location.hash = route;
+    const shown = () => document.querySelector('main')?.innerText.includes(word);
+    while (!shown()) await new Promise(requestAnimationFrame);
+    return performance.now() - began"""
+
+
 def check_pages(page):
     with STEPS.step("each page shows its answer soon, even with a million records, and runs no stored markup"):
-        slowest = {}
+        taken, heaps = {}, {}
         for name in PAGES:
             route, word = route_of(name)
-            began = time.monotonic()
-            page.open(route)
-            if name != "store":
-                page.sees(word)
-            slowest[name] = time.monotonic() - began
+            page.open("#/operations/versions" if name != "versions" else "#/home")
+            taken[name] = page.run(SHOWN, route, NO_STORE if name == "store" else word)
             expect(page.is_whole(), f"{name}: markup ran, or the policy refused something")
-        name = max(slowest, key=slowest.get)
-        print(f"  slowest: {name} in {slowest[name] * 1000:.0f} ms, the driver's questions included")
+            page.command("HeapProfiler.collectGarbage")
+            heaps[name] = page.run("return performance.memory.usedJSHeapSize")
+        slowest, largest = max(taken, key=taken.get), max(heaps, key=heaps.get)
+        usual = sorted(taken.values())[len(taken) // 2]
+        print(f"  slowest: {slowest} in {taken[slowest]:.0f} ms, half of the pages within {usual:.0f} ms")
+        print(f"  largest: {largest} with {heaps[largest] / 1e6:.1f} MB of objects")
+        expect(heaps[largest] < HEAP_LIMIT, f"{largest} keeps {heaps[largest]} bytes")
 
 
-def measure(page):
-    with STEPS.step("the pages measure what they need"):
+def take_picture(page):
+    with STEPS.step("the plots begin with the hour that the processes remember"):
         page.open("#/home")
         page.sees("All is well")
-        # The past hour has come when a plot says that it begins then.
-        page.has(".times", "1 h ago")
-        pathlib.Path(sys.argv[1]).write_bytes(page.chromium.screenshot(1280, 900, scale=0.85))
-        page.command("HeapProfiler.collectGarbage")
-        heap = page.run("return performance.memory.usedJSHeapSize")
-        shown = page.run("""
-            const began = performance.now();
-            window.location.hash = '#/people';
-            while (!document.body.innerText.includes('person-00001')) await new Promise(requestAnimationFrame);
-            return performance.now() - began""")
-        print(
-            f"  Home keeps {heap / 1e6:.1f} MB of objects; ten thousand users show their first page in {shown:.0f} ms"
-        )
+        page.has("figure", "of the last hour")
+        pathlib.Path(sys.argv[1]).write_bytes(page.chromium.screenshot(1280, 900, scale=0.8))
 
 
 def check_people(page, size, scheme, folder):
@@ -159,7 +162,7 @@ def main():
     with visitor(stand_in.address) as page:
         check_refusals(page, stand_in)
         check_pages(page)
-        measure(page)
+        take_picture(page)
         check_keyboard(page)
         check_lost_connection(page, stand_in)
         for size, scheme in (

@@ -10,6 +10,7 @@ import uuid
 import zlib
 
 CONTAINER = "iCloud.org.example.photos"
+OTHER_CONTAINER = "iCloud.org.example.sketches"
 PASSWORD = "correct horse"
 MODEL = pathlib.Path(__file__).resolve().parents[2] / "Clients/Photos/Photos.xcdatamodeld/Photos.xcdatamodel/contents"
 CAPTION = b'<attribute name="caption" optional="YES" attributeType="String"/>'
@@ -46,9 +47,11 @@ class Installation:
         self.gateway = gateway
         self.operator_token = operator_token
 
-    def call(self, method, path, body=None, token=None):
+    def call(self, method, path, body=None, token=None, request_id=None):
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {token or self.operator_token}"}
+        if request_id:
+            headers["X-Request-ID"] = request_id
         request = urllib.request.Request(self.gateway + path, data=data, method=method, headers=headers)
         try:
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
@@ -84,14 +87,15 @@ class Person:
             self.store("PUT", store, "", {"modelHash": model_hash, "device": {"name": device}})
         self.photos = []
 
-    def store(self, method, store, path, body=None):
+    def store(self, method, store, path, body=None, request_id=None):
         return self.installation.call(
-            method, f"/mirror/1/{CONTAINER}/development/private/stores/{store}{path}", body, self.token
+            method, f"/mirror/1/{CONTAINER}/development/private/stores/{store}{path}", body, self.token, request_id
         )
 
-    def save(self, store, changes, **more):
+    def save(self, store, changes, request_id=None, **more):
         transaction = {"transactionID": name(), "author": "app", "changes": changes, **more}
-        return self.store("POST", store, "/transactions?wait=export", {"transactions": [transaction]})
+        body = {"transactions": [transaction]}
+        return self.store("POST", store, "/transactions?wait=export", body, request_id)
 
     def add_photos(self):
         tags = [name() for _ in TAGS]
@@ -153,6 +157,7 @@ def populate(installation):
     """Returns Ada, who has a conflict, a held-back change and a share, and Grace, whose tablet is named by markup."""
     installation.admin("POST", "containers", {"container": CONTAINER})
     installation.admin("POST", f"containers/{CONTAINER}", {"displayName": "Photos"})
+    installation.admin("POST", "containers", {"container": OTHER_CONTAINER})
     model = MODEL.read_bytes().replace(CAPTION, DECIDED)
     model_hash = installation.call("PUT", f"/mirror/1/{CONTAINER}/development/model", model)["modelHash"]
     ada = Person(installation, model_hash, "Ada", ["Ada’s telephone", "Ada’s tablet"])

@@ -112,8 +112,8 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = serve
 
     def serve_file(self, path):
-        file = (FOLDER / path).resolve()
-        if FOLDER not in file.parents or not file.is_file():
+        file = FOLDER / path
+        if {"..", "/"} & set(pathlib.PurePosixPath(path).parts) or not file.is_file():
             return self.refuse(404, "NOT_FOUND", f"There is no {path}")
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         self.send(200, file.read_bytes(), kind)

@@ -43,7 +43,10 @@ struct ConsoleCallTests {
     async throws
   {
     let world = try await consoleWorld()
-    for headers in [[("authorization", "Bearer operator")], [consoleCookie("operator_")], [consoleCookie("")], []] {
+    for headers in [
+      [("authorization", "Bearer operator")], [("authorization", "Bearer con_operator")], [consoleCookie("operator_")],
+      [consoleCookie("operator")], [consoleCookie("")], [],
+    ] {
       let response = await world.respond(.get, "/console/api/status", headers: headers)
       #expect(try response.status == 401 && response.code == "AUTHENTICATION_FAILED", "\(headers)")
     }
@@ -56,6 +59,26 @@ struct ConsoleCallTests {
         .post, GatewayWorld.records + "/records/query", headers: [consoleCookie("con_operator")], body: "{}"
       ).status == 401)
     #expect(world.requests.isEmpty && world.record.withLock(\.operatorRequests).isEmpty)
+  }
+
+  @Test func `a session counts as its cookie alone: whoever has its value can't leave out the rule against forgery`()
+    async throws
+  {
+    let world = try await consoleWorld()
+    let zone = "zone/\(GatewayWorld.container)/development/_alice/Trips"
+    for token in ["con_operator", "con_developer"] {
+      for (method, path) in [
+        (HTTPMethod.get, "status"), (.get, "live"), (.post, "containers"), (.get, "\(zone)/export"),
+        (.post, "\(zone)/end"),
+      ] {
+        let response = await world.respond(
+          method, "/admin/1/\(path)", headers: [("authorization", "Bearer \(token)")], body: "{}")
+        #expect(try response.status == 401 && response.code == "AUTHENTICATION_FAILED", "\(method) \(path)")
+        #expect(!response.text.contains("con_"))
+      }
+    }
+    #expect(world.requests.isEmpty && world.record.withLock(\.operatorRequests).isEmpty)
+    #expect(world.record.withLock(\.acts).isEmpty)
   }
 
   /// Calls that workers answer; the share service judges the others.

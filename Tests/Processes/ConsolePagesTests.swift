@@ -7,7 +7,7 @@ import Testing
   private static let scripts = Checkout.root.appending(path: "Tests/ConsolePages")
 
   @Test(.timeLimit(.minutes(4))) func `a person does all that the console offers, page by page`() async throws {
-    try await Installation.run(workers: 2, options: ["--shards", "16"]) { installation in
+    try await Installation.run(workers: 2, options: ["--shards", "16", "--log-level", "debug"]) { installation in
       let verdict = try CommandLineTool.run([
         "status", "--server", installation.ready.gateway, "--operator-token", installation.ready.operatorToken,
       ]).output.split(separator: "\n").first

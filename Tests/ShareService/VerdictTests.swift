@@ -49,9 +49,11 @@ private func status(
 
 struct VerdictTests {
   @Test func `an installation without trouble is well in one line`() throws {
-    let verdict = try verdict(status())
-    #expect(verdict.isWell && verdict.notes.isEmpty)
-    #expect(verdict.summary == "4 processes, 4 of 4 shards held by 2 workers")
+    let found = try verdict(status())
+    #expect(found.isWell && found.notes.isEmpty)
+    #expect(found.summary == "4 processes, 4 of 4 shards held by 2 workers")
+    let idle = try verdict(status(second: #""silent":false,"shards":[],"opening":0,"problems":[]"#))
+    #expect(idle.summary == "4 processes, 4 of 4 shards held by 1 worker", "the other worker holds none")
   }
 
   @Test func `held-back objects are noted and no trouble`() throws {

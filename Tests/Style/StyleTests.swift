@@ -52,7 +52,11 @@ enum Repository {
   private static func files(_ pathExtension: String, under folders: [String]) -> [SourceFile] {
     folders.flatMap { folder in
       let enumerator = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
-      let urls = (enumerator?.allObjects as? [URL] ?? []).filter { $0.pathExtension == pathExtension }
+      // A link leads to a file of a package.
+      let urls = (enumerator?.allObjects as? [URL] ?? []).filter { url in
+        let isLink = (try? url.resourceValues(forKeys: [.isSymbolicLinkKey]))?.isSymbolicLink ?? false
+        return url.pathExtension == pathExtension && !isLink
+      }
       return urls.sorted { $0.path < $1.path }.map { url in
         let path = String(url.path.dropFirst(root.path.hasSuffix("/") ? root.path.count : root.path.count + 1))
         return SourceFile(path: path, text: (try? String(contentsOf: url, encoding: .utf8)) ?? "")

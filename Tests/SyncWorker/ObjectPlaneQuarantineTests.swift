@@ -309,6 +309,27 @@ extension ObjectPlaneWorld {
     }
   }
 
+  @Test func `an operator sees up to where a store has exported and imported`() async throws {
+    try await ObjectPlaneWorld.with(.sqlite) { world in
+      try await world.setUp("A")
+      func row() async throws -> [Int64?] {
+        let report = try await WorkerReports(stores: [world.store], openingCount: 0, pendingPingCount: 0).answer(
+          WorkerReport(subject: "stores"))
+        let store = try #require(try JSONValue(parsing: report)["stores"]?.elements.first)
+        return ["transactions", "exported", "imported", "sequence"].map { store[$0]?.int64 }
+      }
+      #expect(try await row() == [0, 0, 0, 0])
+      try await world.save("A", tag("x"), query: ["wait": "export"])
+      let saved = try await row()
+      #expect(saved[...2] == [1, 1, 0])
+      let token = try #require(try await world.get("A/changes").json["importToken"]?.string)
+      // A token counts when the device presents it: then it has everything up to it.
+      #expect(try await row() == saved)
+      _ = try await world.get("A/changes", ["after": token])
+      #expect(try await row() == [1, 1, saved[3], saved[3]])
+    }
+  }
+
   @Test func `an operator has what is held back tried again, of all stores or of those he names`() async throws {
     try await ObjectPlaneWorld.with(.sqlite) { world in
       try await world.setUp("A")

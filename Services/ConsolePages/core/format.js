@@ -2,6 +2,12 @@
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en-GB", { notation: "compact", maximumSignificantDigits: 3 });
+const clock = new Intl.DateTimeFormat("en-GB", {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  fractionalSecondDigits: 3,
+});
 const dayAndTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
 export const count = (value) => (Number.isFinite(value) ? whole.format(value) : "–");
@@ -28,6 +34,7 @@ export function bytes(value) {
 
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "–";
+  if (seconds === 0) return "0 ms";
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
@@ -52,7 +59,7 @@ export function date(value) {
 
 export function time(value) {
   const found = instant(value);
-  return found ? found.toISOString().slice(11, 23) : "–";
+  return found ? clock.format(found) : "–";
 }
 
 export function ago(value, now = Date.now()) {

@@ -85,6 +85,18 @@ export async function changes(database, zone, syncToken, signal) {
   return refuse(answer.zones?.[0]);
 }
 
+/** The devices' stores of a database; none if the server does not tell. */
+export async function storesOf({ container, environment, owner }, signal) {
+  const query = { container, environment, owner: listedOwner(owner) };
+  const { stores = [] } = await get("stores", query, { signal }).catch(() => ({}));
+  return stores;
+}
+
+/** The names of a database's devices by their stores. */
+export async function deviceNames(database, signal) {
+  return new Map((await storesOf(database, signal)).map((store) => [store.store, store.device]));
+}
+
 /** A call on a device's store; `store` is a row of `GET stores`. */
 export function storeCall(method, store, name, options) {
   return call(

@@ -1,24 +1,41 @@
 // The address behind `#` names the page, its place and its options, so that links lead to each view.
 
+import * as state from "./state.js";
+
 const pages = new Map();
 let current = null;
 let outlet = null;
 let changed = () => {};
 
-/** `page.show(outlet, place, query)` fills the outlet, and may return a function that is called when it is left. */
+/**
+ * `page.show(outlet, place, query)` fills the outlet, and may return a function that is called when it is left.
+ * `page.scope` says where an address has the container and the environment: in its `"place"`, its `"query"`, or
+ * nowhere.
+ */
 export function register(name, page) {
   pages.set(name, page);
 }
 
 /** The address of a page: `link("data", [container, environment], {type})`. */
 export function link(name, place = [], query = {}) {
-  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const scope = pages.get(name)?.scope === "query" && state.scope().container ? state.scope() : {};
+  const isGiven = ([, value]) => value !== undefined && value !== null && value !== "";
+  const pairs = Object.entries({ ...scope, ...query }).filter(isGiven);
   const path = [name, ...place].map((part) => encodeURIComponent(part)).join("/");
   return `#/${path}${pairs.length ? `?${new URLSearchParams(pairs)}` : ""}`;
 }
 
 export function go(name, place, query) {
-  window.location.hash = link(name, place, query);
+  const address = link(name, place, query);
+  if (window.location.hash === address) show();
+  else window.location.hash = address;
+}
+
+/** Makes the pages about another container or environment. A page about the former one begins anew. */
+export function enterScope(container, environment) {
+  state.setScope(container, environment);
+  const { name } = parse();
+  if (pages.get(name)?.scope) go(name);
 }
 
 /** Replaces the query of the present address without a new entry in the history. */
@@ -53,6 +70,13 @@ export function stop() {
   leave();
 }
 
+/** An address that somebody sent leads to their container. One without a scope gets that of this reader. */
+function readScope(page, name, place, query) {
+  const [container, environment] = page.scope === "place" ? place : [query.container, query.environment];
+  if (page.scope && container) state.setScope(container, environment ?? state.scope().environment);
+  else if (page.scope === "query") window.history.replaceState(null, "", link(name, place, query));
+}
+
 function leave() {
   if (current) current();
   current = null;
@@ -63,6 +87,7 @@ export function show() {
   leave();
   const { name, place, query } = parse();
   const page = pages.get(name) ?? pages.get("home");
+  readScope(page, name, place, query);
   outlet.replaceChildren();
   outlet.scrollTop = 0;
   window.scrollTo(0, 0);

@@ -8,6 +8,10 @@ let person = null;
 let containers = [];
 let place = { container: "", environment: "development" };
 
+/** The name of the operator token's holder, in sessions and in the audit. */
+const TOKEN_HOLDER = "_operator";
+
+export const spokenName = (name) => (name === TOKEN_HOLDER ? "operator token" : name);
 export const who = () => person;
 export const isOperator = () => person?.role === "operator";
 export const allContainers = () => containers;

@@ -10,9 +10,9 @@ import * as sync from "./sync/sync.js";
 
 export function registerPages() {
   register("home", { title: "Home", show: home.show });
-  register("data", { title: "Data", show: data.show });
-  register("sync", { title: "Sync", show: sync.show });
-  register("schema", { title: "Schema", show: schema.show });
-  register("people", { title: "People", show: people.show });
+  register("data", { title: "Data", scope: "place", show: data.show });
+  register("sync", { title: "Sync", scope: "query", show: sync.show });
+  register("schema", { title: "Schema", scope: "query", show: schema.show });
+  register("people", { title: "People", scope: "query", show: people.show });
   register("operations", { title: "Operations", show: operations.show });
 }

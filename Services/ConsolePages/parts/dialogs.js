@@ -22,7 +22,7 @@ export function note(text, kind = "good") {
   );
   notes.append(view);
   while (notes.children.length > 3) notes.firstChild.remove();
-  setTimeout(() => view.remove(), kind === "bad" ? 12000 : 5000);
+  setTimeout(() => view.remove(), kind === "bad" ? 12000 : 8000);
 }
 
 export function noteError(error) {

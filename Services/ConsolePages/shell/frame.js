@@ -21,12 +21,6 @@ const PLACES = [
   ["operations", "Operations", true],
 ];
 
-/** The name of who signs in with the operator token. */
-const TOKEN_HOLDER = "_operator";
-
-/** Pages that begin anew when the container or the environment changes. */
-const SCOPED = new Set(["data", "sync", "schema", "people"]);
-
 export const visiblePlaces = () => PLACES.filter(([, , operatorOnly]) => !operatorOnly || state.isOperator());
 
 /** Shows the frame in `root`. The function that it returns ends what it began. */
@@ -63,18 +57,11 @@ export function frame(root, { leave, ended }) {
     noteRegion(),
   );
   registerPages();
-  const unscope = state.whenScopeChanges(() => {
-    const { name } = router.parse();
-    if (!SCOPED.has(name)) return;
-    if (window.location.hash === router.link(name)) router.show();
-    else router.go(name);
-  });
   router.start(outlet, (name, page) => {
     for (const view of links) view.toggleAttribute("aria-current", view.dataset.page === name);
     for (const view of links) if (view.dataset.page === name) view.setAttribute("aria-current", "page");
     document.title = `${page.title} · Aquifer`;
   });
-  off.push(unscope);
   return () => {
     for (const end of off) end();
   };
@@ -87,7 +74,7 @@ const skip = (outlet) => (event) => {
 
 function whoView(leave) {
   const { name: given, role } = state.who();
-  const name = given === TOKEN_HOLDER ? "operator token" : given;
+  const name = state.spokenName(given);
   return h(
     "div",
     { class: "who" },
@@ -129,10 +116,10 @@ function scopeView() {
     if (!names.length) return replace(view);
     return replace(
       view,
-      choice(names, container, (value) => state.setScope(value, state.scope().environment), {
+      choice(names, container, (value) => router.enterScope(value, state.scope().environment), {
         "aria-label": "Container",
       }),
-      choice(["development", "production"], environment, (value) => state.setScope(state.scope().container, value), {
+      choice(["development", "production"], environment, (value) => router.enterScope(state.scope().container, value), {
         "aria-label": "Environment",
       }),
     );

@@ -15,7 +15,7 @@ const PAGES = [
   ["Sync: conflicts", "sync", ["conflicts"]],
   ["Sync: explain an object", "sync", ["explain"]],
   ["Sync: live events", "sync", ["events"]],
-  ["Sync: zone changes", "sync", ["changes"]],
+  ["Sync: pings", "sync", ["pings"]],
   ["Schema: types", "schema"],
   ["Schema: development and production", "schema", ["diff"]],
   ["Schema: models", "schema", ["models"]],

@@ -171,9 +171,9 @@ extension HTTPRequest {
 }
 
 extension Credentials {
-  /// The credentials of a call of the console, which counts like a bearer token: it needs no API token.
+  /// The credentials of a call of the console.
   init(ofConsole request: HTTPRequest) {
     let token = request.cookie(Gateway.consoleCookie)
-    self.init(apiToken: nil, userToken: token, isBearer: token != nil)
+    self.init(apiToken: nil, userToken: token, isBearer: false, isCookie: token != nil)
   }
 }

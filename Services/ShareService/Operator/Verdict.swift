@@ -37,10 +37,11 @@ struct Verdict: Hashable, Sendable {
   init(
     _ members: [Peer], _ workers: [ProcessReport], held: Int, of count: Int, neededFormat: Int? = nil, now: Int64
   ) {
+    let holders = workers.count { $0.content?["shards"]?.elements.isEmpty == false }
     summary =
       """
       \(members.count == 1 ? "1 process" : "\(members.count) processes"), \(held) of \(count) shards held by \
-      \(Units.count(Int64(workers.count), "worker"))
+      \(Units.count(Int64(holders), "worker"))
       """
     judge(members, workers, unheld: Int64(count - held), neededFormat: neededFormat)
     for worker in workers { judge(worker, now) }

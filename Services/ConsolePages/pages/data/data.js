@@ -24,7 +24,6 @@ export function show(outlet, place, query, signal) {
     return undefined;
   }
   const [named = container, inEnvironment = environment, owner, zone, record] = place;
-  if (place.length >= 2) state.setScope(named, inEnvironment);
   const at = { container: named, environment: inEnvironment, owner, zone, record };
   if (record) return showRecord(outlet, at, signal);
   if (zone) return showZone(outlet, at, query, signal);

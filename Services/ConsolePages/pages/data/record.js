@@ -1,9 +1,9 @@
 // A record: its fields by type, its history, the object that devices see, and what can be done with it.
 
-import { call, get } from "../../core/api.js";
+import { call } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
 import { ago, brief, date } from "../../core/format.js";
-import { lookup, modify, PUBLIC, storeCall, zoneCall } from "../../core/plane.js";
+import { deviceNames, lookup, modify, PUBLIC, storeCall, storesOf, zoneCall } from "../../core/plane.js";
 import { go, link } from "../../core/router.js";
 import { recordTypes } from "../../core/schema-text.js";
 import { button, card, empty, facts, head, loading, place } from "../../parts/parts.js";
@@ -39,11 +39,7 @@ function view(at, record, types, signal) {
   ].filter(Boolean);
   const object = h("div");
   const stampView = h("div", null, stamp(record, at, new Map()));
-  devices(at, signal)
-    .then((stores) =>
-      replace(stampView, stamp(record, at, new Map(stores.map((store) => [store.store, store.device])))),
-    )
-    .catch(() => {});
+  deviceNames(at, signal).then((names) => replace(stampView, stamp(record, at, names)));
   const history = place();
   showHistory(history, at, record, signal);
   if (isCoreData && at.owner !== PUBLIC) showObject(object, at, record, signal);
@@ -135,14 +131,11 @@ function showHistory(view, at, record, signal) {
   loading(
     view,
     async () => {
-      const [answer, stores] = await Promise.all([
+      const [answer, names] = await Promise.all([
         zoneCall("GET", at, at.zone, "audit", { query: { recordName: record.recordName }, signal }),
-        devices(at, signal),
+        deviceNames(at, signal),
       ]);
-      return {
-        changes: (answer.changes ?? []).toReversed(),
-        names: new Map(stores.map((store) => [store.store, store.device])),
-      };
+      return { changes: (answer.changes ?? []).toReversed(), names };
     },
     ({ changes, names }) =>
       changes.length
@@ -181,17 +174,12 @@ function changeView(change, names) {
   );
 }
 
-async function devices({ container, environment, owner }, signal) {
-  const answer = await get("stores", { container, environment, owner }, { signal }).catch(() => ({}));
-  return (answer.stores ?? []).filter((store) => store.owner === owner);
-}
-
 /** The object as the first device that knows it sees it, with what is saved there and not exported yet. */
 function showObject(view, at, record, signal) {
   loading(
     view,
     async () => {
-      for (const store of (await devices(at, signal)).slice(0, 5)) {
+      for (const store of (await storesOf(at, signal)).slice(0, 5)) {
         const found = await storeCall("GET", store, `objects/${record.recordName}`, { signal }).catch((error) => {
           if (error.status !== 404) throw error;
           return null;

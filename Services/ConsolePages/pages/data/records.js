@@ -11,7 +11,7 @@ import { paged, PAGE } from "../../parts/pager.js";
 import { trail } from "./data.js";
 import { createRecord } from "./edit.js";
 import { queryBuilder } from "./query.js";
-import { valueText } from "./values.js";
+import { NAME, valueText } from "./values.js";
 import { openZoneTools } from "./zone-tools.js";
 
 /** Columns of fields in the table; the record's page has all. */
@@ -109,12 +109,12 @@ function nameOf(row, { container, environment, owner, zone }) {
   );
 }
 
-/** The first values that tell a reader which record this is. */
+/** The first values that tell a reader which record this is; the names of other records tell least. */
 export function summary(record) {
-  return Object.entries(record.fields ?? {})
+  const texts = Object.entries(record.fields ?? {})
     .filter(([name]) => !/_ckAsset$|^CD_(entityName|moveReceipt)$/.test(name))
     .map(([, field]) => valueText(field))
-    .filter(Boolean)
-    .slice(0, 3)
-    .join(" · ");
+    .filter(Boolean);
+  const told = texts.filter((text) => !NAME.test(text));
+  return (told.length ? told : texts).slice(0, 3).join(" · ");
 }

@@ -7,7 +7,8 @@ import { input } from "../../parts/parts.js";
 
 /** Characters of a text that a line shows. */
 const LONGEST = 300;
-const NAME = /^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$/i;
+/** An object's ID, which is its record name. */
+export const NAME = /^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$/i;
 const IMAGES = [
   ["image/png", [0x89, 0x50, 0x4e, 0x47]],
   ["image/jpeg", [0xff, 0xd8, 0xff]],
@@ -115,9 +116,12 @@ export function valueText(field) {
   if (type === "TIMESTAMP" && !Array.isArray(value)) return date(value);
   if (type === "REFERENCE" && value.recordName) return value.recordName;
   if (value.fileChecksum) return `${bytes(value.size)} asset`;
-  if (type === "BYTES" && typeof value === "string") return `${bytes(Math.floor(value.length * 0.75))} of bytes`;
+  if (type === "BYTES" && typeof value === "string") return bytes(decodedLength(value));
   return shortened(typeof value === "object" ? JSON.stringify(value) : String(value));
 }
+
+/** The number of bytes that a text in base64 stands for. */
+const decodedLength = (text) => Math.floor(text.replace(/=+$/, "").length * 0.75);
 
 const shortened = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}… (${text.length} characters)` : text);
 

@@ -23,9 +23,11 @@ export function showDatabase(outlet, at, signal) {
         h("a", { class: "button", href: link("sync", ["stores"], { owner }) }, "Their devices"),
         button("New zone", () => newZone(at, fill), { icon: "plus" }),
       ].filter(Boolean);
+  const title = h("span", null, isPublic ? "Public database" : "Private database");
+  if (state.isOperator() && !isPublic) nameOwner(title, owner, signal);
   replace(
     outlet,
-    head(isPublic ? "Public database" : "Private database", isPublic ? "Every user of the app reads it." : owner, {
+    head(title, isPublic ? "Every user of the app reads it." : owner, {
       trail: trail(at, 1),
       actions: links,
     }),
@@ -61,6 +63,13 @@ export function showDatabase(outlet, at, signal) {
       signal,
     );
   }
+}
+
+/** Adds the owner's name to a title; without an answer the title stays. */
+function nameOwner(title, owner, signal) {
+  get(["users", owner], { brief: true }, { signal })
+    .then(({ name }) => replace(title, `Private database of ${name}`))
+    .catch(() => {});
 }
 
 /** The database's zones. The default zone is there even while nothing has been written to it. */

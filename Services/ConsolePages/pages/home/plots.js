@@ -5,6 +5,10 @@ import { bytes, duration, figure } from "../../core/format.js";
 import * as live from "../../core/live.js";
 import { chart } from "../../parts/chart.js";
 
+const { d3 } = globalThis;
+/** Codes of errors with a line of their own. */
+const SHOWN_CODES = 3;
+
 const rate = (value) => `${figure(value)}/s`;
 const milliseconds = (value) => duration(value / 1000);
 
@@ -48,7 +52,7 @@ const PLOTS = [
       ["longest", "worker", "longest_queue"],
     ],
   ],
-  ["Errors", rate, null],
+  ["Errors by code", rate, null],
   [
     "Disk",
     bytes,
@@ -71,7 +75,9 @@ const PLOTS = [
 ];
 
 export function plots() {
-  const charts = PLOTS.map(([title, format, lines]) => chart(title, lines ? lines.map(read) : errorLines(), format));
+  const charts = PLOTS.map(([title, format, lines]) =>
+    chart(title, lines ? () => lines.map(read) : errorLines, format),
+  );
   const view = h(
     "section",
     { class: "plots grid", "aria-label": "The last hour" },
@@ -84,22 +90,29 @@ export function plots() {
   }
 }
 
-const read = ([label, role, value]) => [label, () => live.series(role, value)];
+const read = ([label, role, value]) => [label, live.series(role, value)];
 
-/** Answers of the client's and of the server's kind of error: each the sum of its codes. */
+/** The answers with an error, by their codes: the three most frequent ones, and the rest together. */
 function errorLines() {
-  return [
-    ["4xx", /^gateway\/errors_4/],
-    ["5xx", /^gateway\/errors_5/],
-  ].map(([label, pattern]) => [label, () => added(pattern)]);
+  const codes = live
+    .names()
+    .map((name) => /^gateway\/(errors_(\d+)_.*)$/.exec(name))
+    .filter(Boolean)
+    .map(([, value, code]) => ({ code, ...live.series("gateway", value) }))
+    .sort((one, other) => d3.sum(other.values) - d3.sum(one.values));
+  const lines = codes.slice(0, SHOWN_CODES).map(({ code, ...series }) => [code, withZeros([series])]);
+  if (codes.length > SHOWN_CODES) lines.push(["others", withZeros(codes.slice(SHOWN_CODES))]);
+  return lines.length ? lines : [["", withZeros([])]];
 }
 
-function added(pattern) {
+/** The sum of series that have no value for a second without an error. */
+function withZeros(several) {
+  const { times } = live.series("gateway", "requests_per_second");
   const totals = new Map();
-  for (const name of live.names().filter((each) => pattern.test(each))) {
-    const { times, values } = live.series(...name.split("/"));
-    for (const [index, time] of times.entries()) totals.set(time, (totals.get(time) ?? 0) + values[index]);
+  for (const series of several) {
+    for (const [index, time] of series.times.entries()) {
+      totals.set(time, (totals.get(time) ?? 0) + series.values[index]);
+    }
   }
-  const rows = [...totals].sort((one, other) => one[0] - other[0]);
-  return { times: rows.map(([time]) => time), values: rows.map(([, value]) => value) };
+  return { times, values: times.map((time) => totals.get(time) ?? 0) };
 }

@@ -2,7 +2,7 @@
 
 import { post } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
-import { button, card, check, empty, field, input } from "../../parts/parts.js";
+import { button, card, check, field, input } from "../../parts/parts.js";
 import { ask, note } from "../../parts/dialogs.js";
 import { backupList } from "./backups.js";
 import { followedJob } from "./job.js";
@@ -35,10 +35,7 @@ export function showJobs(content, _query, signal) {
 }
 
 function jobCard(title, noun, words, begin, label, signal, ended) {
-  const nothing = empty(
-    `No ${title.toLowerCase()} since the start`,
-    "The latest one is shown here, with its progress.",
-  );
+  const nothing = h("p", { class: "hint" }, `No ${title.toLowerCase()} since the start of the share service.`);
   const job = followedJob(noun, nothing, signal, ended);
   const start = button(
     label,

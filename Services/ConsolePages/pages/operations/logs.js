@@ -84,7 +84,11 @@ function lines({ lines: rows = [], silent }) {
   if (!rows.length)
     return [
       silentHint(silent),
-      empty("No lines", "The processes keep the lines of the last hours, and nothing matches."),
+      empty(
+        "No lines",
+        "The processes keep the lines of the last hours, and nothing matches. A request without trouble has lines " +
+          "only where the processes log at the level debug (--log-level debug).",
+      ),
     ];
   return [
     silentHint(silent),
@@ -104,27 +108,22 @@ function line(row) {
     h("span", null, badge(row.level, KINDS[row.level])),
     h(
       "div",
-      null,
+      { class: "logged" },
       h("b", null, row.event),
-      " ",
-      h("span", { class: "small soft" }, row.process, " "),
+      h("span", { class: "small soft" }, row.process),
       row.request &&
         h(
           "a",
           { class: "mono small", href: link("operations", ["logs"], { request: row.request, level: "debug" }) },
           row.request,
         ),
-      h(
-        "div",
-        { class: "logged" },
-        Object.entries(row.facts ?? {}).map(([name, value]) =>
-          h(
-            "span",
-            null,
-            h("small", { class: "soft" }, name),
-            " ",
-            h("span", { class: "mono small" }, typeof value === "object" ? JSON.stringify(value) : String(value)),
-          ),
+      Object.entries(row.facts ?? {}).map(([name, value]) =>
+        h(
+          "span",
+          null,
+          h("small", { class: "soft" }, name),
+          " ",
+          h("span", { class: "mono small" }, typeof value === "object" ? JSON.stringify(value) : String(value)),
         ),
       ),
     ),

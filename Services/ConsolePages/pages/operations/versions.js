@@ -33,6 +33,12 @@ export function showVersions(content, _query, signal) {
           ),
         ),
       ),
+      h(
+        "p",
+        { class: "small soft" },
+        `The plots are drawn by D3 ${globalThis.d3.version}. `,
+        h("a", { href: "./library/d3.licence" }, "Its licence"),
+      ),
     ),
   );
   loading(

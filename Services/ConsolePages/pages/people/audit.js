@@ -3,12 +3,12 @@
 import { get } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
 import { date } from "../../core/format.js";
-import * as state from "../../core/state.js";
+import { isOperator, spokenName } from "../../core/state.js";
 import { badge, cut, empty, table } from "../../parts/parts.js";
 import { paged, PAGE } from "../../parts/pager.js";
 
 export function showAudit(content, { container }, _query, signal) {
-  const query = { container: state.isOperator() ? undefined : container, limit: PAGE };
+  const query = { container: isOperator() ? undefined : container, limit: PAGE };
   const load = async (after) => {
     const { acts = [], after: next } = await get("audit", { ...query, after }, { signal });
     return { rows: acts, next: acts.length === PAGE ? next : null };
@@ -26,10 +26,11 @@ function view(rows) {
     "Audit",
     [
       ["When", (row) => h("span", { class: "nowrap" }, date(row.at))],
-      ["Who", (row) => h("b", null, row.name)],
-      ["Role", (row) => row.role],
-      ["Call", (row) => h("span", null, h("code", null, row.method), " ", cut(row.path, { class: "mono small" }))],
-      ["With", (row) => cut(queryText(row.query))],
+      ["Who", (row) => cut(spokenName(row.name), { class: "cut name" })],
+      ["Role", (row) => h("span", { class: "nowrap" }, row.role)],
+      ["Call", (row) => h("code", { class: "nowrap" }, row.method)],
+      ["Of", (row) => cut(row.path, { class: "cut wide mono small" })],
+      rows.some((row) => row.query) && ["With", (row) => row.query && cut(row.query)],
       [
         "Answer",
         (row) =>
@@ -39,6 +40,3 @@ function view(rows) {
     rows,
   );
 }
-
-const queryText = (query) =>
-  typeof query === "object" && query ? new URLSearchParams(query).toString() : (query ?? "");

@@ -3,6 +3,7 @@
 import { call, get, post } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
 import { date } from "../../core/format.js";
+import { go } from "../../core/router.js";
 import * as state from "../../core/state.js";
 import { button, choice, copyable, empty, field, input, loading, place, table } from "../../parts/parts.js";
 import { ask, confirm, note, showSecret } from "../../parts/dialogs.js";
@@ -77,8 +78,9 @@ async function newContainer() {
   );
   if (!made) return;
   await state.readContainers();
-  state.setScope(name.value.trim(), state.scope().environment);
   note("The container is there.");
+  state.setScope(name.value.trim(), state.scope().environment);
+  go("people", ["tokens"]);
 }
 
 function tokenTable(rows, done) {

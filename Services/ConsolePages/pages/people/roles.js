@@ -37,7 +37,7 @@ export function showRoles(content, at, _query, signal) {
   fill();
 }
 
-const roleTable = (roles, done) =>
+export const roleTable = (roles, done) =>
   table(
     "Roles",
     [
@@ -55,8 +55,9 @@ const roleTable = (roles, done) =>
     roles,
   );
 
-async function grant({ container, environment }, done) {
-  const user = input({ required: true });
+/** Asks for a role; `name` is the user's, if it is known already. */
+export async function grant({ container, environment, name = "" }, done) {
+  const user = input({ required: true, value: name });
   const own = input({ placeholder: "As CREATE ROLE names it" });
   const kinds = [["schema", "a role of the schema"]];
   if (state.isOperator()) kinds.unshift(["operator", "operator"], ["developer", "developer of the container"]);

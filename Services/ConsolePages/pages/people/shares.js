@@ -52,7 +52,11 @@ function shareTable(rows, done) {
         (row) =>
           h(
             "a",
-            { title: row.zone, href: link("data", [row.container, row.environment, row.owner, row.zone]) },
+            {
+              class: "nowrap",
+              title: row.zone,
+              href: link("data", [row.container, row.environment, row.owner, row.zone]),
+            },
             brief(row.zone, 26),
           ),
       ],
@@ -65,8 +69,8 @@ function shareTable(rows, done) {
         (row) =>
           h(
             "span",
-            { class: "row" },
-            button("Who", () => who(row), { kind: "quiet", name: `Participants of ${row.title || row.zone}` }),
+            { class: "nowrap" },
+            button("People", () => who(row), { kind: "quiet", name: `Participants of ${row.title || row.zone}` }),
             button("Stop", () => stop(row, done), { kind: "quiet", name: `Stop sharing ${row.title || row.zone}` }),
           ),
       ],

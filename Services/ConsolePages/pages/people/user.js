@@ -3,8 +3,13 @@
 import { get, post } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
 import { bytes, count, plural } from "../../core/format.js";
-import { link } from "../../core/router.js";
+import { link, show } from "../../core/router.js";
+import * as state from "../../core/state.js";
 import { badge, button, card, empty, facts, head, loading, place, table } from "../../parts/parts.js";
+import { pagedArray } from "../../parts/pager.js";
+import { silentHint } from "../data/data.js";
+import { storeTable } from "../sync/stores.js";
+import { grant, roleTable } from "./roles.js";
 import { sessionTable } from "./sessions.js";
 import { act, disable, edit, newToken, remove, setPassword, setQuota } from "./user-changes.js";
 
@@ -15,15 +20,20 @@ export function showUser(outlet, name, signal) {
     content,
     async () => {
       const user = await get(["users", name], undefined, { signal });
-      const { sessions = [] } = await get("sessions", { user: user.userRecordName }, { signal });
-      return { user, sessions };
+      const owner = user.userRecordName;
+      const [{ sessions = [] }, { roles = [] }, { stores = [], silent }] = await Promise.all([
+        get("sessions", { user: owner }, { signal }),
+        get("roles", undefined, { signal }),
+        get("stores", { owner }, { signal }),
+      ]);
+      return { user, sessions, roles: roles.filter((role) => role.userRecordName === owner), stores, silent };
     },
-    ({ user, sessions }) => view(user, sessions),
+    (found) => view(found, signal),
     signal,
   );
 }
 
-function view(user, sessions) {
+function view({ user, sessions, roles, stores, silent }, signal) {
   const person = [user.givenName, user.familyName].filter(Boolean).join(" ");
   const toggle = user.disabled
     ? button("Enable", () => act(post(["users", user.name, "enable"]), "The user's tokens are accepted again."))
@@ -78,10 +88,8 @@ function view(user, sessions) {
           ),
         ),
       ),
-      h(
-        "section",
-        { class: "card bare" },
-        h("header", null, h("h2", null, "Databases")),
+      section(
+        "Databases",
         user.holds?.length
           ? table(
               "Databases",
@@ -105,10 +113,8 @@ function view(user, sessions) {
           : empty("No data yet"),
       ),
       user.memberships?.length > 0 &&
-        h(
-          "section",
-          { class: "card bare" },
-          h("header", null, h("h2", null, "Zones of others")),
+        section(
+          "Zones of others",
           table(
             "Zones of others",
             [
@@ -119,10 +125,19 @@ function view(user, sessions) {
             user.memberships,
           ),
         ),
-      h("section", { class: "card bare" }, h("header", null, h("h2", null, "Sessions")), sessionTable(sessions)),
+      section("Devices", [silentHint(silent), pagedArray(() => stores, storeTable, signal).view]),
+      section("Sessions", sessionTable(sessions)),
+      section(
+        "Roles",
+        roles.length ? roleTable(roles, show) : empty("No roles", "They sign in to apps, and not to this console."),
+        button("Give a role", () => grant({ ...state.scope(), name: user.name }, show), { icon: "plus" }),
+      ),
     ),
   ];
 }
+
+const section = (title, content, action) =>
+  h("section", { class: "card bare" }, h("header", null, h("h2", null, title), action), content);
 
 const quotaText = (quota) =>
   quota === null || quota === undefined ? "the workers' own" : quota === 0 ? "no limit" : bytes(quota);

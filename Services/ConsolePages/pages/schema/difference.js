@@ -71,7 +71,7 @@ function view(text) {
     "div",
     { class: "diff", tabindex: 0, role: "region", "aria-label": "Difference" },
     lines.map((line) => {
-      const sign = /^[+-]/.test(line) ? line[0] : "";
+      const sign = /^[+!-]/.test(line) ? line[0] : "";
       return h(
         "div",
         { "data-sign": sign },

@@ -2,29 +2,29 @@
 
 import { call, get } from "../../core/api.js";
 import { h, replace } from "../../core/dom.js";
-import { brief } from "../../core/format.js";
+import { brief, count } from "../../core/format.js";
 import { link } from "../../core/router.js";
-import { button, card, empty, field, loading, place, table } from "../../parts/parts.js";
+import { button, empty, field, loading, place, table } from "../../parts/parts.js";
 import { ask, note } from "../../parts/dialogs.js";
 import { pagedArray } from "../../parts/pager.js";
 import { silentHint } from "../data/data.js";
 
 export function showRules(content, { container, environment }, _query, signal) {
   const list = place();
+  const change = h("div");
   const found = place();
   const target = ["rules", container, environment];
   const fill = () =>
     loading(
       list,
       () => get(target, undefined, { signal }),
-      (rules) => [
-        rulesView(rules),
-        h(
-          "div",
-          null,
+      (rules) => {
+        replace(
+          change,
           button("Change the rules", () => edit(target, rules, fill)),
-        ),
-      ],
+        );
+        return rulesView(rules);
+      },
       signal,
     );
   replace(
@@ -32,7 +32,7 @@ export function showRules(content, { container, environment }, _query, signal) {
     h(
       "div",
       { class: "stack" },
-      card("Rules", h("div", { class: "stack" }, list)),
+      h("section", { class: "card bare" }, h("header", null, h("h2", null, "Rules"), change), list),
       h("section", { class: "card bare" }, h("header", null, h("h2", null, "Duplicates")), found),
     ),
   );
@@ -67,22 +67,37 @@ function duplicateTable(rows) {
   return table(
     "Duplicates",
     [
-      ["Entity", (row) => row.entity ?? ""],
+      ["Type", (row) => h("b", { class: "nowrap" }, row.recordType)],
+      ["Share", (row) => row.fields.replaceAll("CD_", "")],
+      ["Objects", (row) => count(row.count), { right: true }],
+      rows.some((row) => row.merging) && ["Merging", (row) => count(row.merging), { right: true }],
       [
-        "Zone",
+        "Which",
         (row) =>
           h(
-            "a",
-            { href: link("data", [row.container, row.environment, row.owner, row.zone ?? "_defaultZone"]) },
-            row.zone ?? "",
+            "ul",
+            { class: "plain-list" },
+            row.records.map((name) =>
+              h(
+                "li",
+                null,
+                h("a", { class: "cut mono small", title: name, href: link("data", [...placeOf(row), name]) }, name),
+              ),
+            ),
+            row.count > row.records.length && h("li", { class: "soft" }, `and ${row.count - row.records.length} more`),
           ),
       ],
-      ["Owner", (row) => brief(row.owner, 18)],
-      ["What they share", (row) => h("code", null, JSON.stringify(row.values ?? row.attributes ?? row.objects ?? ""))],
+      [
+        "Zone",
+        (row) => h("a", { class: "nowrap", title: row.zone, href: link("data", placeOf(row)) }, brief(row.zone, 26)),
+      ],
+      ["Owner", (row) => h("code", { class: "nowrap", title: row.owner }, brief(row.owner, 18))],
     ],
     rows,
   );
 }
+
+const placeOf = ({ container, environment, owner, zone }) => [container, environment, owner, zone];
 
 async function edit(target, rules, done) {
   const text = h("textarea", { rows: 14, value: JSON.stringify(rules, null, 2), spellcheck: "false" });

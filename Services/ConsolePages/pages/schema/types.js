@@ -64,7 +64,7 @@ function typeCard(type, showsSystem) {
   const fields = type.fields.filter((each) => showsSystem || !each.isSystem);
   return h(
     "section",
-    { class: "card bare" },
+    { class: "card bare type" },
     h(
       "header",
       null,

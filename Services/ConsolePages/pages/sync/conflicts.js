@@ -2,7 +2,7 @@
 
 import { h, replace } from "../../core/dom.js";
 import { ago, brief, plural } from "../../core/format.js";
-import { zoneCall, zonesOf } from "../../core/plane.js";
+import { deviceNames, zoneCall, zonesOf } from "../../core/plane.js";
 import { link, note as noteQuery } from "../../core/router.js";
 import { badge, button, choice, empty, field, input, trouble } from "../../parts/parts.js";
 import { note, noteError } from "../../parts/dialogs.js";
@@ -61,10 +61,11 @@ export function showConflicts(content, { container, environment }, query, signal
           query: { state: kind.value },
           signal,
         });
+        const names = answer.conflicts?.length ? await deviceNames(database, signal) : new Map();
         if (run !== mine) return;
         for (const conflict of answer.conflicts ?? []) {
           found += 1;
-          list.append(entry(conflict, database, zone.zone));
+          list.append(entry(conflict, database, zone.zone, names));
         }
         replace(said, `${plural(found, "conflict")} in ${next} of ${plural(zones.length, "zone")}.`);
       }
@@ -96,7 +97,7 @@ export function showConflicts(content, { container, environment }, query, signal
   begin();
 }
 
-function entry(conflict, database, zone) {
+function entry(conflict, database, zone, names) {
   const view = h("li", { class: "card" });
   draw(conflict);
   return view;
@@ -133,7 +134,7 @@ function entry(conflict, database, zone) {
           "p",
           { class: "small soft" },
           `Zone ${zone} of ${brief(database.owner, 20)}. The edit that lost is by ` +
-            `${brief(shown.lostBy?.userRecordName, 20)} on ${shown.lostBy?.deviceID ?? "an unknown device"}.`,
+            `${brief(shown.lostBy?.userRecordName, 20)} on ${deviceOf(shown.lostBy, names)}.`,
         ),
         h("div", { class: "sides" }, sides(shown, settle)),
         canRestore(shown) &&
@@ -159,6 +160,8 @@ function entry(conflict, database, zone) {
     }
   }
 }
+
+const deviceOf = (mark, names) => names.get(mark?.deviceID) ?? mark?.deviceID ?? "an unknown device";
 
 const WORDS = {
   undecided: "Two devices set the same property, and the model says that somebody decides.",

@@ -8,6 +8,7 @@ import { link } from "../../core/router.js";
 import { badge, card, empty, facts, head, loading, place, table } from "../../parts/parts.js";
 import { paged } from "../../parts/pager.js";
 import { eventRow } from "./events.js";
+import { importedText } from "./stores.js";
 
 export function showStore(outlet, at, signal) {
   const content = place();
@@ -61,6 +62,8 @@ function view({ store, status }, signal) {
           "Marks",
           facts([
             ["User", store.user],
+            ["Exported", `transactions up to ${count(store.exported)} of ${count(store.transactions)}`],
+            ["Imported", `changes ${importedText(store)}`],
             ["Last export", eventFact(status.lastExport)],
             ["Last import", eventFact(status.lastImport)],
             ["First import", status.initialImport?.done ? `done ${date(status.initialImport.date)}` : "not done"],

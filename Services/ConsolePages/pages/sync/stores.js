@@ -40,7 +40,11 @@ export function showStores(content, { container, environment }, { owner }, signa
   );
 }
 
-function storeTable(rows) {
+/** How far the device has asked for the changes of its database. */
+export const importedText = ({ imported, sequence }) =>
+  imported ? `up to ${count(imported)} of ${count(sequence)}` : `none of ${count(sequence)}`;
+
+export function storeTable(rows) {
   if (!rows.length) return empty("No device here", "A device appears with the set-up of its store.");
   return table(
     "Devices",
@@ -56,7 +60,8 @@ function storeTable(rows) {
         (row) => (pendingOf(row) ? badge(count(pendingOf(row)), "warn") : badge("none", "good")),
         { right: true },
       ],
-      ["Exported", (row) => count(row.exported), { right: true }],
+      ["Exported", (row) => `${count(row.exported)} of ${count(row.transactions)}`, { right: true }],
+      ["Imported", importedText, { right: true }],
       ["Set up", (row) => ago(row.createdAt), { class: "nowrap" }],
     ],
     rows,
