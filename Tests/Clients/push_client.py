@@ -114,7 +114,7 @@ def vendors():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     proxy = subprocess.Popen(
-        ["nghttpx", "--conf=/dev/null", f"--frontend=127.0.0.1,{port}", f"--backend=127.0.0.1,{server.server_port}",
+        ["/usr/sbin/nghttpx", "--conf=/dev/null", f"--frontend=127.0.0.1,{port}", f"--backend=127.0.0.1,{server.server_port}",
          "--workers=1", "--log-level=ERROR", f"{CERTIFICATES}/key.pem", f"{CERTIFICATES}/chain.pem"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
