@@ -409,8 +409,8 @@ let clientTests: [Target] = [
     exclude: ["Files"]),
   // A client's process, which tests kill.
   .executableTarget(
-    name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer",
-    swiftSettings: settings),
+    name: "client-peer", dependencies: ["ReplicaWorld", "ReplicaSync", "ReplicaStore", "MirrorWire"],
+    path: "Tests/ReplicaPeer", swiftSettings: settings),
   // A network that fails.
   support("CuttingProxy", []),
   // Devices, naive and real, and the real server's processes.
