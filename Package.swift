@@ -426,7 +426,8 @@ let clientTests: [Target] = [
       "CuttingProxy", "ReplicaWorld", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient",
     ]),
   .testTarget(
-    name: "AquiferClientTests", dependencies: ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"],
+    name: "AquiferClientTests",
+    dependencies: ["ReplicaWorld", "AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"],
     path: "Tests/AquiferClient", swiftSettings: settings, plugins: ["AquiferModelTypes"]),
   tests("ModelTypes", ["ModelTypes", "XCDataModel", "ObjectModel"], exclude: ["Golden"]),
   .testTarget(

@@ -42,6 +42,7 @@ package struct ConvergenceStory {
     let name: String
     let device: Device
     let person: Person
+    let watch: RequestWatch
   }
 
   /// Runs the story.
@@ -58,9 +59,8 @@ package struct ConvergenceStory {
   }
 
   private func ending(_ user: User, _ folder: URL) async throws -> Ending {
-    let watch = RequestWatch()
     var parts: [Part] = []
-    for number in 1...3 { parts.append(try await part(number, user, watch, folder)) }
+    for number in 1...3 { parts.append(try await part(number, user, folder)) }
     var ending = Ending.equal
     do {
       if let difference = try await difference(of: parts, user) { ending = .different(difference) }
@@ -71,7 +71,8 @@ package struct ConvergenceStory {
       await part.device.mirroring.stop()
       await part.device.replica.close()
     }
-    return watch.most > 1 ? .different("a store had \(watch.most) requests at a time") : ending
+    let most = parts.map(\.watch.most).max() ?? 0
+    return most > 1 ? .different("a store had \(most) requests at a time") : ending
   }
 
   /// Why the devices are idle, for people who look for the cause of a story without an end.
@@ -95,7 +96,7 @@ package struct ConvergenceStory {
     return try await difference(of: parts, from: try await fresh.shown())
   }
 
-  private func part(_ number: Int, _ user: User, _ watch: RequestWatch, _ folder: URL) async throws -> Part {
+  private func part(_ number: Int, _ user: User, _ folder: URL) async throws -> Part {
     let name = "\(number)"
     let person = Person(
       name, trace, chance: Chance(seed, stream: 10 + number), whim: Chance(seed, stream: 20 + number))
@@ -108,12 +109,11 @@ package struct ConvergenceStory {
       }
     }
     faults.meanwhile = { await person.editByWhim() }
-    faults.watch = watch
     faults.trace = (name, trace)
     let device = try await Device(
       user, replica: try await replica("\(folder.path)/\(name)"), transport: faults,
       pageLimit: chance.pick([1, 5, 50, 50]))
-    return Part(name: name, device: device, person: person)
+    return Part(name: name, device: device, person: person, watch: faults.watch)
   }
 
   private func replica(_ path: String) async throws -> any JournalReplica {

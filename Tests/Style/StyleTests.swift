@@ -119,7 +119,8 @@ struct BannedCall: CustomTestStringConvertible {
   static let all = [
     BannedCall(pattern: "Date()", allowed: ["ServiceKit", "Photos"], instead: "a WallClock that is passed in"),
     BannedCall(
-      pattern: "UUID()", allowed: ["ReplicaSync"], instead: "a RandomSource that is passed in, or the client's UUID.random()"),
+      pattern: "UUID()", allowed: ["ReplicaSync"],
+      instead: "a RandomSource that is passed in; UUID.random() in the client"),
     BannedCall(
       pattern: ".random(in", allowed: ["Crypto", "RecordStore", "ServiceBus"],
       instead: "a RandomSource that is passed in"),
