@@ -412,8 +412,8 @@ let clientTests: [Target] = [
     exclude: ["Files"]),
   // A client's process, which tests kill.
   .executableTarget(
-    name: "client-peer", dependencies: ["ReplicaSync", "ReplicaStore", "MirrorWire"], path: "Tests/ReplicaPeer",
-    swiftSettings: settings),
+    name: "client-peer", dependencies: ["ReplicaWorld", "ReplicaSync", "ReplicaStore", "MirrorWire"],
+    path: "Tests/ReplicaPeer", swiftSettings: settings),
   // A network that fails.
   support("CuttingProxy", []),
   // Devices, naive and real, and the real server's processes.
@@ -429,7 +429,8 @@ let clientTests: [Target] = [
       "CuttingProxy", "ReplicaWorld", "URLSessionTransport", "ReplicaSync", "ReplicaStore", "MirrorWire", "HTTPClient",
     ]),
   .testTarget(
-    name: "AquiferClientTests", dependencies: ["AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"],
+    name: "AquiferClientTests",
+    dependencies: ["ReplicaWorld", "AquiferClient", "ReplicaSync", "ReplicaStore", "MirrorWire"],
     path: "Tests/AquiferClient", swiftSettings: settings, plugins: ["AquiferModelTypes"]),
   tests("ModelTypes", ["ModelTypes", "XCDataModel", "ObjectModel"], exclude: ["Golden"]),
   .testTarget(

@@ -123,12 +123,14 @@ struct BannedCall: CustomTestStringConvertible {
   static let all = [
     BannedCall(pattern: "Date()", allowed: ["ServiceKit", "Photos"], instead: "a WallClock that is passed in"),
     BannedCall(
-      pattern: "UUID()", allowed: ["AquiferClient", "ReplicaSync"], instead: "a RandomSource that is passed in"),
+      pattern: "UUID()", allowed: ["ReplicaSync"],
+      instead: "a RandomSource that is passed in; UUID.random() in the client"),
     BannedCall(
       pattern: ".random(in", allowed: ["Crypto", "RecordStore", "ServiceBus"],
       instead: "a RandomSource that is passed in"),
     BannedCall(
-      pattern: "SystemRandomNumberGenerator", allowed: ["Crypto"], instead: "a RandomSource that is passed in"),
+      pattern: "SystemRandomNumberGenerator", allowed: ["Crypto", "ReplicaSync"],
+      instead: "a RandomSource that is passed in"),
     BannedCall(pattern: "to be written", allowed: [], instead: "the real thing"),
     BannedCall(
       pattern: "fatalError(", allowed: ["Crypto"], instead: "a precondition with the state, or a thrown error"),
