@@ -56,7 +56,7 @@ class Vendor(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         status, reason, headers = self.judged(body)
         if status in (200, 201):
-            self.pushes.append((self.path, dict(self.headers), body))
+            self.pushes.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
         content = b"" if status in (200, 201) else json.dumps({"reason": reason}).encode()
         self.send_response(status)
         for name, value in headers.items():
@@ -241,7 +241,6 @@ def main():
             _, told = claims(token, key)
             equal((told["aud"], told["sub"]), (address, "mailto:ops@example.org"))
             expect(time.time() < told["exp"] < time.time() + 86400, f"{told}")
-            headers = {name.lower(): value for name, value in headers.items()}
             equal((headers["content-encoding"], headers["ttl"]), ("aes128gcm", "86400"))
 
         with STEPS.step("a device that is gone is forgotten, and others are woken on"):
