@@ -128,7 +128,7 @@ final class Transfer {
     } else if body.count + bytes.count > bodyByteLimit {
       isTooLarge = true
     } else {
-      // Raw: the linker gives one copy of the typed append to all modules, and this module's is slower than that of JSON.
+      // Raw: the linker gives all modules one copy of the typed append, and this module's is slower than JSON's.
       body.append(contentsOf: UnsafeRawBufferPointer(bytes))
     }
     return !isTooLarge
