@@ -110,6 +110,8 @@ APPLE = ec.generate_private_key(ec.SECP256R1())
 def vendors():
     """The address of all vendors."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Vendor)
+    # More than the default of five may wait while the services send many pushes at a time.
+    server.socket.listen(128)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
