@@ -73,7 +73,8 @@ func `a relationship takes objects of its destination and below, and of entities
 
 @Test func `an object that a set waits for is missed by the set's name, at first and when it is tried again`() throws {
   let reason = "there is no such object for Toy.puppies"
-  #expect(try exported(insert("Toy", "T", [:], ["puppies": .toMany(["P"])]), over: []).problems.map(\.reason) == [reason])
+  let toy = insert("Toy", "T", [:], ["puppies": .toMany(["P"])])
+  #expect(try exported(toy, over: []).problems.map(\.reason) == [reason])
   // What is held back is the pointer of the absent object.
   let held = update("Puppy", "P", [:], ["toy": .toOne("T")])
   #expect(try exported(held, over: []).problems.map(\.reason) == [reason])
