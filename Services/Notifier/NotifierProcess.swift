@@ -43,7 +43,7 @@ extension Notifier {
         help: "The least time between two pushes of one zone or subscription to a sleeping device."),
       Option(
         "push-authorities", .path,
-        help: "A PEM file of the authorities to trust, besides none other, for push services and webhooks."),
+        help: "A PEM file of the authorities to trust for push services and webhooks, in place of the system's."),
       Option(
         "push-private-addresses", .flag,
         help:

@@ -54,7 +54,7 @@ struct PushLine: Sendable {
   enum Addition: Hashable, Sendable {
     case added
     case merged
-    /// Added, and the push of this place that has waited longest dropped.
+    /// A push is dropped: the one of this place that has waited longest, or without one the new push itself.
     case displaced
   }
 
@@ -100,20 +100,18 @@ struct PushLine: Sendable {
       slots[key] = .waiting(ping, failureCount: 0)
       return .added
     case nil:
-      if isFull { dropOldest() }
+      if isFull, !dropOldest() { return .displaced }
       slots[key] = .waiting(ping, failureCount: 0)
       due.add(key, at: now)
       return isFull ? .displaced : .added
     }
   }
 
-  private mutating func dropOldest() {
-    while let (_, key) = due.takeFirst() {
-      guard case .underWay = slots[key] else {
-        slots[key] = nil
-        return
-      }
-    }
+  /// - Returns: false when nothing of this place waits.
+  private mutating func dropOldest() -> Bool {
+    guard let (_, key) = due.takeFirst() else { return false }
+    slots[key] = nil
+    return true
   }
 
   /// The pushes whose time has come, as many as may be under way.

@@ -105,7 +105,9 @@ final class SleepingDevices: Sendable {
             container: registration.device.container, environment: registration.device.environment),
           userRecordName: registration.device.userRecordName, devices: [registration.device.clientID]),
         Receiver(registration.id, self))
-      state.withLock { $0.listeners[registration.id] = listener }
+      // The map of notifiers and the directory may have begun it at the same time.
+      let earlier = state.withLock { $0.listeners.updateValue(listener, forKey: registration.id) }
+      if let earlier { switchboard.disconnect(earlier) }
     }
   }
 

@@ -34,7 +34,7 @@ extension Directory {
   func addPushService(_ entry: PushServiceEntry) throws {
     do {
       try change {
-        guard try count(SQL("pushService.count", "SELECT count(*) FROM pushService")) < Self.pushServiceLimit else {
+        guard try count("SELECT count(*) FROM pushService") < Self.pushServiceLimit else {
           throw RecordError(.badRequest, "There are \(Self.pushServiceLimit) push services, which is the limit")
         }
         try connection.statement(
@@ -193,7 +193,7 @@ extension Directory {
 
   /// A page of what changed after a revision.
   func pushRegistrations(after known: Int64) throws -> FetchPushRegistrations.Reply {
-    let isFromStart = try known > count(SQL("pushRegistration.latest", "SELECT max(revision) FROM pushRegistration"))
+    let isFromStart = try known > count("SELECT max(revision) FROM pushRegistration")
     let revision = isFromStart ? 0 : known
     var (registrations, ended, last) = ([PushRegistration](), [Int64](), revision)
     var rowCount = 0
@@ -247,6 +247,4 @@ extension Directory {
       address: try MessagePackDecoder().decode(PushAddress.self, from: row.blob(8)),
       hearsEveryZone: row.bool(7))
   }
-
-  private func count(_ query: SQL) throws -> Int64 { try connection.statement(query).first { $0.int64(0) } ?? 0 }
 }
