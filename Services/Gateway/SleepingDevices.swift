@@ -99,7 +99,7 @@ extension Gateway {
       throw RecordError(
         .badRequest, "The container has no push service for \(address.label): the operator adds one (aquifer push add)")
     }
-    await couriers.registrationsChanged()
+    if reply.isChanged { await couriers.registrationsChanged() }
   }
 
   /// `tokens/unregister`

@@ -7,9 +7,7 @@ extension ShareService {
   func registerPush(in handlers: inout BusHandlers) {
     let (directory, log) = (directory, log)
     handlers.on(RegisterForPush.self) { message, _, _ in
-      Answer(
-        RegisterForPush.Reply(
-          isServed: try await Self.answering(log) { try await directory.registerForPush(message) }))
+      Answer(try await Self.answering(log) { try await directory.registerForPush(message) })
     }
     handlers.on(UnregisterFromPush.self) { message, _, _ in
       try await Self.answering(log) { try await directory.unregisterFromPush(message) }

@@ -40,7 +40,7 @@ extension GatewayWorld {
         if record.pushes.isServed { record.pushes.made.append(message) }
         return record.pushes.isServed
       }
-      return Answer(RegisterForPush.Reply(isServed: isServed))
+      return Answer(RegisterForPush.Reply(isServed: isServed, isChanged: isServed))
     }
     share.on(UnregisterFromPush.self) { message, _, _ in
       relay.world.record.withLock { $0.pushes.ended.append(message) }

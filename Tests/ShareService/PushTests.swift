@@ -27,7 +27,7 @@ import Testing
 
   @Test func `a registration is durable, and notifiers read it by its revision`() async throws {
     let (world, user) = try await Self.world()
-    #expect(try await world.service.directory.registerForPush(Self.message(user)))
+    #expect(try await world.service.directory.registerForPush(Self.message(user)).isServed)
     let restarted = try await world.restarted()
     let page = try await restarted.service.directory.pushRegistrations(after: 0)
     let found = try #require(page.registrations.first)
@@ -40,10 +40,12 @@ import Testing
   @Test func `registering again changes nothing, and a changed client takes the place of the earlier`() async throws {
     let (world, user) = try await Self.world()
     let directory = world.service.directory
-    for _ in 0..<2 { #expect(try await directory.registerForPush(Self.message(user))) }
+    for isChanged in [true, false] {
+      #expect(try await directory.registerForPush(Self.message(user)).isChanged == isChanged)
+    }
     let first = try await directory.pushRegistrations(after: 0)
     #expect(first.registrations.count == 1)
-    #expect(try await directory.registerForPush(Self.message(user, client: "phone again")))
+    #expect(try await directory.registerForPush(Self.message(user, client: "phone again")).isServed)
     let second = try await directory.pushRegistrations(after: first.revision)
     #expect(second.registrations.map(\.device.clientID) == ["phone again"])
     #expect(second.registrations.map(\.id) == first.registrations.map(\.id))
@@ -53,7 +55,7 @@ import Testing
     let (world, ada) = try await Self.world()
     let bob = try await world.user("bob").recordName
     let directory = world.service.directory
-    for user in [ada, bob] { #expect(try await directory.registerForPush(Self.message(user))) }
+    for user in [ada, bob] { #expect(try await directory.registerForPush(Self.message(user)).isServed) }
     let page = try await directory.pushRegistrations(after: 0)
     #expect(page.registrations.map(\.device.userRecordName) == [ada, bob])
     try await directory.unregisterFromPush(
@@ -68,7 +70,7 @@ import Testing
         container: World.container, environment: .development, userRecordName: bob,
         target: Self.message(bob).address.target))
     #expect(try await directory.pushRegistrations(after: end.revision).ended.isEmpty)
-    #expect(try await directory.registerForPush(Self.message(bob)))
+    #expect(try await directory.registerForPush(Self.message(bob)).isServed)
     #expect(try await directory.pushRegistrations(after: end.revision).registrations.count == 1)
   }
 
@@ -123,10 +125,10 @@ import Testing
     let (world, user) = try await Self.world()
     let other = RegisterForPush(
       device: Self.message(user).device, address: .apns(deviceToken: "00ff", isSandbox: true), hearsEveryZone: true)
-    #expect(try await !world.service.directory.registerForPush(other))
+    #expect(try await !world.service.directory.registerForPush(other).isServed)
     #expect(try await world.service.directory.pushRegistrations(after: 0).registrations.isEmpty)
     try await world.ok("DELETE", "/admin/1/push-services/servers")
-    #expect(try await !world.service.directory.registerForPush(Self.message(user)))
+    #expect(try await !world.service.directory.registerForPush(Self.message(user)).isServed)
   }
 
   @Test func `Web Push has a key that stays, or the one that the operator brings`() async throws {

@@ -85,16 +85,17 @@ extension Directory {
   // MARK: Registrations
 
   /// A registration that changes nothing is not written, so that an app may register at each start.
-  /// - Returns: false when no push service of the container serves the address.
   /// - Throws: `notFound` for the container or the user.
-  func registerForPush(_ message: RegisterForPush) throws -> Bool {
+  func registerForPush(_ message: RegisterForPush) throws -> RegisterForPush.Reply {
     let device = message.device
     let services = try pushServices(of: device.container).map(\.entry)
-    guard services.service(for: message.address, of: device.container) != nil else { return false }
+    guard services.service(for: message.address, of: device.container) != nil else {
+      return RegisterForPush.Reply(isServed: false, isChanged: false)
+    }
     let userKey = try existingUser(device.userRecordName).key
     let target = Array(SHA256.hash(message.address.target))
     let address = try MessagePackEncoder().encode(message.address)
-    try change {
+    return try change {
       let container = try key(of: device.container)
       let isKnown = try connection.statement(
         SQL(
@@ -107,7 +108,7 @@ extension Directory {
         userKey, container, device.environment.rawValue, target, device.clientID, device.grant,
         message.hearsEveryZone, address
       ).first { _ in true }
-      if isKnown == true { return }
+      if isKnown == true { return RegisterForPush.Reply(isServed: true, isChanged: false) }
       try connection.statement(
         SQL(
           "pushRegistration.put",
@@ -124,8 +125,8 @@ extension Directory {
         device.clientID, device.grant, message.hearsEveryZone, address, clock.now
       ).run()
       try makeRoom(userKey, container, device.environment)
+      return RegisterForPush.Reply(isServed: true, isChanged: true)
     }
-    return true
   }
 
   /// Ends the registrations beyond the limit, and forgets those that ended long ago; within a change.

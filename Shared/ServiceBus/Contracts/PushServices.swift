@@ -120,8 +120,13 @@ public struct RegisterForPush: Message {
   public struct Reply: Codable, Sendable {
     /// False if no push service of the container serves the address; nothing is registered then.
     public let isServed: Bool
+    /// False if the same registration was there already.
+    public let isChanged: Bool
 
-    public init(isServed: Bool) { self.isServed = isServed }
+    public init(isServed: Bool, isChanged: Bool) {
+      self.isServed = isServed
+      self.isChanged = isChanged
+    }
   }
 
   /// A client of a user, with the credentials that it came by.
