@@ -63,12 +63,15 @@ let layers: [Target] = [
   shared("Indexing", ["Records", "Crypto"]),
   shared("Sharing", ["Records", "MessagePack"]),
   shared("ObjectModel", ["Records", "Crypto"]),
-  shared("XCDataModel", ["CXML", "ObjectModel", "Records"]),
+  shared("XML", ["CXML"]),
+  shared("XCDataModel", ["XML", "ObjectModel", "Records"]),
   shared("History", ["Records", "MessagePack"]),
   shared("Mirroring", ["JSON", "MessagePack", "Records", "ObjectModel", "History"]),
   shared("WebServices", ["JSON", "Records", "Indexing", "Sharing", "ObjectModel", "History", "Mirroring", "Crypto"]),
   shared("SQLite", ["CSQLite"]),
-  shared("Assets", ["CLinux", "Records", "Crypto"]),
+  shared("HTTPClient", ["CCurl"]),
+  shared("S3", ["XML", "Crypto"]),
+  shared("Assets", ["CLinux", "HTTPClient", "XML", "S3", "Records", "Crypto"]),
   shared(
     "RecordStore",
     [
@@ -77,8 +80,9 @@ let layers: [Target] = [
     ]),
   shared("ServiceBus", ["CZeroMQ", "CLinux", "Queues", "MessagePack", "Records", "ObjectModel"]),
   shared("HTTPServer", ["CMicroHTTPD", "CLinux"]),
-  shared("HTTPClient", ["CCurl"]),
-  shared("ServiceKit", ["OptionWords", "HTTPServer", "ServiceBus", "Assets", "Records", "JSON", "CLinux", "Crypto"]),
+  shared(
+    "ServiceKit",
+    ["OptionWords", "HTTPServer", "ServiceBus", "Assets", "S3", "Records", "JSON", "CLinux", "Crypto"]),
   shared("Authentication", ["ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Records", "Crypto"]),
 ]
 
@@ -87,7 +91,7 @@ let services: [Target] = [
     "Gateway",
     [
       "CDeflate", "COpenAPI", "Authentication", "ServiceKit", "ServiceBus", "HTTPServer", "WebServices", "Assets",
-      "JSON", "Records", "Crypto",
+      "S3", "JSON", "Records", "Crypto",
     ]),
   worker(
     "ZoneCommit",
@@ -158,6 +162,7 @@ let commands: [Target] = [
 let testTargets: [Target] = [
   // The seams' implementations in memory.
   support("InMemoryRecordStore", ["RecordStore", "Records", "Indexing", "Sharing", "Crypto"]),
+  support("BucketServer", []),
   support("InMemoryServiceBus", ["ServiceBus", "Queues"]),
   // The sanitizer that tests run with, if any.
   .target(
@@ -206,7 +211,8 @@ let testTargets: [Target] = [
   .executableTarget(
     name: "RecordStoreTool", dependencies: ["RecordStore", "Assets", "Records", "Indexing"],
     path: "Tests/RecordStoreTool", swiftSettings: settings),
-  tests("Assets", ["Assets", "Records", "Crypto", "CLinux"]),
+  tests("S3", ["S3", "Crypto"]),
+  tests("Assets", ["BucketServer", "Assets", "S3", "HTTPClient", "Records", "Crypto", "CLinux"]),
   // SQLite's file system with injected faults.
   .target(
     name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: cSettings,
@@ -268,7 +274,7 @@ let testTargets: [Target] = [
     ]),
   tests("Style", []),
   tests(
-    "Processes", ["SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"],
+    "Processes", ["BucketServer", "SigningKeys", "Crypto", "HTTPClient", "JSON", "Records", "ObjectModel", "CLinux"],
     exclude: ["chaos", "earlier.tar.gz", "network.c", "powerloss.c"]),
 ]
 
@@ -403,7 +409,7 @@ let clientTests: [Target] = [
 /// AQUIFER_CLIENT=1 leaves out everything but the client, what it reaches, and its tests.
 let isClientOnly = Context.environment["AQUIFER_CLIENT"] == "1"
 let clientLayers: Set = [
-  "SQLite", "HTTPClient", "HTTPServer", "XCDataModel", "ObjectModel", "Records", "MessagePack", "Crypto",
+  "SQLite", "HTTPClient", "HTTPServer", "XML", "XCDataModel", "ObjectModel", "Records", "MessagePack", "Crypto",
 ]
 
 let targets: [Target] =

@@ -5,6 +5,7 @@ import Authentication
 import Crypto
 import HTTPServer
 import Records
+import S3
 public import ServiceBus
 public import ServiceKit
 
@@ -23,11 +24,6 @@ public struct GatewayService: Service {
       Option(
         "notifier-url", .url, default: "http://127.0.0.1:8081",
         help: "The notifier's URL for clients, for the addresses of web couriers."),
-      Option(
-        "assets", .path,
-        help:
-          "The folder of asset files, the workers' <data>/assets. It is on their file system, and the gateway runs as their user, to write it. Without it the gateway neither takes nor serves assets."
-      ),
       EncryptionKeys.option,
       Option(
         "asset-limit", .integer(1...10_000), default: "50",
@@ -68,7 +64,11 @@ public struct GatewayService: Service {
       Option(
         "rate-burst", .integer(1...10_000_000),
         help: "The limit of such requests at once after a pause (default: the requests of ten seconds)."),
-    ] + ClientListening.options
+    ]
+    + AssetPlace.options(
+      help:
+        "The place of assets. A folder is the workers' <data>/assets, on their file system, and the gateway runs as their user, to write it. A bucket is the workers', too. Without the option the gateway neither takes nor serves assets."
+    ) + ClientListening.options
 
   public static let examples = [
     "aquifer-gateway --http 0.0.0.0:8080 --share ipc:///run/aquifer/share.sock --assets /data/assets"
@@ -92,18 +92,23 @@ public struct GatewayService: Service {
       [Metrics.Sample(Double(await state.waiters.count))]
     }
     let metrics = GatewayMetrics(context.metrics)
-    let folder = context.options.text("assets")
-    if let folder { context.metrics.addDisk(of: folder) }
-    let folders = DataFolders(context, folder.map { [(.assets, $0)] } ?? [])
+    let place = try AssetPlace(context, keys: keys)
+    let limit = context.options.integer("asset-limit") ?? 50
+    if case .bucket = place, Int64(limit) * 1_000_000 > S3Parts.contentByteLimit {
+      throw ExitError(.configuration, "--asset-limit is \(limit); a bucket takes assets of at most 5000 megabytes.")
+    }
+    if let folder = place?.path { context.metrics.addDisk(of: folder) }
+    let store = place?.store
+    let folders = DataFolders(context, place.map { [(.assets, $0)] } ?? [])
     let uploads = AssetUploads(
-      store: folder.map { AssetStore(directory: $0, keys: keys) },
-      byteLimit: (context.options.integer("asset-limit") ?? 50) * 1_000_000,
+      store: store,
+      byteLimit: limit * 1_000_000,
       limits: uploadLimits(context.options), obstacle: { folders.obstacle },
-      freeByteCount: { folder.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
+      freeByteCount: { place?.path.flatMap { DiskSpace(of: $0)?.free } }, log: context.log,
       metrics: context.metrics)
     return { bus in
       let publicAddress = PublicAddress(configured: context.options.url("public-url"))
-      let gateway = Self.gateway(context, state, metrics, uploads, publicAddress, keys, bus)
+      let gateway = Self.gateway(context, state, metrics, uploads, publicAddress, store, bus)
       let claiming: Task<Void, Never> = Task { [secrets = gateway.secrets] in
         // Dropped because only a stopping gateway ends the attempts, and it needs no folder any more.
         try? await folders.claim(on: bus) { InstallationID(signingKey: try await secrets.signingKey()) }
@@ -121,7 +126,7 @@ public struct GatewayService: Service {
 
   private static func gateway(
     _ context: ServiceContext, _ state: GatewayState, _ metrics: GatewayMetrics, _ uploads: AssetUploads,
-    _ publicAddress: PublicAddress, _ keys: KeyRing,
+    _ publicAddress: PublicAddress, _ store: (any AssetStore)?,
     _ bus: any Bus
   ) -> Gateway {
     let options = context.options
@@ -129,12 +134,11 @@ public struct GatewayService: Service {
     return Gateway(
       options: Gateway.Options(
         publicAddress: publicAddress, notifierURL: options.url("notifier-url") ?? "",
-        assetDirectory: options.text("assets"),
         requestLimit: options.duration("request-deadline") ?? .seconds(10), rate: rate(options),
         places: placeLimits(options),
         parts: PartBudget.Limits(memoryByteCount: MemoryLimit(options, role: context.role).byteCount)),
       state: state, bus: bus, wallClock: context.clock, random: context.random, metrics: metrics, uploads: uploads,
-      log: log, findFile: { path throws(RecordError) in try ServedFile.find(path, keys: keys, log: log) })
+      log: log, findAsset: store.map { ServedContent.finder(in: $0, log: log) })
   }
 
   private init(

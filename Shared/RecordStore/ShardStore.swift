@@ -28,6 +28,8 @@ public enum StoreError: Error, Hashable, Sendable {
   /// Something is sealed with a missing key, or is to be sealed while there is no key. Nothing was stored; works once
   /// the process has the key.
   case missingKey(String)
+  /// The store of assets does not answer. Nothing was stored, and the caller may retry later.
+  case unavailable(String)
   case io(String)
 }
 

@@ -11,13 +11,13 @@ struct AssetPlaneTests {
   /// Alice's databases in a shard on disk, and what she uploads.
   private struct Uploads {
     let world: RecordPlaneWorld
-    let assets: AssetStore
+    let assets: AssetFolder
     let folder: String
 
     static func with(_ body: (Uploads) async throws -> Void) async throws {
       let folder = NSTemporaryDirectory() + "aquifer-asset-plane-\(UUID().uuidString)"
       defer { try? FileManager.default.removeItem(atPath: folder) }
-      let assets = AssetStore(directory: folder + "/assets")
+      let assets = AssetFolder(directory: folder + "/assets")
       let store = try await SQLiteRecordStore(
         SQLiteConfiguration(directory: folder + "/shards", assets: assets), shardCount: 1
       ).open(shard: 0)

@@ -43,7 +43,7 @@ final class ObjectPlaneWorld: Sendable {
   let duplicates: DuplicateKeeper
   let folder: String
   let keys: KeyRing
-  var assets: AssetStore { AssetStore(directory: folder + "/assets", keys: keys) }
+  var assets: AssetFolder { AssetFolder(directory: folder + "/assets", keys: keys) }
 
   private init(
     _ store: any ShardStore, folder: String, schemas: ModelSchemas, keys: KeyRing, assetThreshold: Int?, storeLimit: Int
@@ -54,7 +54,7 @@ final class ObjectPlaneWorld: Sendable {
     self.schemas = schemas
     let context = SharedContext(
       clock: clock, random: random, schemas: schemas, changes: changes,
-      assets: AssetStore(directory: folder + "/assets", keys: keys),
+      assets: AssetFolder(directory: folder + "/assets", keys: keys),
       assetThresholdByteCount: assetThreshold, storeLimit: storeLimit,
       pause: { [clock] duration in
         let end =
@@ -87,7 +87,7 @@ final class ObjectPlaneWorld: Sendable {
     case .sqlite:
       var options = SQLiteRecordStore.Options()
       options.keepsPastStates = keepsPastStates
-      let assets = AssetStore(directory: folder + "/assets", keys: keys)
+      let assets = AssetFolder(directory: folder + "/assets", keys: keys)
       store = try await SQLiteRecordStore(
         SQLiteConfiguration(directory: folder + "/shards", assets: assets, keys: keys, options: options), shardCount: 1
       ).open(shard: 0)

@@ -17,7 +17,7 @@ enum AssetForm: String {
 
 /// Puts the contents of assets back into values.
 struct AssetInliner: Sendable {
-  let assets: AssetStore
+  let assets: any AssetStore
   let shard: Int
   /// nil when the model is unknown: text and bytes then look alike, so everything stays a link.
   let deserializer: Deserializer?
@@ -36,6 +36,23 @@ struct AssetInliner: Sendable {
       return .failure(error)
     }
     return .success(result)
+  }
+
+  /// Reads contents on a thread that may block.
+  /// - Returns: nil for an object with an asset whose content does not fit.
+  func inlinedApart(_ object: ObjectValues, recordName: String) async -> ObjectValues? {
+    guard object.attributes.contains(where: \.value.isAsset) else { return object }
+    // Dropped because the call throws nothing.
+    return try? await assets.apart { _ in try? inlined(object, recordName: recordName).get() }
+  }
+
+  /// Reads contents on a thread that may block.
+  func inlinedApart(_ transaction: HistoryTransaction) async -> HistoryTransaction {
+    guard transaction.changes.contains(where: { $0.attributes.contains(where: \.value.isAsset) }) else {
+      return transaction
+    }
+    // Dropped because the call throws nothing.
+    return (try? await assets.apart { _ in inlined(transaction) }) ?? transaction
   }
 
   /// Values whose content does not fit the model stay links.

@@ -279,14 +279,14 @@ package struct ExportRun: Sendable {
 /// Asset contents for an export. The writer's thread reads a file only after a restart, and writes one only for a
 /// record that was nearly full before an edit.
 package struct AssetVault: AssetContents {
-  package let assets: AssetStore
+  package let assets: any AssetStore
   package let shard: Int
   /// When a written asset without a record expires: seconds since 1970.
   package let expiry: Int64
   /// Contents at hand, by hash.
   package let recent: [[UInt8]: [UInt8]]
 
-  package init(assets: AssetStore, shard: Int, expiry: Int64, recent: [[UInt8]: [UInt8]]) {
+  package init(assets: any AssetStore, shard: Int, expiry: Int64, recent: [[UInt8]: [UInt8]]) {
     self.assets = assets
     self.shard = shard
     self.expiry = expiry

@@ -12,7 +12,7 @@ package struct ObjectContext: CommittingContext {
   package let commits: CommitContext
   /// The clock of leases (`SteadyClock`), which does not follow the wall clock's jumps.
   package let steadyClock: any WallClock
-  package let assets: AssetStore
+  package let assets: any AssetStore
   package let signing: AssetSigning
   /// Finds the users that invitations name.
   package let people: any PeopleSource
@@ -29,7 +29,7 @@ package struct ObjectContext: CommittingContext {
   package let recentExports: RecentExports
 
   package init(
-    commits: CommitContext, steadyClock: any WallClock, assets: AssetStore, signing: AssetSigning,
+    commits: CommitContext, steadyClock: any WallClock, assets: any AssetStore, signing: AssetSigning,
     people: any PeopleSource, assetThresholdByteCount: Int?,
     storeLimit: Int, pause: @escaping @Sendable (Duration) async -> Void, watches: StoreWatches,
     recentExports: RecentExports

@@ -31,7 +31,7 @@ extension StoreCall {
     }
     let inliner = AssetInliner(assets: context.assets, shard: store.shard, deserializer: Deserializer(model.index))
     // Dropped because the import reports a record whose asset does not fit; here the link shows where it is.
-    if let inlined = try? inliner.inlined(answer.object, recordName: objectID).get() { answer.object = inlined }
+    if let inlined = await inliner.inlinedApart(answer.object, recordName: objectID) { answer.object = inlined }
     return PlaneAnswer(
       body: answer.json(
         values: MirrorValueWriter(assets: assetLinks),

@@ -1,6 +1,7 @@
 // records/modify (docs/protocol/record-plane.md#records-modify): read and typed here, decided and written in the
 // shard's store, shown here again.
 
+import Assets
 import JSON
 import ObjectModel
 import RecordStore
@@ -32,6 +33,7 @@ extension RecordPlaneCall {
           Stamp(timestamp: context.clock.now, userRecordName: user, deviceID: "1"), schema, quota: try await quota(),
           shard: store.shard, context),
         permissions: schema.permissions(of: request.caller, in: database), key: key, finder: finder, people: people)
+      try await context.assets.prepare(modify.assets, for: store.shard, log: context.log)
       let pending = store.enqueue { transaction in try modification.commit(in: transaction) }
       startNext()
       do {
@@ -221,5 +223,15 @@ extension ModifyRecordsRequest {
       )
     }
     return (fitting, fields)
+  }
+}
+
+extension ModifyRecordsRequest {
+  /// The assets that the operations name.
+  fileprivate var assets: [Asset] {
+    operations.flatMap { operation in
+      guard case .success(let patch) = operation.patch else { return [Asset]() }
+      return patch.changes.flatMap { $0.field?.value.assets ?? [] }
+    }
   }
 }

@@ -109,10 +109,10 @@ public final class SQLiteShardStore: ShardStore {
   let core: ShardCore
   /// Retained to keep the reader threads alive.
   let pool: ReaderPool
-  let assets: AssetStore?
+  let assets: (any AssetStore)?
   let keys: KeyRing
 
-  init(_ core: ShardCore, pool: ReaderPool, assets: AssetStore?, keys: KeyRing) {
+  init(_ core: ShardCore, pool: ReaderPool, assets: (any AssetStore)?, keys: KeyRing) {
     self.core = core
     self.keys = keys
     self.pool = pool
@@ -150,20 +150,22 @@ public final class SQLiteShardStore: ShardStore {
     return enqueue(QueuedCommit(runsAlone: true) { try $0.collectAssets(orphanedBefore: cutoff, limit: limit) })
   }
 
-  /// The parts are the folders that hold the shard's files.
+  /// Lists contents before the commit, so that the writer need not wait for the list.
   public func removeUnknownContent(after part: Int?) async throws -> RemovedContent? {
-    guard let next = try folders().first(where: { $0 > part ?? -1 }) else { return nil }
-    let commit = QueuedCommit(runsAlone: true) { try $0.removeUnknownFiles(inFolder: next) }
-    return RemovedContent(part: next, count: try await enqueue(commit).value)
-  }
-
-  /// Ascending.
-  private func folders() throws(StoreError) -> [Int] {
+    guard let assets else { return nil }
+    let shard = shard
+    let found: (part: Int, hashes: [[UInt8]])?
     do throws(AssetError) {
-      return try assets?.folders(of: shard) ?? []
+      found = try await assets.apart { assets throws(AssetError) in
+        guard let next = try assets.parts(of: shard).first(where: { $0 > part ?? -1 }) else { return nil }
+        return (next, try assets.hashes(in: next, of: shard))
+      }
     } catch {
       throw StoreError(error)
     }
+    guard let found else { return nil }
+    let commit = QueuedCommit(runsAlone: true) { try $0.removeUnknown(found.hashes) }
+    return RemovedContent(part: found.part, count: try await enqueue(commit).value)
   }
 
   public func read<Value: Sendable>(_ body: @escaping @Sendable (any ShardSnapshot) throws -> Value) async throws

@@ -74,9 +74,7 @@ extension SQLiteTransaction {
     defer { unsyncedFolders = [] }
     for folder in unsyncedFolders.sorted() {
       do throws(AssetError) {
-        try Folder.sync(folder)
-        // Syncs the folder's own entry as well: a killed process may have made the folder without syncing it.
-        try Folder.sync(Folder.parent(of: folder))
+        try assets?.sync(folder)
       } catch {
         throw UnsyncedFolder(reason: error)
       }
@@ -135,13 +133,12 @@ extension SQLiteTransaction {
     }
   }
 
-  func removeUnknownFiles(inFolder folder: Int) throws -> Int {
-    guard let assets else { return 0 }
-    let unknown: [[UInt8]]
-    do {
-      unknown = try assets.hashes(in: folder, of: shard).filter { try asset(withHash: $0) == nil }
-      if !unknown.isEmpty { try assets.remove(unknown, from: shard) }
-    } catch let error as AssetError {
+  /// Removes those of the contents that have no row. What a later commit adopts has one by then.
+  func removeUnknown(_ hashes: [[UInt8]]) throws -> Int {
+    let unknown = try hashes.filter { try asset(withHash: $0) == nil }
+    do throws(AssetError) {
+      if !unknown.isEmpty { try assets?.remove(unknown, from: shard) }
+    } catch {
       throw StoreError(error)
     }
     return unknown.count

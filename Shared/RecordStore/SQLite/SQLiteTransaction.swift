@@ -45,7 +45,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   /// Records that the body has read or written; nil for a name that it found free.
   var seen: [WriterCache.Name: SeenRecord?] = [:]
   private let makeIncarnation: () -> UInt64
-  let assets: AssetStore?
+  let assets: (any AssetStore)?
   /// True when replaced states are kept.
   let keepsPastStates: Bool
   /// The current time in milliseconds since 1970.
@@ -70,7 +70,7 @@ final class SQLiteTransaction: SQLiteSnapshot {
   private(set) var byteCount = 0
 
   init(
-    _ session: ShardSession, committedMirrors: CommittedMirrors, assets: AssetStore?, keepsPastStates: Bool,
+    _ session: ShardSession, committedMirrors: CommittedMirrors, assets: (any AssetStore)?, keepsPastStates: Bool,
     makeIncarnation: @escaping () -> UInt64,
     now: @escaping () -> Int64
   ) {

@@ -4,7 +4,7 @@ import Foundation
 import Records
 import Testing
 
-struct AssetStoreTests {
+struct AssetFolderTests {
   static let hour: Int64 = 3600
 
   /// The names in a folder; empty for a missing folder.
@@ -14,7 +14,7 @@ struct AssetStoreTests {
 
   @Test func `content waits in the spool under its hash, and a shard gets a link of its own`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path + "/made/on/demand")
+    let assets = AssetFolder(directory: folder.path + "/made/on/demand")
     for content in [[], [1], Array(repeating: UInt8(7), count: 3_000_000)] as [[UInt8]] {
       let asset = try assets.put(content, until: 7 * Self.hour)
       #expect(asset == Asset(hash: SHA256.hash(content), byteCount: Int64(content.count)))
@@ -32,7 +32,7 @@ struct AssetStoreTests {
 
   @Test func `content that was never uploaded is not adopted`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1, 2, 3], until: 0)
     for wrong in [
       Asset(hash: SHA256.hash([9]), byteCount: 3), Asset(hash: asset.hash, byteCount: 4), Asset(hash: [], byteCount: 3),
@@ -44,7 +44,7 @@ struct AssetStoreTests {
 
   @Test func `the same content put again, at once and by many, is one file`() async throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let content = Array(repeating: UInt8(3), count: 100_000)
     let found = try await withThrowingTaskGroup(of: Asset.self) { group in
       for _ in 0..<16 { group.addTask { try assets.put(content, until: 1) } }
@@ -56,7 +56,7 @@ struct AssetStoreTests {
 
   @Test func `the spool is swept by the hour, with a margin, and a shard's link outlives it`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let old = try assets.put([1], until: 10 * Self.hour + 5)
     let used = try assets.put([2], until: 10 * Self.hour + 3599)
     let young = try assets.put([3], until: 11 * Self.hour)
@@ -76,7 +76,7 @@ struct AssetStoreTests {
 
   @Test func `names that are not ours are left alone`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
     _ = try assets.adopt(asset, into: 2)
     let place = Int(asset.hash[0])
@@ -93,7 +93,7 @@ struct AssetStoreTests {
 
   @Test func `removed files are gone, and removing them again is no failure`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
     _ = try assets.adopt(asset, into: 0)
     _ = try assets.adopt(asset, into: 1)
@@ -104,7 +104,7 @@ struct AssetStoreTests {
 
   @Test func `a folder that somebody else has just made is made durable by whoever relies on it`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
     // As another process leaves folders: made, but not synced yet.
     let (uploads, shard) = ("\(folder.path)/uploads/7", Folder.parent(of: assets.path(of: asset, shard: 3)))
@@ -120,7 +120,7 @@ struct AssetStoreTests {
 
   @Test func `a shard offers its content to others`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put([1], until: 0)
     _ = try assets.adopt(asset, into: 0)
     _ = try assets.sweepSpool(now: 9 * Self.hour)
@@ -132,7 +132,7 @@ struct AssetStoreTests {
 
   @Test func `a missing file is an I/O error, an altered or shortened one is corrupt`() throws {
     let folder = try TemporaryFolder()
-    let assets = AssetStore(directory: folder.path)
+    let assets = AssetFolder(directory: folder.path)
     let asset = try assets.put(Array(repeating: 1, count: 10_000), until: 0)
     _ = try assets.adopt(asset, into: 0)
     for wrong in [
@@ -156,7 +156,7 @@ struct AssetStoreTests {
   @Test func `a folder that can't be written is an I/O error and leaves nothing`() throws {
     let folder = try TemporaryFolder()
     #expect(FileManager.default.createFile(atPath: folder.path + "/file", contents: nil))
-    let assets = AssetStore(directory: folder.path + "/file/assets")
+    let assets = AssetFolder(directory: folder.path + "/file/assets")
     #expect(throws: AssetError.self) { try assets.put([1], until: 0) }
   }
 }
