@@ -116,7 +116,8 @@ public final class HTTPClient: Sendable {
     let request = TransferRequest(
       method: method, url: url, headers: headers, body: body, timeout: timeout, bodyByteLimit: bodyByteLimit,
       acceptsGzip: acceptsGzip)
-    return try await run(Ticket()) { answer, ticket in .start(request, .whole { answer.resume(returning: $0) }, ticket) }
+    return try await run(Ticket()) { answer, ticket in .start(request, .whole { answer.resume(returning: $0) }, ticket)
+    }
   }
 
   /// Sends a request as `send` does, and blocks the thread until the answer is there. Tasks' threads must not call it.

@@ -74,7 +74,8 @@ final class GatewayWorld: Sendable {
   ///   - spool: the folder for uploads.
   ///   - worker: answers database requests; nil: always with an empty object.
   init(
-    workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, servesAssets: Bool = false, directAddress: String? = nil,
+    workers: [String] = ["worker-1"], limit: Duration = .seconds(10), isMapped: Bool = true, servesAssets: Bool = false,
+    directAddress: String? = nil,
     spool: String? = nil,
     rate: TokenBucket.Rate? = nil, places: PlaceBook.Limits = PlaceBook.Limits(), timing: Timing = .system,
     uploadLimits: AssetUploads.Limits = AssetUploads.Limits(),
@@ -206,7 +207,7 @@ final class GatewayWorld: Sendable {
         store: spool.map { AssetFolder(directory: $0) }, byteLimit: 1_000_000, limits: uploadLimits,
         freeByteCount: freeByteCount, log: .silent, metrics: metrics),
       findAsset: servesAssets
-        ? { hash, shard in
+        ? { @Sendable hash, shard in
           ServedContent(byteCount: 1000, address: directAddress) { offset, byteCount in
             .content(FoundContent(hash, shard), offset: offset, byteCount: byteCount)
           }

@@ -22,7 +22,9 @@ struct ShardVerification {
   /// - Parameters:
   ///   - assets: the store of the files; nil skips the files.
   ///   - readsAssets: whether to read the files as well and compare their content with their names.
-  static func report(on snapshot: SQLiteSnapshot, assets: (any AssetStore)?, readsAssets: Bool) throws -> VerificationReport {
+  static func report(on snapshot: SQLiteSnapshot, assets: (any AssetStore)?, readsAssets: Bool) throws
+    -> VerificationReport
+  {
     var verification = ShardVerification(snapshot)
     try verification.checkPages()
     try verification.checkRecords()
